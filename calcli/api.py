@@ -4,16 +4,15 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
@@ -35,17 +34,18 @@ from calcli.fit_and_apply import (
     fitted_on,
     unseen,
 )
-from calcli.importers.archive import remarks
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
+from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
-from calcli.io.cells import finite
+from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
+from calcli.io.harmless import finite
 from calcli.io.locate import Layout
-from calcli.io.memory import as_array, bundle_in_memory, plain_array
+from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
 from calcli.io.validate import (
     check_confidences,
@@ -60,8 +60,9 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import (
+    DEFAULT_METHOD,
     by_group,
     default_method,
     held_to,
@@ -88,11 +89,6 @@ def plain(value: Any) -> Any:
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls) if is_dataclass(cls) else ():
-        bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[
-            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
-        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
@@ -147,16 +143,21 @@ def _bring(
     DataError for groups of another shape."""
     if groups is None:
         return
-    values = as_array(groups, "groups")
-    if values.shape != (rows.n,):
-        raise DataError(
-            f"groups: have shape {values.shape}, expected ({rows.n},): one per row"
-        )
+    values = _groups_of(groups, rows.n)
     names = [name for each in artifacts for name in each.calibrator.required_columns]
     rows.columns = {
         **rows.columns,
         **dict.fromkeys([*columns, *names], Codes.of(values)),
     }
+
+
+def _groups_of(groups: Any, n: int) -> AnyArray:
+    """Names of the groups of n rows. Raises DataError for another number of them."""
+    names = sortable(as_names(groups, "groups", "group"))
+    if names.shape != (n,):
+        told = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {told}")
+    return names
 
 
 @contextmanager
@@ -208,13 +209,14 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
 def fit(
     scores: Scores,
     labels: Any = None,
-    method: str | None = None,
+    method: str = DEFAULT_METHOD,
     kind: str = "logits",
     *,
     weights: Any = None,
     units: Any = None,
     groups: Any = None,
     class_names: Sequence[str] | None = None,
+    keep_predictions: bool | None = None,
     seed: int = 0,
     device: str = "auto",
     **options: Any,
@@ -224,13 +226,15 @@ def fit(
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of confidences
-    ``platt``, or ``venn-abers`` where some are exactly 0 or 1. Two classes fare better with ``platt``.
+    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
+    best few by cross-validation (by group ``ts``, of confidences ``platt``).
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
-    units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
-    the name of its dataset, or ``none``. groups : (n,) numbers or words, each of which gets a map of its own, pulled
-    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt). options :
+    units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
+    of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
+    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
+    keep_predictions : True keeps every prediction, by a projection, whatever the method; False lets ``auto`` change
+    them; left out, ``auto`` keeps those of three and more classes unless changing them is shown to help. options :
     those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows, FitError where a fit is
@@ -245,9 +249,9 @@ def fit(
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
-        method, written = split_method(
-            method or default_method(rows, groups is not None)
-        )
+        if groups is not None and method == DEFAULT_METHOD:
+            method = default_method(rows, by=True)
+        method, written = split_method(method)
         if groups is not None:
             method, written = (
                 by_group(method),
@@ -260,7 +264,8 @@ def fit(
         )
         _bring(rows, None if isinstance(groups, str) else groups, (), "group")
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
-        fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
+        artifact = fit_artifact(method, chosen, rows, context, keep_predictions)
+        fitted = FittedCalibrator(artifact)
     warn_all(fitted.warnings)
     return fitted
 
@@ -344,7 +349,7 @@ def report(
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, artifacts = Path(path), _artifacts(calibrators)
+    target, artifacts = _path(path, "path"), _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
@@ -398,6 +403,8 @@ def _tried(
     **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
     """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
+    if groups is not None:
+        groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
         candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
         methods = [each.method for each in artifacts]
@@ -413,7 +420,7 @@ def _tried(
                     name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
                 )
             )
-        group = rows.column("group") if groups is None else as_array(groups, "groups")
+        group = rows.column("group") if groups is None else _groups_of(groups, rows.n)
         yield rows, Subject.of(rows, group), candidates, doubts
         met = [(own.method, fitted_on(own, rows)) for own in artifacts]
         seen = [
@@ -575,8 +582,8 @@ def export(
     from calcli.exporting.exporting import export as made_of
 
     (own,) = _artifacts(calibrator)
+    _check_free(_path(path, "path"), force)
     target = target_of(str(path), to)
-    _check_free(Path(path), force)
     made = made_of(own, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
@@ -614,14 +621,16 @@ def extract(
     >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
     [('cal', 2), ('test', 2)]
     """
+    from calcli.importers.dealing import Splitting
     from calcli.importers.import_request import ImportRequest
-    from calcli.importers.import_scores import Splitting, import_scores
+    from calcli.importers.import_scores import import_scores
     from calcli.io.split import parse_split
 
-    where = [
-        Path(file)
-        for file in ([sources] if isinstance(sources, str | PathLike) else sources)
-    ]
+    output = _path(path, "path")
+    files: Any = sources
+    if isinstance(sources, str | PathLike) or not isinstance(sources, Iterable):
+        files = [sources]
+    where = [_path(file, "sources") for file in files]
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(
         tuple(map(parse_split, texts)), seed, stratify, ordered, texts
@@ -633,13 +642,9 @@ def extract(
         if name in lists and isinstance(value, str)
     }
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
+    ignored = tuple(ignore_labels)
     made = import_scores(
-        where,
-        Path(path),
-        ask,
-        splitting,
-        ignore_labels=tuple(ignore_labels),
-        force=force,
+        where, output, ask, splitting, ignore_labels=ignored, force=force
     )
     return made.to_dict(str(path))
 
@@ -655,7 +660,7 @@ class Picture:
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
-        target = Path(path)
+        target = _path(path, "path")
         _check_free(target, force)
         write_bytes(target, format_of(target)(self._figure, Paper()), force=force)
 
@@ -744,6 +749,7 @@ def watch(
     from calcli.evaluation.watch import watch as take_in
     from calcli.evaluation.watch_state import Settings
 
+    path = _path(state, "state")
     own = None if calibrator is None else _artifacts(calibrator)[0]
     given = {
         name: getattr(checked(Settings, {name: value}), name)
@@ -754,10 +760,8 @@ def watch(
     ) as (rows, notes):
         notes += rows.caveats
         if rows.location.name:
-            check_state_path(Path(state), [rows.path])
-        taken = take_in(
-            Path(state), rows, own, given, new_episode=reset, tell=notes.append
-        )
+            check_state_path(path, [rows.path])
+        taken = take_in(path, rows, own, given, new_episode=reset, tell=notes.append)
         return taken.to_dict()
 
 
@@ -832,7 +836,7 @@ class FittedCalibrator:
         scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
         calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
         the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, and for NaN.
+        other classes or kinds, for NaN, and where the fit has seen the group of no row.
         """
         return self._applied(scores, kind, groups)[0]
 
@@ -847,7 +851,7 @@ class FittedCalibrator:
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
-        _check_free(Path(path), force)
+        _check_free(_path(path, "path"), force)
         save_artifact(self._artifact, str(path), force=force)
 
     def to_dict(self) -> dict[str, Any]:
@@ -907,6 +911,13 @@ class FittedCalibrator:
         }
         title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
         return html_table(title, list(self.before), lines, self.warnings)
+
+
+def _path(value: Any, name: str) -> Path:
+    """The path of an argument. Raises UsageError for what is none."""
+    if not isinstance(value, str | PathLike):
+        raise UsageError(f"{name}: is {value!r}, expected the path of a file")
+    return Path(value)
 
 
 def _check_free(path: Path, force: bool) -> None:

@@ -25,6 +25,11 @@ class CalcliError(Exception):
             )
         )
 
+    @property
+    def message(self) -> str:
+        """The message without the suggested commands."""
+        return super().__str__()
+
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
         """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
         made = type(self)(super().__str__() + more)

@@ -23,8 +23,8 @@ import numpy as np
 import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
-from calcli.cli.commands.completion import flags
 from calcli.cli.commands.methods import describe, preserving
+from calcli.cli.manual_page import flags
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
@@ -56,6 +56,15 @@ BENCHMARKS = {
         " mean rank among the peers. The calibration rows are the same for everybody; the columns say how many tasks,"
         " one split for each model and several where a group is one model."
         " Empty: not for so many classes, or broken on some model of the group.",
+    ),
+    "default": (
+        "default.py",
+        [],
+        "python benchmarks/default.py FILE.npz … --trained; for the other version"
+        " PYTHONPATH=CHECKOUT python benchmarks/default.py FILE.npz … --trained --name NAME",
+        "The default on models of other people and on models trained here, two splits of each: mean NLL on test"
+        " rows minus that of the others, in 1e-3 nats (negative: the default is better), and accuracy in points."
+        " Below, the share of test sets that a verdict calls calibrated.",
     ),
     "watch": (
         "_stored.py",

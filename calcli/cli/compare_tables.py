@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calcli.cli.render import Cell, Table, number, plain, print_table
+from calcli.cli.render import Cell, Table, number, print_line, print_table
 from calcli.evaluation.leaderboard import (
     COMPARED,
     LEADERBOARD_METRICS,
@@ -212,61 +212,57 @@ class Leaderboard:
         if len(bundles) <= MOST_TABLES or self.ranks is None:
             for bundle in bundles:
                 own = self.of(bundle)
-                print(
-                    plain(
-                        f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"
-                    )
+                print_line(
+                    f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"
                 )
                 print_table(*self.table(bundle))
                 for e in own:
                     if e.reason is not None:
-                        print(plain(f"{e.method}: failed: {e.reason}"))
+                        print_line(f"{e.method}: failed: {e.reason}")
                     for status, count in e.fits.items():
                         if status != "ok":
-                            print(
-                                plain(
-                                    f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
-                                )
+                            print_line(
+                                f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
                             )
-                print()
-            print(
+                print_line()
+            print_line(
                 f"[ ]: {self.level:.0%} interval of the difference on the same rows; * significant,"
             )
-            print(
+            print_line(
                 "adjusted (Holm); no bound: few rows carry the loss; ece floor: expected under calibration;"
             )
-            print("CPU s: all fits and their scoring")
+            print_line("CPU s: all fits and their scoring")
         if self.ranks is not None:
             self._print_ranks(self.ranks)
 
     def _print_ranks(self, ranks: Ranking) -> None:
-        print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
+        print_line(
+            f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}"
+        )
         print_table(*self.summary())
-        print(
-            f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)"
+        print_line(
+            f"better, worse: bundles on which the NLL differs from {self.baseline}'s significantly (Holm)"
         )
         for name, t in ranks.tests.items():
             f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
             chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
-            print(
-                plain(
-                    f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"
-                )
+            print_line(
+                f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"
             )
         distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
-        print(
+        print_line(
             f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:"
         )
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
-            print(plain(f"  {' = '.join(ranks.calibrators[i] for i in alike)}"))
+            print_line(f"  {' = '.join(ranks.calibrators[i] for i in alike)}")
         absent = [
             m
             for m in dict.fromkeys(e.method for e in self.entries)
             if m not in ranks.calibrators
         ]
         if absent:
-            print(
-                plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}")
+            print_line(
+                f"not ranked, as they failed on some bundle: {', '.join(absent)}"
             )
 
 

@@ -6,6 +6,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
 
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.errors import DataError
@@ -257,8 +258,11 @@ class EvaluationJob:
         counts = np.asarray(getattr(fit, "label_counts", []), dtype=np.float64)
         is_adapted = named.artifact.method.endswith("+prior")
         if len(counts) == table.k and not is_adapted:
-            seen = table.label_counts.astype(np.float64)
-            if label_shift_p_value(counts, seen) < SHIFT_LEVEL:
+            # Rows of a unit share labels: they are worth fewer independent ones.
+            effect = table.label_effect
+            fit_effect = getattr(fit, "label_effect", None) or effect
+            seen = table.label_counts / effect
+            if label_shift_p_value(counts / fit_effect, seen) < SHIFT_LEVEL:
                 warnings.append(SHIFTED)
         return warnings
 
@@ -289,7 +293,12 @@ def fit_size_of(artifact: Artifact) -> FitSize | None:
         return None
     units: Mapping[str, object] = artifact.fit.details
     n_units = units.get("units")
-    return FitSize(artifact.fit.n, n_units if isinstance(n_units, int) else None)
+    effective_rows = artifact.fit.effective_rows
+    return FitSize(
+        n=artifact.fit.n,
+        units=n_units if isinstance(n_units, int) else None,
+        effective_rows=effective_rows if effective_rows is not UNSET else None,
+    )
 
 
 def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:

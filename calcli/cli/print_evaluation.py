@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from calcli.cli.render import number, plain
+from calcli.cli.render import number, print_line
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.levels import LEVEL
@@ -64,7 +64,7 @@ def width_of_output() -> int:
 
 def say(text: str = "") -> None:
     """Print a line, with names of files, classes and groups made harmless."""
-    print(plain(text))
+    print_line(text)
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
@@ -348,6 +348,10 @@ def legend_lines(results: Sequence[Result], heads: Sequence[str]) -> Iterator[st
         if change is not None:
             name = f"{version_name(result, results)}: " if len(results) > 2 else ""
             changes.append(f"{name}{loss_word(result)} {change_words(change)}")
+    for result in results[1:]:
+        if result.n_folds:
+            name = version_name(result, results)
+            yield f"{name}: cross-fitted, {result.n_folds} folds."
     legend = " ".join(parts)
     if len(changes) == 1:
         together = f"{legend} {changes[0]}".lstrip()

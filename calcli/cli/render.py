@@ -12,7 +12,7 @@ from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
 
-from calcli.io.cells import HIDDEN, finite, harmless_cell
+from calcli.io.harmless import HIDDEN, finite, harmless_cell
 
 LONGEST_LINE = (
     2000  # characters of an error; what a file or a user wrote may be far longer
@@ -134,6 +134,18 @@ ALIKE = 3  # kept warnings that differ in numbers alone are joined where there a
 
 def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def print_line(text: str = "", file: TextIO | None = None) -> None:
+    """Print a line for people on stdout, or to ``file``. Whatever files and users have
+    named is made harmless; a line end at the beginning is kept."""
+    begin = "\n" * text.startswith("\n")
+    print(begin + plain(text.removeprefix("\n")), file=file or sys.stdout)
+
+
+def print_made(text: str) -> None:
+    """Print tables, drawings and scripts, whose makers have made names harmless."""
+    print(text, end="")
 
 
 def print_path(path: object) -> None:

@@ -62,7 +62,12 @@ def class_lines(
                 ece=float(errors[c]),
             )
         )
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
+    return sorted(lines, key=_rank)
+
+
+def _rank(line: ClassLine) -> tuple[float, float, int]:
+    """Order of lines, which rounding does not change."""
+    return round(line.p_value, 12), -round(abs(line.gap), 12), line.index
 
 
 def _share(part: AnyArray, whole: AnyArray, c: int) -> float | None:

@@ -526,7 +526,7 @@ def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
         return 1.0
     units = context.table.units
     n_units = None if units is None else units.n
-    return candidate.fit_size.error_factor(context.n, n_units)
+    return candidate.fit_size.error_factor(context.effective_n, n_units)
 
 
 def _split(

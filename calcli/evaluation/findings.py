@@ -152,8 +152,8 @@ def _range_finding(bin_: ConfidenceBin, of_positive: bool) -> Finding:
             "n": bin_.n,
             "predicted": bin_.confidence,
             "observed": bin_.accuracy,
-            "observed_low": bin_.accuracy_low,
-            "observed_high": bin_.accuracy_high,
+            "observed_low": bin_.chosen_low,
+            "observed_high": bin_.chosen_high,
             "gap": bin_.gap,
             "of_positive": of_positive,
         },
@@ -198,7 +198,8 @@ def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
             "gap": gap.value,
             "gap_low": gap.interval.low if gap.interval.known else None,
             "gap_high": gap.interval.high if gap.interval.known else None,
-            "nll": largest_z**2 / (2.0 * facts.data.n),  # of a wrong slope or bias
+            "nll": largest_z**2
+            / (2.0 * facts.data.independent_rows),  # of a wrong slope or bias
             "n_fit": facts.fit.n,
             "n_to_halve": 4 * facts.fit.n,
         },

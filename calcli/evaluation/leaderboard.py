@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
+from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -25,9 +28,9 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
+from calcli.statistics.units import Units
 
 UNCALIBRATED = "uncalibrated"
 
@@ -36,13 +39,11 @@ UNCALIBRATED = "uncalibrated"
 class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
-    baseline: str | None = flag(
-        None, "What differences are taken to.", "METHOD", shown="ts"
-    )
-    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
-    seed: int = seed()
-    level: float = same(MetricSettings, "level")
-    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+    baseline: str | None = None
+    folds: Annotated[int, Meta(ge=2, le=1000)] = 5
+    seed: Annotated[int, Meta(ge=0)] = 0
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = MetricSettings.level
+    thorough: bool = False
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
@@ -92,11 +93,7 @@ def title_of(text: str) -> str:
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [
-        name
-        for name in method_names()
-        if name != "identity" and method(name).composable
-    ]
+    names = [name for name in method_names() if is_entrant(name)]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
     left_out = {}
@@ -114,6 +111,16 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
         (name for name in names if name not in left_out),
         key=lambda name: method(name).list_order,
     ), left_out
+
+
+def is_entrant(name: str) -> bool:
+    """True for a method that maps scores by itself, and is not named only by whoever wants it.
+
+    ``auto`` weighs the others, ``keep`` and ``identity`` change nothing.
+    """
+    cls = method(name)
+    selects = not cls.composable or issubclass(cls, Mixture)
+    return name != "identity" and not selects and not cls.laws.restores_argmax
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
@@ -198,6 +205,14 @@ class OpenedFolds(NamedTuple):
     held: DataSet
     folds: Sequence[Fold]
 
+    @property
+    def units(self) -> Units | None:
+        """Units of the rows in the folds, which lack those of weight 0 in a
+        cross-validation."""
+        in_folds = sum(len(index) for _, _, index in self.folds)
+        whole = in_folds == self.held.n
+        return self.held.units() if whole else self.held.counted().units()
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -241,7 +256,7 @@ def held_out(
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
         fits = fold_fits(name, options, opened.folds, context)
         with others as against:
-            table = held_out_table(fits, opened.folds, against, opened.held.units())
+            table = held_out_table(fits, opened.folds, against, opened.units)
         return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:
         code = getattr(error, "exit_code", CalcliError.exit_code)
@@ -255,8 +270,11 @@ def entered(
     baseline: HeldOut | None,
     settings: MetricSettings,
 ) -> LeaderboardEntry:
-    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
-    all folds: they cover sampling of the rows, not refitting."""
+    """Complete a planned entry by its metrics and differences.
+
+    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
+    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    """
     entry = replace(
         entry,
         seconds=outcome.seconds,
@@ -275,9 +293,13 @@ def entered(
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(
-        entry, differences={name: difference_json(paired[name]) for name in COMPARED}
-    )
+    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
+    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
+    differences = {}
+    for name in COMPARED:
+        difference = widened(paired[name], factor)
+        differences[name] = difference_json(difference)
+    return replace(entry, differences=differences)
 
 
 def comparison(

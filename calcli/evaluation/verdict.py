@@ -120,7 +120,7 @@ def has_too_few_rows(facts: Facts) -> bool:
     units = facts.data.units
     if units is not None and units < FEWEST_UNITS:
         return True
-    return facts.data.n < FEW
+    return facts.data.independent_rows < FEW
 
 
 def gap_half_width(facts: Facts) -> float:

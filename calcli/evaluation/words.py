@@ -19,6 +19,7 @@ from calcli.evaluation.verdict import (
     spread_sign,
 )
 from calcli.metrics.intervals import Interval
+from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
 
 LONGEST = 100
@@ -124,19 +125,19 @@ def headline(facts: Facts, verdict: Verdict) -> str:
     return shortened(words)
 
 
-def _sure_and_right(facts: Facts) -> str:
-    decimals = decimals_for(
-        facts.overconfidence.value, 1.0 - facts.confidence, 1.0 - facts.accuracy
-    )
+def _sure_and_right(facts: Facts, gap: float = 0.0) -> str:
+    """Mean confidence and accuracy. gap : a difference between them to be seen."""
+    decimals = decimals_for(gap, 1.0 - facts.confidence, 1.0 - facts.accuracy)
     sure = percent(facts.confidence, decimals)
     right = percent(facts.accuracy, decimals)
     return f"{sure} sure, {right} right"
 
 
-def _predicted_and_observed(facts: Facts) -> str:
+def _predicted_and_observed(facts: Facts, gap: float = 0.0) -> str:
+    """Predicted and observed frequency of class 1. gap : a difference to be seen."""
     assert facts.class_one is not None
     one = facts.class_one
-    decimals = decimals_for(one.gap.value, one.predicted, one.observed)
+    decimals = decimals_for(gap, one.predicted, one.observed)
     predicted = percent(one.predicted, decimals)
     observed = percent(one.observed, decimals)
     return f"{predicted} predicted, {observed} observed"
@@ -164,7 +165,8 @@ def _one_direction(facts: Facts, verdict: Verdict) -> str:
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
-    return f"{verdict.kind}: {_sure_and_right(facts)} ({gap})"
+    means = _sure_and_right(facts, facts.overconfidence.value)
+    return f"{verdict.kind}: {means} ({gap})"
 
 
 def _risk_words(kind: str, facts: Facts) -> str:
@@ -173,12 +175,13 @@ def _risk_words(kind: str, facts: Facts) -> str:
     assert one is not None
     spread = _spread_words(one, spread_sign(facts, facts.judged))
     bias = facts.judged.gap.z
-    means = f"({_predicted_and_observed(facts)})"
     if abs(bias) <= TWO_SIDED:
+        means = f"({_predicted_and_observed(facts)})"
         spread = spread or "wrong in places"
         return f"{kind}: risks {spread}, right on average {means}"
     level = "too high" if bias > 0.0 else "too low"
     gap = abs(one.gap.value)
+    means = f"({_predicted_and_observed(facts, gap)})"
     size = f"{100.0 * gap:.{decimals_for(gap)}f} points {level}"
     if not spread:
         return f"{kind}: risks {size} {means}"
@@ -218,13 +221,31 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 
 
 def samples_needed(facts: Facts) -> int:
-    """Samples that give the judged gap to within ``TARGET_HALF_WIDTH``."""
-    half = gap_half_width(facts)
-    if not math.isfinite(half):
-        half = 0.98 / math.sqrt(facts.data.units or facts.data.n)  # of a rate of 1/2
-    needed = facts.data.n * (half / TARGET_HALF_WIDTH) ** 2
+    """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    needed = _samples_needed(facts)
     rounded = 100 if needed < 10_000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
+
+
+def _samples_needed(facts: Facts) -> float:
+    """Number of such samples, from the half width of the interval on these.
+
+    That falls with the root of their number. Where fewer than ten independent rows are
+    right, or wrong, it is one of few rows and falls faster: then it is Wilson's at the
+    larger of the error rates that these rows show and that their scores expect. Too few
+    rows know no rate.
+    """
+    data = facts.data
+    half = gap_half_width(facts)
+    if not math.isfinite(half):
+        half = 0.98 / math.sqrt(data.units or data.independent_rows)  # of a rate of 1/2
+    error_rate = max(1.0 - facts.accuracy, 1.0 - facts.confidence, 0.0)
+    rarer = min(error_rate, max(1.0 - error_rate, 0.0))
+    is_by_root = rarer * data.independent_rows >= CARRYING
+    if data.units is not None or has_too_few_rows(facts) or is_by_root:
+        return data.n * (half / TARGET_HALF_WIDTH) ** 2
+    rows = rows_for_half_width(rarer, TARGET_HALF_WIDTH)
+    return rows * data.n / data.independent_rows
 
 
 def _mixed(facts: Facts, verdict: Verdict) -> str:

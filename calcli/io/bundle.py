@@ -19,6 +19,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.artifact import Link
+from calcli.io.cells import NameColumn, names_of, sortable
 from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.hdf5 import (
     check_bundle_format,
@@ -35,6 +36,7 @@ from calcli.io.locate import (
     Layout,
     Location,
     choose_group,
+    find_bundles,
     intersections,
     kinds_in,
     split_where,
@@ -86,7 +88,7 @@ def open_bundle(
     *,
     prefer: Sequence[str] = (),
     layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
+    ignore_labels: Sequence[float] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
     """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
@@ -108,7 +110,7 @@ class BundleRows(DataSet):
         path: Path,
         group: str,
         layout: Layout,
-        ignore: tuple[int, ...],
+        ignore: tuple[float, ...],
         need_labels: bool,
     ) -> None:
         self.path, self.group, self._layout = path, group, layout
@@ -141,12 +143,12 @@ class BundleRows(DataSet):
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights: FloatArray | None = None
+        self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(
                 self._read_column(given[0]), self.total, self._where(given[0])
             )
-            self._weights = w if self._keep is None else w[self._keep]
+            self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
         if (
             self.kind != "confidence"
@@ -167,7 +169,7 @@ class BundleRows(DataSet):
                 else ()
             ):
                 self._check_length(column)
-                if column.dtype.kind == "f":
+                if column.dtype.kind == "f" and role != "group":
                     self.column(role)
         self.has_labels, self.assigned = (
             self._labels is not None,
@@ -181,6 +183,11 @@ class BundleRows(DataSet):
         self.small = self.nbytes <= (
             max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
         )
+
+    @property
+    def bundles_of_file(self) -> list[str]:
+        """Groups of all bundles in the file of these rows; "" is the root."""
+        return find_bundles(self._node.file)
 
     @property
     def location(self) -> Location:
@@ -234,7 +241,7 @@ class BundleRows(DataSet):
             raise DataError(
                 f"{self.name}: {path} is a group, expected a dataset; rename it"
             )
-        check_stored(node, self._where(node), external=self._layout.external)
+        check_stored(node, self._where(node), external=self._layout.allow_external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -268,7 +275,7 @@ class BundleRows(DataSet):
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_labels(
-        self, layout: Layout, ignore: tuple[int, ...], needed: bool
+        self, layout: Layout, ignore: tuple[float, ...], needed: bool
     ) -> "AnyArray | h5py.Dataset | None":
         """Read labels of the rows kept; sets which rows are kept."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
@@ -301,7 +308,7 @@ class BundleRows(DataSet):
         self,
         dataset: h5py.Dataset,
         where: str,
-        ignore: tuple[int, ...] = (),
+        ignore: tuple[float, ...] = (),
         what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
         """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
@@ -395,32 +402,45 @@ class BundleRows(DataSet):
         return names
 
     def column(self, name: str) -> AnyArray | None:
-        columns = {}
-        for own, dataset in self._datasets(name).items():
-            values = self._column(dataset)
-            whole = name in ("ids", "unit")
-            columns[own] = (
-                validate.whole_names(values, name, f"{self.name}: {own}")
-                if whole
-                else values
-            )
+        values = self.stored_column(name)
+        return None if values is None else sortable(values)
+
+    def stored_column(self, name: str) -> AnyArray | None:
+        """A column as ``column`` gives it, but texts of whole numbers stay texts."""
+        columns = {
+            own: self._names_in(dataset, own, name)
+            for own, dataset in self._datasets(name).items()
+        }
         return intersections(columns) if columns else None
 
+    def _names_in(self, dataset: h5py.Dataset, own: str, role: str) -> AnyArray:
+        """Values of a column: weights as numbers, all else as names."""
+        values = self._column(dataset)
+        if role == "weights":
+            return values
+        return names_of(values, NameColumn(f"{self.name}: {own}", role))
+
     def _names(self, role: str) -> list[str]:
-        return self._layout.named.get(role) or self.own_names.get(role, [role])
+        """Names of the columns of a role in the source; several in an order of their
+        own, as that of ``intersections``."""
+        named = self._layout.named.get(role) or self.own_names.get(role, [role])
+        return sorted(named) if len(named) > 1 else named
 
     def own_name(self, role: str) -> str:
         return ", ".join(self._names(role))
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
-        """Values of a column by its original name, or the columns that it is combined from by theirs."""
+        """Values of a column by its original name, or the columns that it is combined
+        from by theirs; texts of whole numbers stay texts."""
         names = self._names(role)
-        found = {
-            name: dataset for name in names if (dataset := self._find(name)) is not None
-        }
+        found = {}
+        for name in names:
+            dataset = self._find(name)
+            if dataset is not None:
+                found[name] = self._names_in(dataset, name, role)
         if len(names) > 1 and len(found) == len(set(names)):
-            return {name: self._column(dataset) for name, dataset in found.items()}
-        values = self.column(role)
+            return found
+        values = self.stored_column(role)
         return {} if values is None else {", ".join(names): values}
 
     @cached_property
@@ -536,8 +556,9 @@ class BundleRows(DataSet):
         assert labels is not None, "opened without need of labels"
         return labels
 
-    def weights(self) -> FloatArray | None:
-        return self._weights
+    @property
+    def given_weights(self) -> FloatArray | None:
+        return self._given_weights
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
@@ -590,16 +611,8 @@ class BundleRows(DataSet):
             self._classes_at(source, at, end)
             for source in (self._labels, self._assigned)
         )
-        weight = None if self._weights is None else self._weights[at:end]
-        return Block(
-            at,
-            slab,
-            self.kind,
-            labels,
-            weight,
-            np.stack(under) if under else None,
-            assigned,
-        )
+        moved = np.stack(under) if under else None
+        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):

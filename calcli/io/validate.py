@@ -55,33 +55,6 @@ def _are_percentages(values: AnyArray) -> bool:
     return bool(values.min() >= 0 and 20 < values.max() <= 100)
 
 
-def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
-    """Check ids or units, (n,), and convert floats to integers. Raises DataError for numbers that are not whole, and
-    for empty units."""
-    if values.dtype.kind == "f":
-        bad = ~(
-            (np.abs(values) < 1 << 53) & (values == np.floor(values))
-        )  # NaN is neither
-    elif values.dtype.kind in "OU" and role == "unit":
-        bad = values == ""
-    else:
-        return values
-    if bad.any():
-        row = int(np.argmax(bad))
-        found = (
-            "empty"
-            if values[row] == ""
-            else "NaN"
-            if np.isnan(values[row])
-            else f"{values[row]:g}"
-        )
-        expected = f"expected the {role.removesuffix('s')} of the row, a whole number or a word"
-        raise DataError(
-            f"{where}: row {row} is {found}, {expected}; leave such rows out, or pass --{role} none"
-        )
-    return values.astype(np.int64) if values.dtype.kind == "f" else values
-
-
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     """Check the correctness of n answers: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
@@ -381,7 +354,7 @@ def check_labels(
     n: int,
     k: int,
     where: str,
-    ignore: tuple[int, ...] = (),
+    ignore: tuple[float, ...] = (),
     what: str = "label",
     first_row: int = 0,
 ) -> IntArray:
@@ -419,11 +392,12 @@ def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
     return "are labels and scores those of the same model?"
 
 
-def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
-    """Mask of labels to ignore, (n,); numbers beyond int64 never match."""
+def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
+    """Mask of labels to ignore, (n,); fractions and numbers beyond int64 never match."""
     most = np.iinfo(np.int64)
+    whole = [label for label in ignore if float(label).is_integer()]
     known = np.array(
-        [label for label in ignore if most.min <= label <= most.max], dtype=np.int64
+        [label for label in whole if most.min <= label <= most.max], dtype=np.int64
     )
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
     return np.isin(labels.astype(np.int64), known) & inside

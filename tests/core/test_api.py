@@ -140,7 +140,7 @@ def test_notebooks_see_an_escaped_table():
     page = fitted._repr_html_()
     assert "<td>" in page
     assert f"{fitted.before['nll']:.4f}" in page
-    assert "ts" in repr(fitted)
+    assert "auto" in repr(fitted)
 
 
 def judgement(result):
@@ -417,7 +417,7 @@ def test_a_package_that_is_missing_is_named(package, source, tmp_path):
 
 def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     z, y = truth(600, 4, temperature=1.8)
-    found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300]))
+    found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300], "ts"))
     one, other = (result.report.verdict for result in found.results)
     assert found.verdict.splitlines() == [
         f"scores, uncalibrated: {one}",
@@ -527,7 +527,7 @@ def test_threshold_returns_what_the_command_prints(files):
 
 
 def test_report_writes_the_page_of_the_command(files):
-    fitted = calcli.fit("val.npz")
+    fitted = calcli.fit("val.npz", method="ts")
     fitted.save("ts.json")
     own = calcli.report("test.npz", calibrators=fitted, path="own.html")
     assert (

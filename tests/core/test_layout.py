@@ -33,7 +33,7 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
-    ["zeros"],
+    ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
     ["forks", "errors", "fast_dataclass", "options"],

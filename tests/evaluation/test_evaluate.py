@@ -706,7 +706,8 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
 
 def test_folds_are_stratified():
     y = np.repeat([0, 1, 2], [50, 25, 3])
-    fold = stratified_folds(y, 5, np.random.default_rng(0))
+    rows = ArrayRows(np.random.default_rng(0).normal(size=(78, 3)), y)
+    fold = stratified_folds(rows, y, 5, 0)
     for c, most in ((0, 10), (1, 5), (2, 1)):
         assert np.bincount(fold[y == c], minlength=5).max() == most
 

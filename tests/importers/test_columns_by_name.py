@@ -143,7 +143,7 @@ def test_in_hdf5_they_name_datasets_beside_the_scores(run):
     both = groups_of(
         run("evaluate", "a.h5", "--group-by", "site", "--group-by", "sex", *asked)
     )
-    assert both == {f"site={s}, sex={x}": 40 for s in range(3) for x in range(2)}
+    assert both == {f"sex={x}, site={s}": 40 for s in range(3) for x in range(2)}
     refused = run("evaluate", "a.h5", "--group-by", "ward")
     assert (
         refused.code == 3

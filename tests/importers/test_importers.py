@@ -5,11 +5,13 @@ import json
 import h5py
 import numpy as np
 import pytest
+from imports import plan
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import parse_name, plan
+from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import Splitting, import_scores
+from calcli.importers.import_scores import import_scores
+from calcli.importers.names import parse_name
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
 
@@ -292,8 +294,8 @@ def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, l
     np.save(tmp_path / "truth.npy", labels)
     sources = [tmp_path / "z.npy", tmp_path / "truth.npy"]
     with pytest.raises(
-        UsageError, match=r"say what 'z' holds with --kind.*outside \[0, 1\]"
-    ):
+        UsageError, match=r"say what 'z' holds with --kind.*rows are no probabilities"
+    ):  # numbers of which the largest is the label no more often than by chance
         bring(sources, tmp_path / "out.h5")
     for asked in ({}, {"scores": ["z"], "labels": ["truth"]}):
         found = bring(sources, tmp_path / "out.h5", kind="logits", **asked)
@@ -847,7 +849,7 @@ def test_slabs_smaller_than_the_source_change_nothing(
     whole = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )
-    monkeypatch.setattr("calcli.importers.labelled_scores.SLAB_BYTES", 7 * 2 * K * 4)
+    monkeypatch.setattr("calcli.importers.bundles.SLAB_BYTES", 7 * 2 * K * 4)
     slabs = bring(
         tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.3", "test=rest"]
     )

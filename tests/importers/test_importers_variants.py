@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from calcli.importers.columns import listed_columns
+from calcli.importers.column_options import listed_columns
 
 N, NAMES = 60, ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)
@@ -255,7 +255,7 @@ REFUSED = {
         "does a column belong to no class",
     ),
     "a workbook": (lambda: a_file("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)), "save the table as CSV"),
-    "MATLAB": (lambda: a_file("t.mat", b"MATLAB 5.0 MAT-file" + bytes(200)), "scipy.io.loadmat"),
+    "MATLAB": (lambda: a_file("t.mat", b"MATLAB 5.0 MAT-file" + bytes(200)), "cannot read it as matlab"),
     "xz": (lambda: a_file("t.csv.xz", b"\xfd7zXZ\x00" + bytes(99)), "is packed with xz; unpack it"),
 }  # fmt: skip
 

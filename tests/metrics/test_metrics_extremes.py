@@ -300,8 +300,8 @@ def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
                 plan,
             ).results[0]
         )
-    with_absent_rows, without = (result_json(result) for result in results)
-    assert with_absent_rows == without
+    found, expected = (result_json(result) for result in results)
+    assert found == expected
 
 
 @pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])

@@ -178,22 +178,36 @@ def test_the_report_decides_as_the_tables_does(monkeypatch):
         )
         a, b = table.report.facts, sums.report.facts
         assert a.data == b.data
-        for one, other in (
-            (a.overconfidence.value, b.overconfidence.value),
-            (a.entropy.z, b.entropy.z),
-            (a.classes.signed_square, b.classes.signed_square),
-            (a.classes.p_value, b.classes.p_value),
-        ):
-            assert math.isclose(one, other, rel_tol=1e-9)
+        gaps = a.overconfidence.value, b.overconfidence.value
+        assert math.isclose(*gaps, rel_tol=1e-9)
+        assert math.isclose(a.entropy.z, b.entropy.z, rel_tol=1e-9)
+        squares = a.classes.signed_square, b.classes.signed_square
+        assert math.isclose(*squares, rel_tol=1e-9)
+        assert math.isclose(a.classes.p_value, b.classes.p_value, rel_tol=1e-9)
         apart.append(table.report.verdict.p_value - sums.report.verdict.p_value)
     # A p-value p has a standard error of sqrt(p (1 - p) / 200) <= .036 in either, a mean of 12 differences .015.
-    assert abs(np.mean(apart)) < 0.05
-    assert max(map(abs, apart)) < 0.2
+    assert abs(np.mean(apart)) < 0.05 and max(map(abs, apart)) < 0.2
     ((table, sums),) = both(
         monkeypatch, rows(), ["accuracy"], candidates(1), report=True
     )
-    assert table.report.headline == sums.report.headline
-    assert table.report.lines == sums.report.lines
+    assert table.report.verdict.kind == sums.report.verdict.kind
+    assert table.report.verdict.significant == sums.report.verdict.significant
+
+
+def test_confidences_of_exactly_1_are_known_to_the_advice_on_either_side(monkeypatch):
+    """4000 confidences, a tenth of them 1, which have no log-odds: no advice takes them for log-odds."""
+    rng = np.random.default_rng(3)
+    c = np.where(rng.random(4000) < 0.1, 1.0, rng.uniform(0.6, 0.95, 4000))
+    data = ArrayRows(
+        c[:, None],
+        (rng.random(4000) < c - 0.2).astype(np.int64),
+        kind="confidence",
+        block_rows=1000,
+    )
+    ((table, sums),) = both(monkeypatch, data, ["accuracy"], candidates(1), report=True)
+    assert table.report.facts.certain == (c == 1.0).sum()
+    assert sums.report.facts.certain == table.report.facts.certain
+    assert sums.report.next_step == table.report.next_step
 
 
 @pytest.mark.parametrize("values", [7, 600])
