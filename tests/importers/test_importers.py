@@ -426,7 +426,7 @@ def test_labels_may_lie_above_and_splits_never_mix():
 
 def test_scores_side_by_side_are_a_choice_of_the_user():
     paths = ["logits_a", "logits_b", "labels", "labels_b"]
-    with pytest.raises(UsageError, match="--all-scores"):
+    with pytest.raises(UsageError, match=r"--scores '\*'"):
         groups(paths)
     assert groups(paths, all_scores=True) == {
         "logits_a": ("logits_a", "labels"),
