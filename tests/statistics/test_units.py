@@ -568,7 +568,7 @@ def test_no_unit_is_cut_by_folds():
 
 def test_folds_of_units_choose_what_holds_for_new_units():
     """100 answers x 5 near-copies: random folds see each question on both sides and choose a map that learns them."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(2)  # of seeds 0 to 7 all but 1, where the two tie
     z = np.repeat(rng.normal(size=100) * 1.5, 5) + 0.01 * rng.normal(size=500)
     y = np.repeat((rng.random(100) < 1 / (1 + np.exp(-z[::5]))).astype(int), 5)
     options = {"candidates": "platt,ir", "rule": "best", "criterion": "brier"}
