@@ -99,7 +99,7 @@ def import_scores(
                 advised = _with_working_command(advised, files, request, ignored)
             raise advised.translated(settled.translated) from None
         report.lines = [settled.translated(line) for line in report.lines]
-        report.notes = [settled.translated(note) for note in notes]
+        report.notes = report.lines + [settled.translated(note) for note in notes]
     return report
 
 

@@ -151,6 +151,12 @@ def open_rows(
             raise problem.translated(with_own_name) from None
 
 
+def _import_of(file: Path, report: "ImportReport") -> Import:
+    """An import whose remarks are still to be said; what was read is said by bundle."""
+    notes = [note for note in report.notes if note not in report.lines]
+    return Import(file, notes, report)
+
+
 def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
     """Say, once, what was read, and the remarks of the import."""
     name = rows.group or ""
@@ -196,7 +202,7 @@ def _imported(
                 report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
                 raise problem.advising(more=_whose_options(problem)) from None
-            imports.known[key] = Import(file, report.notes, report)
+            imports.known[key] = _import_of(file, report)
         yield imports.known[key]
 
 

@@ -2,7 +2,7 @@
 
 from calcli.importers.names import headers_path
 from calcli.importers.proposal import Reading
-from calcli.importers.table import Columns
+from calcli.importers.table import Column, Columns
 
 ROLE_WORDS = {
     "class_names": "class names",
@@ -17,32 +17,39 @@ ROLE_WORDS = {
 }
 
 
+LONGEST_LIST = 40
+"""Most characters of the names of columns that are one array."""
+
+
 def arrays_in_words(reading: Reading, columns: Columns) -> str:
-    """``'logits', 'labels'``: what names say needs no words, what values prove has its
-    reason: ``'a, b' as probs: every row sums to 1``."""
-    parts = [_scores_in_words(reading, columns)]
+    """``'logits', 'labels'``; where no name says what an array is ``'a, b' as probs``.
+
+    The names of the columns of scores, which name the classes, are not told.
+    """
+    scores = columns[reading.scores]
+    folder = f"{reading.name}/"
+    is_inferred = bool(reading.reasons.get("scores"))
+    is_named = reading.kind in scores.shown and not is_inferred
+    parts = [_named(scores, "" if is_named else reading.kind, folder)]
     if reading.labels is None:
         parts.append("no labels")
     elif "outcome" in reading.reasons:  # of confidences
         parts.append(reading.reasons["outcome"])
     else:
-        label = f"{columns[reading.labels].shown!r}"
-        reason = reading.reasons.get("labels", "")
-        parts.append(f"{label} as labels: {reason}" if reason else label)
-    own_names = headers_path(reading.scores)
-    is_one_column = len(columns[reading.scores].parts) == 1  # named by the labels
+        is_inferred = bool(reading.reasons.get("labels"))
+        role = "labels" if is_inferred else ""
+        parts.append(_named(columns[reading.labels], role, folder))
     for role, path in reading.extras.items():
-        if path != own_names:
-            parts.append(f"{columns[path].shown!r} as {ROLE_WORDS[role]}")
-        elif not is_one_column:
-            parts.append("column names as class names")
-    has_reasons = any(": " in part for part in parts)
-    return ("; " if has_reasons else ", ").join(parts)
+        if path != headers_path(reading.scores):
+            parts.append(_named(columns[path], ROLE_WORDS[role], folder))
+    return ", ".join(parts)
 
 
-def _scores_in_words(reading: Reading, columns: Columns) -> str:
-    shown = columns[reading.scores].shown
-    reason = reading.reasons.get("scores", "")
-    if reason:
-        return f"{shown!r} as {reading.kind}: {reason}"
-    return f"{shown!r}" if reading.kind in shown else f"{shown!r} as {reading.kind}"
+def _named(column: Column, role: str, folder: str) -> str:
+    """The name of an array in its folder, and what it is where no name says so."""
+    shown = column.shown.removeprefix(folder)
+    names = list(column.parts)
+    if len(shown) > LONGEST_LIST and len(names) > 2:
+        shown = f"{names[0]}, …, {names[-1]}"
+    says_role = shown.lower().replace("_", " ").rstrip("s") == role.rstrip("s")
+    return f"{shown!r}" if not role or says_role else f"{shown!r} as {role}"

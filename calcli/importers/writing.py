@@ -49,7 +49,7 @@ class Written:
 class ImportReport:
     """Bundles that an import wrote, and its remarks for the user.
 
-    lines : what was read, a line for each reading. arrays : which array was read as
+    lines : what was read, a line for each reading; they are among the notes. arrays : which array was read as
     what, by the name of a bundle. likely_unit : the unused column that looks like units, for commands to propose.
     """
 
@@ -65,7 +65,7 @@ class ImportReport:
             "calcli_extract": 1,
             "output": output,
             "bundles": [asdict(bundle) for bundle in self.bundles],
-            "notes": [*self.lines, *self.notes],
+            "notes": self.notes,
         }
 
 

@@ -34,7 +34,7 @@ def test_names_of_frameworks_have_the_kind_that_all_values_prove(
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "(logits: rows are no probabilities)" in found["notes"]
+    assert f"({scores!r} as logits, {labels!r})" in found["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["probs"], P)
@@ -192,7 +192,7 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
     found = bring(tmp_path / "result.pkl", out)
     assert np.array_equal(found["probs"], P) and np.array_equal(found["labels"], Y)
-    assert "'pred_score' was read as the scores (probs" in found["notes"]
+    assert "('pred_score' as probs, 'gt_label')" in found["notes"]
 
 
 # ---- several scores a row

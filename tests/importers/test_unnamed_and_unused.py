@@ -118,7 +118,10 @@ def test_run_says_of_one_file_once_what_was_read(run, table, tmp_path):
     np.savez("both.npz", **sets, notes=np.arange(3))
     done = run("run", "both.npz")
     assert done.code == 0 and done.err.count("columns not used: notes") == 1
-    assert done.err.count("'val_logits' was read as the scores") == 1
+    for part in ("val", "test"):
+        arrays = f"('{part}_logits', '{part}_labels')"
+        line = f"Read both.npz:{part}: 400 samples, 3 classes {arrays}.\n"
+        assert done.err.count(f"Read both.npz:{part}") == done.err.count(line) == 1
 
 
 def both(seed):
@@ -205,15 +208,12 @@ def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
     )
     shown = run("inspect", f"{two_sets}:test").out
     assert (
-        "'test_logits' was read as the scores (logits), 'test_labels' as the labels"
+        f"Read {two_sets}:test: 400 samples, 3 classes ('test_logits', 'test_labels')."
         in shown
     )
     assert f"bundle            {two_sets}:test\n" in shown and ":val\n" not in shown
     shown = run("inspect", table("a.csv"), "--group-by", "region").out
-    assert (
-        "'prob' was read as the scores (probs)" in shown
-        and "columns not used: age" in shown
-    )
+    assert "('prob' as probs, " in shown and "columns not used: age" in shown
     assert "groups            name region, n 2, largest 60" in shown
 
 
@@ -268,7 +268,8 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
     done = run("apply", "platt.json", name, "-o", "made.npz")
     assert (
         done.code == 0
-        and "'confidence' was read as the confidence, nothing as correct" in done.err
+        and f"Read {name}: 50 samples, confidences ('confidence', no labels)."
+        in done.err
     )
     made, known = np.load("made.npz"), np.load("known.npz")
     np.testing.assert_array_equal(made["confidence"], known["confidence"])

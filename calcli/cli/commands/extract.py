@@ -306,7 +306,7 @@ def _finish(
     for path, facts in made:
         with command.trying(several):
             report = facts()
-            for line in (*report.lines, *report.notes):
+            for line in report.notes:
                 command.say(line)
             for b in report.bundles:
                 size = (
@@ -320,7 +320,6 @@ def _finish(
                     f"{where}: {size}, {b.dtype}{'' if b.labelled else ', no labels'}{transforms}"
                 )
             told.bundles += report.bundles
-            told.lines += report.lines
             told.notes += report.notes
             if not args.json:
                 print_path(path)
