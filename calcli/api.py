@@ -6,14 +6,13 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
@@ -25,7 +24,13 @@ from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import (
+    Candidate,
+    Plan,
+    Subject,
+    assess,
+    fit_size_of,
+)
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import (
@@ -90,11 +95,6 @@ def plain(value: Any) -> Any:
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls) if is_dataclass(cls) else ():
-        bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[
-            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
-        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
@@ -423,7 +423,11 @@ def _tried(
             )
             candidates.append(
                 Candidate(
-                    name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
+                    name,
+                    own.method,
+                    own.calibrator,
+                    fit_size=fit_size_of(own),
+                    seen=partial(fitted_on, own, rows),
                 )
             )
         group = rows.column("group") if groups is None else _groups_of(groups, rows.n)

@@ -23,8 +23,8 @@ import numpy as np
 import calcli
 from calcli.calibrator import Laws
 from calcli.cli.app import EPILOG, load, summaries
-from calcli.cli.commands.completion import flags
 from calcli.cli.commands.methods import describe, preserving
+from calcli.cli.manual_page import flags
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats

@@ -220,9 +220,8 @@ class Facts:
     judged : the same up to the error of the fit where one is known (``fit``), else the
     same test. bins : by confidence. class_one_bin : the bin of P(class 1) that
     miscalibration shows in most. errors : p-values of calibration errors, adjusted for
-    each other. doubts : reasons to doubt that the labels belong to the scores. certain : rows whose label, or whose
-    confidence, has no log-odds. too_good : are all errors smaller than calibrated
-    scores would show?
+    each other. doubts : reasons to doubt that the labels belong to the scores.
+    too_good : are all errors smaller than calibrated scores would show?
     """
 
     data: DataSummary
@@ -242,7 +241,6 @@ class Facts:
     errors: Mapping[str, float] = field(default_factory=dict)
     fit: FitSize | None = None
     doubts: tuple[str, ...] = ()
-    certain: int = 0
     too_good: bool = False
 
     @property

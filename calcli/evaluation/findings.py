@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from calcli.evaluation.facts import Facts
+from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
 
@@ -226,9 +227,8 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
     """Calibration errors that are significant where the joint test finds nothing."""
     if "errors" not in verdict.significant or "confidence" in verdict.significant:
         return None
-    return Finding(
-        "errors", {"metrics": list(facts.errors), "p": min(facts.errors.values())}
-    )
+    metrics = [name for name, p in facts.errors.items() if p <= LEVEL]
+    return Finding("errors", {"metrics": metrics, "p": min(facts.errors.values())})
 
 
 # ---- what recalibration could do, and what the fit left

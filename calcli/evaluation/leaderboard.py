@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
@@ -27,7 +28,6 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.units import Units
@@ -39,13 +39,11 @@ UNCALIBRATED = "uncalibrated"
 class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
-    baseline: str | None = flag(
-        None, "Reference for differences.", "METHOD", shown="ts"
-    )
-    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
-    seed: int = seed()
-    level: float = same(MetricSettings, "level")
-    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+    baseline: str | None = None
+    folds: Annotated[int, Meta(ge=2, le=1000)] = 5
+    seed: Annotated[int, Meta(ge=0)] = 0
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = MetricSettings.level
+    thorough: bool = False
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")

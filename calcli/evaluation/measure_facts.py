@@ -93,7 +93,6 @@ def measure_facts(
     fit : size of the fit of the calibrator that made the scores, None for uncalibrated
     scores. groups : with their gaps tested. doubts : see ``Facts``.
     """
-    table = context.table
     factor = 1.0 if fit is None else fit.error_factor(data.independent_rows, data.units)
     exact = joint_test(context, positive)
     judged = exact
@@ -121,7 +120,6 @@ def measure_facts(
         errors=_error_p_values(scores, factor),
         fit=fit,
         doubts=tuple(doubts),
-        certain=max(table.unknown_zeros, table.certain),
         too_good=_is_too_good(exact, scores),
     )
 

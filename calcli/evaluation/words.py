@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calcli.evaluation.facts import Estimate, Facts
+from calcli.evaluation.facts import ClassOne, Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
 from calcli.evaluation.verdict import (
@@ -97,12 +97,12 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
+    head = text[: longest + 1]
     for mark in ("; ", ": ", ", "):
-        head = text[: longest + 1]
-        if mark in head:
-            clause = head[: head.rindex(mark)]
-            if len(clause) > longest // 3:
-                return clause
+        clause = head.rpartition(mark)[0]
+        is_whole = clause.count("(") == clause.count(")")
+        if is_whole and len(clause) > longest // 3:
+            return clause
     return f"{text[: longest - 1].rstrip()}…"
 
 
@@ -161,7 +161,7 @@ def _calibrated(facts: Facts, verdict: Verdict) -> str:
 
 def _one_direction(facts: Facts, verdict: Verdict) -> str:
     if facts.is_about_class_one:
-        return f"{verdict.kind}: {_risk_words(facts)}"
+        return _risk_words(verdict.kind, facts)
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
@@ -169,29 +169,36 @@ def _one_direction(facts: Facts, verdict: Verdict) -> str:
     return f"{verdict.kind}: {means} ({gap})"
 
 
-def _risk_words(facts: Facts) -> str:
+def _risk_words(kind: str, facts: Facts) -> str:
     """How P(class 1) is wrong: its spread, then its mean."""
     one = facts.class_one
     assert one is not None
-    parts = []
-    shown_gap = 0.0
-    spread_is = spread_sign(facts, facts.judged)
+    spread = _spread_words(one, spread_sign(facts, facts.judged))
     bias = facts.judged.gap.z
-    if spread_is:
-        spread = "too extreme" if spread_is > 0 else "too moderate"
-        slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
-        parts.append(f"{spread}{slope}")
-    if abs(bias) > TWO_SIDED:
-        level = "high" if bias > 0.0 else "low"
-        size = abs(one.gap.value)
-        shown_gap = size
-        decimals = decimals_for(size)
-        parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
-    elif parts:
-        parts.append("right on average")
-    else:
-        parts.append("wrong in places, right on average")
-    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts, shown_gap)})"
+    if abs(bias) <= TWO_SIDED:
+        means = f"({_predicted_and_observed(facts)})"
+        spread = spread or "wrong in places"
+        return f"{kind}: risks {spread}, right on average {means}"
+    level = "too high" if bias > 0.0 else "too low"
+    gap = abs(one.gap.value)
+    means = f"({_predicted_and_observed(facts, gap)})"
+    size = f"{100.0 * gap:.{decimals_for(gap)}f} points {level}"
+    if not spread:
+        return f"{kind}: risks {size} {means}"
+    words = f"{kind}: risks {spread}, {size} {means}"
+    if len(words) > LONGEST:
+        return f"{kind}: risks {spread} and {level} {means}"
+    return words
+
+
+def _spread_words(one: ClassOne, sign: int) -> str:
+    """Whether risks are too extreme or too moderate, empty for neither."""
+    if not sign:
+        return ""
+    spread = "too extreme" if sign > 0 else "too moderate"
+    if one.slope is None:
+        return spread
+    return f"{spread} (slope {one.slope.value:.2f})"
 
 
 def _too_few(facts: Facts, verdict: Verdict) -> str:
@@ -244,7 +251,7 @@ def _samples_needed(facts: Facts) -> float:
 def _mixed(facts: Facts, verdict: Verdict) -> str:
     place = _place(facts, verdict)
     if facts.is_about_class_one and "confidence" in verdict.significant:
-        return f"miscalibrated: {_risk_words(facts)}"
+        return _risk_words("miscalibrated", facts)
     return f"miscalibrated in places: {_means(facts)} overall; {place}"
 
 

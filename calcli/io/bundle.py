@@ -241,7 +241,7 @@ class BundleRows(DataSet):
             raise DataError(
                 f"{self.name}: {path} is a group, expected a dataset; rename it"
             )
-        check_stored(node, self._where(node), external=self._layout.external)
+        check_stored(node, self._where(node), external=self._layout.allow_external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:

@@ -62,7 +62,8 @@ class DataSet(Rows):
     spread : runs passes in other processes, or None. progress : callback for the rows
     that a pass has read. unit : dataset of the units as requested, ``none`` for
     independent rows. likely_unit : unused column of an imported file that looks like
-    units, for commands to propose.
+    units, for commands to propose. arrays : of an imported file which array was read as
+    what, in words.
     """
 
     name: str
@@ -77,6 +78,7 @@ class DataSet(Rows):
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
     likely_unit: str | None = None
+    arrays: str = ""
     options: tuple[str, ...] = ()
 
     @property

@@ -16,27 +16,17 @@ from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
-from calcli.options import flag
 from calcli.rows import SCORE_KINDS
-
-TOGETHER = "Column that says which rows belong together (a patient, an image, a question); none: rows are independent."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByName:
     """Names of the per-row columns in a file; None for the standard names."""
 
-    group_by: list[str] | None = flag(
-        None,
-        "Column of groups (repeatable: their intersections).",
-        "COLUMN|none",
-        "--group-by",
-    )
-    sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
-    ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
-    unit: str | None = flag(
-        None, TOGETHER, "COLUMN|none", shown="unit, where it exists"
-    )
+    group_by: list[str] | None = None
+    sample_weight: str | None = None
+    ids: str | None = None
+    unit: str | None = None
 
     @property
     def named(self) -> dict[str, list[str]]:
@@ -104,29 +94,10 @@ class Layout(ByName):
     the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
     """
 
-    scores: str | None = flag(
-        None,
-        "Dataset with the scores, when it has another name.",
-        "PATH",
-        typed=list[str] | None,
-    )
-    labels: str | None = flag(
-        None,
-        "Dataset with the labels, when it has another name.",
-        "PATH",
-        typed=list[str] | None,
-    )
-    kind: str | None = flag(
-        None,
-        "Type of the scores, if the dataset's name does not imply it.",
-        "|".join(SCORE_KINDS),
-    )
-    external: bool = flag(
-        False,
-        "Allow HDF5 external storage outside the bundle's folder.",
-        None,
-        "--allow-external",
-    )
+    scores: str | None = None
+    labels: str | None = None
+    kind: str | None = None
+    allow_external: bool = False
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)

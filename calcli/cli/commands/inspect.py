@@ -14,10 +14,11 @@ calcli inspect logits.h5:test --json
 
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_line, print_table
@@ -34,19 +35,20 @@ from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.validate import doubts
-from calcli.options import REQUIRED, argument
 
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectArgs(o.Reading):
-    file: str = argument(
-        REQUIRED,
-        "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
-        "FILE",
-    )
-    json: bool = o.json()
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
+        ),
+    ]
+    json: o.Json = False
 
     @cached_property
     def artifact(self) -> bool:
