@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from calcli.cli.print_evaluation import table_lines
-from calcli.cli.render import Console, number
+from calcli.cli.render import Console, number, table_lines
 from calcli.composition import Mixture
-from calcli.evaluation.words import count, points
 from calcli.io.artifact import Artifact
+from calcli.number_words import count, points
 from calcli.registry import split_method
 
 WIDTH = 100
