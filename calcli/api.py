@@ -34,7 +34,6 @@ from calcli.evaluation.evaluate_bundle import (
     assess,
     fit_size_of,
 )
-from calcli.evaluation.fit_words import fitted_sentence
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import (
@@ -44,6 +43,7 @@ from calcli.fit_and_apply import (
     fitted_on,
     unseen,
 )
+from calcli.fit_words import fitted_sentence
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows

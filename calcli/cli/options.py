@@ -18,7 +18,6 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
-from calcli.metrics.catalog import metric_names
 from calcli.metrics.context import MetricSettings
 from calcli.registry import method_names
 from calcli.rows import SCORE_KINDS
@@ -48,6 +47,8 @@ def complete_methods(incomplete: str) -> list[str]:
 
 def complete_metrics(incomplete: str) -> list[str]:
     """Names of metrics that begin so, for the completion of a shell."""
+    from calcli.metrics.catalog import metric_names
+
     return [name for name in metric_names() if name.startswith(incomplete)]
 
 

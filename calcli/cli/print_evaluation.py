@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from calcli.cli.render import number, print_line
+from calcli.cli.render import number, print_line, table_lines
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.levels import LEVEL
@@ -843,15 +843,3 @@ def table_width(lines: Sequence[Sequence[str]]) -> int:
     """Characters in a line of a printed table."""
     columns = zip(*lines, strict=True)
     return sum(max(map(len, column)) + 2 for column in columns) - 2
-
-
-def table_lines(
-    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
-) -> Iterator[str]:
-    """Lines of cells; columns in ``left`` are aligned left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = []
-        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
-            cells.append(cell.ljust(width) if column in left else cell.rjust(width))
-        yield "  ".join(cells).rstrip()

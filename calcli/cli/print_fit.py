@@ -1,8 +1,7 @@
 """What a fit did, as text for people."""
 
-from calcli.cli.print_evaluation import table_lines
-from calcli.cli.render import Console, number
-from calcli.evaluation.fit_words import fitted_sentence
+from calcli.cli.render import Console, number, table_lines
+from calcli.fit_words import fitted_sentence
 from calcli.io.artifact import Artifact
 
 BY_CONSTRUCTION = 1e-9

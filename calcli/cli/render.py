@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
@@ -344,3 +344,15 @@ TEXTS: dict[str, Callable[[Table], str]] = {
     "csv": _csv,
 }
 """Name of a format -> function that writes a table in it."""
+
+
+def table_lines(
+    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
+) -> Iterator[str]:
+    """Lines of cells; columns in ``left`` are aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = []
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            cells.append(cell.ljust(width) if column in left else cell.rjust(width))
+        yield "  ".join(cells).rstrip()

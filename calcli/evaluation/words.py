@@ -21,6 +21,10 @@ from calcli.evaluation.verdict import (
 from calcli.metrics.intervals import Interval
 from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
+from calcli.number_words import count as count
+from calcli.number_words import percent as percent
+from calcli.number_words import points as points
+from calcli.number_words import samples as samples
 
 LONGEST = 100
 """Characters of a headline or of the line of a finding."""
@@ -48,16 +52,6 @@ def decimals_for(*shares: float) -> int:
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
 
 
-def percent(share: float, decimals: int = 1) -> str:
-    """A share as a percentage, ``71.5%``."""
-    return f"{100.0 * share:z.{decimals}f}%"
-
-
-def points(gap: float, decimals: int = 1) -> str:
-    """A difference of shares in percentage points with its sign, ``+14.1``."""
-    return f"{100.0 * gap:+z.{decimals}f}".replace("+0." + "0" * decimals, "0.0")
-
-
 def interval_points(interval: Interval, decimals: int = 1) -> str:
     """An interval in percentage points, ``[13.0, 15.2]``; the reason where unknown."""
     if not interval.known:
@@ -72,16 +66,6 @@ def gap_words(gap: Estimate) -> str:
     decimals = decimals_for(gap.value)
     shown = points(gap.value, decimals)
     return f"{shown} points {interval_points(gap.interval, decimals)}"
-
-
-def count(n: int) -> str:
-    """A number of things with thousands separated, ``5,000``."""
-    return f"{n:,}"
-
-
-def samples(n: int) -> str:
-    """A number of samples, ``1 sample``, ``5,000 samples``."""
-    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
 
 
 def small(x: float) -> str:

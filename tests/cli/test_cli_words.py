@@ -25,7 +25,7 @@ from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
-from calcli.evaluation.fit_words import fitted_sentence
+from calcli.fit_words import fitted_sentence
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import IsotonicRegression

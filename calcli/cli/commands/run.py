@@ -40,11 +40,11 @@ from calcli.cli.render import print_json
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
-from calcli.evaluation.fit_words import fitted_sentence
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores, resolved
+from calcli.fit_words import fitted_sentence
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.io.artifact import Artifact, dumps, loads
 from calcli.io.atomic import check_outputs_in, new_folder, write_together

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from calcli.composition import Mixture
-from calcli.evaluation.words import count, points
 from calcli.io.artifact import Artifact
+from calcli.number_words import count, points
 from calcli.registry import split_method
 
 WIDTH = 100
