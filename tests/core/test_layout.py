@@ -36,7 +36,7 @@ LAYERS = [
     ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "options"],
+    ["forks", "errors", "fast_dataclass", "settings"],
 ]
 NUMERICAL = {
     "methods",
