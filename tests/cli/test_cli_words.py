@@ -20,11 +20,12 @@ import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
 from calcli.cli.manual_page import manual
-from calcli.cli.print_fit import fitted_sentence, print_fit
+from calcli.cli.print_fit import print_fit
 from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
+from calcli.evaluation.fit_words import fitted_sentence
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import IsotonicRegression
