@@ -31,12 +31,12 @@ LAYERS = [
     ["kernels"],
     ["composition"],
     ["calibrator"],
-    ["fit_summary"],
+    ["fit_summary", "fit_words"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
     ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "number_words", "options", "settings"],
+    ["forks", "errors", "fast_dataclass", "number_words", "settings"],
 ]
 NUMERICAL = {
     "methods",
