@@ -24,7 +24,13 @@ from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import (
+    Candidate,
+    Plan,
+    Subject,
+    assess,
+    fit_size_of,
+)
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import (
@@ -417,7 +423,11 @@ def _tried(
             )
             candidates.append(
                 Candidate(
-                    name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
+                    name,
+                    own.method,
+                    own.calibrator,
+                    fit_size=fit_size_of(own),
+                    seen=partial(fitted_on, own, rows),
                 )
             )
         group = rows.column("group") if groups is None else _groups_of(groups, rows.n)

@@ -39,7 +39,12 @@ def _option_words(name: str, declared: Any, value: Any) -> list[tuple[str, ...]]
     """Words of an option, a group for every value."""
     spellings = [f"--{name.strip('_').replace('_', '-')}"]
     for option in declared:
-        spellings = list(getattr(option, "param_decls", None) or spellings)
+        # in an annotation the first spelling is taken for the default
+        first = getattr(option, "default", None)
+        declared_names = getattr(option, "param_decls", None) or ()
+        if isinstance(first, str) and first.startswith("-"):
+            declared_names = (first, *declared_names)
+        spellings = list(declared_names) or spellings
     spelling, _, negative = spellings[-1].partition("/")
     if isinstance(value, bool):
         return [(spelling if value else negative,)]

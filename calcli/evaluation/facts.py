@@ -38,6 +38,13 @@ class DataSummary:
     effective_rows: float | None = None
 
     @property
+    def rarer_count(self) -> int:
+        """Number of samples of the rarest class."""
+        if self.smallest_class_share is None:
+            return self.n
+        return round(self.smallest_class_share * self.n)
+
+    @property
     def independent_rows(self) -> float:
         """Number of rows of equal weight that tell as much."""
         if self.effective_rows is None:
@@ -96,7 +103,8 @@ class ClassFindings:
     value : debiased root-mean-square error. p_value : of the null that no class is
     miscalibrated, adjusted for all classes. significant : classes with a significant
     gap, the clearest first. predicted, observed : mean probability and frequency of
-    the clearest class.
+    the clearest class. lacking : classes without a sample that the scores expect, with
+    the expected number of each, most first.
     """
 
     value: float | None
@@ -105,6 +113,7 @@ class ClassFindings:
     significant: tuple[int, ...]
     predicted: float = math.nan
     observed: float = math.nan
+    lacking: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)

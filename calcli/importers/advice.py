@@ -59,8 +59,11 @@ COLUMN_OPTIONS: dict[Look, str] = {
 
 SINGLE_VALUES = ("kind", "confidence", "correct", "ids", "unit", "sample_weight")
 SEVERAL_VALUES = ("scores", "labels", "group_by")
-SWITCHES = ("percent", "drop_missing", "drop_duplicates", "no_labels", "all_scores")
+SWITCHES = ("percent", "drop_missing", "drop_duplicates")
 """Options that a proposed command may have, by the number of their values."""
+
+NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
+"""Options, values of these that are no names of arrays, and what is asked for then."""
 
 SINGLE_OPTION = re.compile(
     r"--percent|--drop-missing|--drop-duplicates"
@@ -174,6 +177,9 @@ def proposed_import(
     for field in ("scores", "labels"):
         if field in changes:
             changes[field] = tuple(changes[field])
+    for field, word, switch in NOT_NAMES:
+        if changes.get(field) == (word,):
+            changes |= {field: (), switch: True}
     if request.typed or "confidence" in changes:  # the command says all of it
         request = replace(
             request, scores=(), labels=(), kind=None, confidence=None, correct=None

@@ -113,9 +113,10 @@ def _check_request(request: ImportRequest) -> None:
     if not request.confidence or not (request.correct or request.no_labels):
         message = "belong together: how sure, and whether right"
         if request.confidence:
-            message += "; without grades --no-labels takes the place of --correct"
+            message += "; without grades --labels none takes the place of --correct"
         raise UsageError(f"--confidence NAME and --correct NAME {message}")
-    if request.scores or request.labels or request.kind:
+    are_named = request.scores or request.labels or request.kind
+    if are_named or request.all_scores:
         message = "stand instead of --scores, --labels and --kind; name one of them"
         raise UsageError(f"--confidence and --correct {message}")
 

@@ -61,7 +61,7 @@ FORMATS_OF_OPTIONS = {
 }
 """Options that some formats use."""
 
-OF_CLASSES = ("--per-label", "--class-names", "--all-scores")
+OF_CLASSES = ("--per-label", "--class-names")
 """Options that do not apply to confidences."""
 
 

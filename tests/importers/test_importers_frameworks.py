@@ -38,7 +38,7 @@ def test_names_of_frameworks_have_the_kind_that_all_values_prove(
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["probs"], P)
-    assert "(probs: every row sums to 1)" in found["notes"]
+    assert f"({scores!r} as probs, {labels!r})" in found["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P[:, :1], labels: Y == 0})
     with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind"):
         bring(tmp_path / "a.npz", out)  # one column proves nothing

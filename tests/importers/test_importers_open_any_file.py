@@ -83,5 +83,5 @@ def test_what_was_taken_for_what_is_said_on_stderr_and_options_of_extract_are_to
     np.save("only.npy", Z)
     line = run("evaluate", "only.npy", "--kind", "logits").line
     assert "--gold FILE" in line and line.endswith(
-        "--no-labels, --gold: of calcli extract, which makes a bundle of it"
+        "--gold: of calcli extract, which makes a bundle of it"
     )

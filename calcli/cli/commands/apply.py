@@ -17,6 +17,7 @@ calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -33,7 +34,7 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
-from calcli.io.artifact import Artifact, dumps, load
+from calcli.io.artifact import Artifact, dumps, is_artifact, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import read_document
@@ -253,8 +254,22 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
 # ---- the command
 
 
+def _refuse_swapped(args: ApplyArgs) -> None:
+    """Refuse scores and calibrator in the wrong order. Raises UsageError."""
+    bundles = args.bundles or []
+    if len(bundles) != 1 or args.artifact.endswith(".json"):
+        return
+    bundle = bundles[0]
+    if bundle.endswith(".json") and is_artifact(bundle):
+        command = ["calcli", "apply", bundle, args.artifact, "-o", args.output]
+        raise UsageError(
+            f"{bundle}: is the calibrator, which comes first: {shlex.join(command)}"
+        )
+
+
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
+    _refuse_swapped(args)
     artifact = load(args.artifact)
     least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []
