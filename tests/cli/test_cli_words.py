@@ -4,6 +4,8 @@ import ast
 import csv
 import io
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
