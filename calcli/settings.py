@@ -47,8 +47,17 @@ def _option_words(name: str, declared: Any, value: Any) -> list[tuple[str, ...]]
         spellings = list(declared_names) or spellings
     spelling, _, negative = spellings[-1].partition("/")
     if isinstance(value, bool):
+        # Typer makes --no-NAME where no spellings are declared
+        negative = negative or spelling.replace("--", "--no-", 1)
         return [(spelling if value else negative,)]
     if isinstance(value, tuple):
-        return [(spelling, ",".join(str(part) for part in value))]
+        return [(spelling, ",".join(_word(part) for part in value))]
     values = value if isinstance(value, list) else [value]
-    return [(spelling, str(part)) for part in values]
+    return [(spelling, _word(part)) for part in values]
+
+
+def _word(value: Any) -> str:
+    """A value as it is typed: whole numbers without a decimal point."""
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
+    return str(value)

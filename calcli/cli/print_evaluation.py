@@ -4,15 +4,17 @@ An answer has three levels: a headline, at most three findings, and the command 
 Everything else is behind ``--full`` and in the JSON.
 """
 
-import os
-import shutil
-import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from calcli.cli.render import number, print_line, table_lines
+from calcli.cli.render import (
+    number,
+    print_line,
+    table_lines,
+    width_of_output,
+    wrapped,
+)
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.levels import LEVEL
@@ -39,9 +41,6 @@ from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
 
-WIDTH = 100
-"""Columns of an output that is not a terminal."""
-
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""
 
@@ -55,28 +54,9 @@ GROUP_TABLE_LINES = 5
 """Lines around those of the groups: an empty one, title, two heads, count of the rest."""
 
 
-def width_of_output() -> int:
-    """Columns to fill: those of the terminal or of ``COLUMNS``, at most ``WIDTH``."""
-    if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
-    return WIDTH
-
-
 def say(text: str = "") -> None:
     """Print a line, with names of files, classes and groups made harmless."""
     print_line(text)
-
-
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """A sentence in lines that fit, those after the first indented by four."""
-    return textwrap.wrap(
-        text,
-        width_of_output(),
-        initial_indent=indent,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 # ---- the whole

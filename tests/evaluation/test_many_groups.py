@@ -1,5 +1,6 @@
 """Tables of many groups: what each group gives alone, in a number of passes that does not grow with theirs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from calcli.evaluation import groups as group_tables
 from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
 from calcli.evaluation.scores import Score
+from calcli.io.locate import columns_of, intersections
 from calcli.metrics import context as metric_context
 from calcli.metrics import smooth
 from calcli.metrics.catalog import metric, report_metrics
@@ -130,3 +132,45 @@ def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
     monkeypatch.setattr(group_tables, "_scores", record)
     lines_of(context_of(3, resamples=asked), [])
     assert seen == [draws] * 3
+
+
+def test_intersections_are_taken_apart_into_their_columns():
+    site = np.array(["Porto, north", "Lyon", "Porto, north"], dtype=object)
+    sex = np.array(["F", "M", "M"], dtype=object)
+    groups = intersections({"site": site, "sex": sex})
+    assert groups.tolist()[0] == "sex=F, site=Porto, north"
+    columns = columns_of(groups, ["site", "sex"])
+    assert {name: values.tolist() for name, values in columns.items()} == {
+        "site": site.tolist(),
+        "sex": sex.tolist(),
+    }
+    assert columns_of(site, ["site"]) == {}
+    assert columns_of(site, ["site", "sex"]) == {}
+
+
+def test_margins_stand_before_intersections_and_are_tested_with_them(run):
+    """Class 1 of one site is rarer than stated; each margin holds the rows of its intersections."""
+    rng = np.random.default_rng(6)
+    n = 4000
+    site, sex = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    odds = 2.0 * rng.normal(size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-odds + 1.5 * site))).astype(int)
+    np.savez("p.npz", logits=np.stack([0 * odds, odds], axis=1), labels=y,
+             site=np.array(["Lyon", "Porto"])[site], sex=np.array(["F", "M"])[sex])  # fmt: skip
+    words = ["evaluate", "p.npz", "--group-by", "site", "--group-by", "sex"]
+    result = json.loads(run(*words, "--json", "-q").out)["results"][0]
+    lines = result["per_group"]
+    assert [line["margin"] for line in lines] == [True] * 4 + [False] * 4
+    assert lines[0]["group"] == "site=Porto"
+    sizes = {line["group"]: line["n"] for line in lines}
+    for name in ("site=Lyon", "site=Porto"):
+        assert sizes[name] == sum(sizes[f"sex={each}, {name}"] for each in "FM")
+    finding = result["report"]["messages"][0]
+    assert (finding["kind"], finding["n_groups"]) == ("groups", 8)
+    assert "site=Porto" in finding["worst"]
+    text = run(*words).out
+    table = text.partition("by group (p adjusted for 8 rows")[2].splitlines()[2:10]
+    assert [line.split("  ")[0] for line in table[:4]] == [
+        line["group"] for line in sorted(lines[:4], key=lambda line: -abs(line["gap"]))
+    ]
+    assert len(table) == 8

@@ -194,22 +194,6 @@ def test_the_report_decides_as_the_tables_does(monkeypatch):
     assert table.report.verdict.significant == sums.report.verdict.significant
 
 
-def test_confidences_of_exactly_1_are_known_to_the_advice_on_either_side(monkeypatch):
-    """4000 confidences, a tenth of them 1, which have no log-odds: no advice takes them for log-odds."""
-    rng = np.random.default_rng(3)
-    c = np.where(rng.random(4000) < 0.1, 1.0, rng.uniform(0.6, 0.95, 4000))
-    data = ArrayRows(
-        c[:, None],
-        (rng.random(4000) < c - 0.2).astype(np.int64),
-        kind="confidence",
-        block_rows=1000,
-    )
-    ((table, sums),) = both(monkeypatch, data, ["accuracy"], candidates(1), report=True)
-    assert table.report.facts.certain == (c == 1.0).sum()
-    assert sums.report.facts.certain == table.report.facts.certain
-    assert sums.report.next_step == table.report.next_step
-
-
 @pytest.mark.parametrize("values", [7, 600])
 def test_few_values_are_bins_of_their_own(monkeypatch, values):
     """Confidences of a binning method, and more of them than are drawn one by one."""

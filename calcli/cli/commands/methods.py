@@ -22,7 +22,12 @@ from calcli.registry import canonical, method, method_names, option_facts
 @dataclass(frozen=True, kw_only=True)
 class MethodsArgs(o.TableOptions):
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this method.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Describe this method.",
+            autocompletion=o.complete_methods,
+        ),
     ] = None
 
 

@@ -18,7 +18,12 @@ from calcli.metrics.catalog import describe_metric, metric_names
 @dataclass(frozen=True, kw_only=True)
 class MetricsArgs(o.TableOptions):
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this metric.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Describe this metric.",
+            autocompletion=o.complete_metrics,
+        ),
     ] = None
 
 
