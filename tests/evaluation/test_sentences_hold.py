@@ -42,7 +42,7 @@ def test_the_nll_that_fit_and_evaluate_print_is_exact_beyond_the_floor_of_stored
     assert before == pytest.approx(exact, abs=5e-5)
     assert after < before
     assert float(
-        run("evaluate", "m.h5", "--metric", "nll", "--value-only").out
+        run("evaluate", "m.h5", "--metric", "nll", "--format", "value").out
     ) == pytest.approx(exact, rel=1e-12)
 
 
