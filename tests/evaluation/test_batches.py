@@ -188,7 +188,7 @@ def test_ordered_needs_a_column(folder, run, command):
 @pytest.mark.slow
 def test_whether_a_refit_helps(folder, run):
     for name in ("old", "new"):
-        assert run("fit", f"{name}.h5", "-o", f"{name}.json").code == 0
+        assert run("fit", f"{name}.h5", "-m", "ts", "-o", f"{name}.json").code == 0
     with (
         h5py.File("log.h5") as file,
         h5py.File("late.h5", "w") as late,
@@ -203,5 +203,6 @@ def test_whether_a_refit_helps(folder, run):
     early = run("evaluate", "early.h5", *asked).out
     assert re.search(r"keep old.json: with new.json NLL is higher by 0\.\d", early)
     again = ("-c", "twin.json", "--baseline", "old.json", "-m", "nll")
-    assert run("fit", "old.h5", "--set", "loss=brier", "-o", "twin.json").code == 0
+    by_brier = "-m", "ts", "--set", "loss=brier"
+    assert run("fit", "old.h5", *by_brier, "-o", "twin.json").code == 0
     assert "which is not significant" in run("evaluate", "early.h5", *again).out

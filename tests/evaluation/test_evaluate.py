@@ -295,7 +295,7 @@ def test_a_bias_is_found_in_the_classes(run, tmp_path):
 def test_headlines_name_the_version_where_there_are_several(run, fitted):
     assert run("evaluate", fitted).out.startswith("m.h5:test: overconfident: ")
     lines = run("evaluate", fitted, "--calibrator", "m.ts.json", "-q").out.splitlines()
-    for line, name in zip(lines, ("uncalibrated", "ts"), strict=True):
+    for line, name in zip(lines, ("ts", "uncalibrated"), strict=True):
         assert line.startswith(f"m.h5:test, {name}: ")
 
 
@@ -344,9 +344,7 @@ def test_per_class_and_per_group(run, fitted):
     halves = [line["metrics"]["nll"]["value"] for line in result["per_group"]]
     assert np.mean(halves) == pytest.approx(result["metrics"]["nll"]["value"])
     assert "by group" in run("evaluate", fitted, "--per-group", "--per-class").out
-    assert (
-        "no dataset 'site'" in run("evaluate", fitted, "--group-by", "site").line
-    )  # as --group-by was called
+    assert "no dataset 'site'" in run("evaluate", fitted, "--group-by", "site").line
 
 
 def test_paired_differences_and_baseline(run, fitted):
@@ -591,6 +589,7 @@ def test_limits_name_their_metric():
         (["--format", "value"], "--metric NAME"),
         (["--json", "--format", "jsonl"], "exclude"),
         (["--json", "--format", "csv"], "exclude"),
+        (["-m", "nll", "--format", "value", "--json"], "exclude"),
         (["--junit", "a.xml"], "--max"),
         (["-c", "-", "--baseline", "-"], "read once"),
     ],
