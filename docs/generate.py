@@ -539,7 +539,7 @@ def command_page(name: str) -> str:
     """One command: its help, arguments and options."""
     command = load(name)
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    lines = [f"# calcli {name}", "", *help_text(command.help or "")]
+    lines = [f"# calcli {name}", "", *help_text((command.help or "").replace("\f", ""))]
     if arguments:
         lines += ["## Arguments", ""]
         lines += table(
