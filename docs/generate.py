@@ -428,7 +428,9 @@ def fitted(name: str) -> list[str]:
         lines, row = LOG_ODDS.splitlines(), "np.array([2.0])"
     if name.endswith("-by"):
         words, row = ', groups=["a"] * 6 + ["b"] * 6', f'{row}, groups=["a"]'
-    lines.append(f'found = calcli.fit(scores, labels, method="{name}"{words})')
+    lines.append(
+        f'found = calcli.fit(scores, labels, method="{name}", kind="logits"{words})'
+    )
     if laws.needs_transforms:
         lines, row = (
             [f'found = calcli.fit("sample_data/digits.h5:cal", method="{name}")'],

@@ -204,7 +204,8 @@ def test_what_would_be_ignored_is_refused(here, folder, words):
 
 def test_options_of_groups_that_are_not_there_are_refused(here):
     assert (
-        "no dataset 'g'" in here("report", "x.h5", "-o", "n.html", "--group-by", "g").line
+        "no dataset 'g'"
+        in here("report", "x.h5", "-o", "n.html", "--group-by", "g").line
     )
     assert "for two classes" in here("evaluate", "x.h5", "--threshold", "0.3").line
     assert "for two classes" in here("diagram", "x.h5", "--label", "positive").line
