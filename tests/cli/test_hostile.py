@@ -550,7 +550,8 @@ def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_pat
         "-q",
         "--metric",
         "ece",
-        "--value-only",
+        "--format",
+        "value",
     )
     assert (done.code, len(done.err.splitlines()), len(done.out.splitlines())) == (
         3,
