@@ -22,7 +22,7 @@ import numpy as np
 
 import calcli
 from calcli.calibrator import Laws
-from calcli.cli.app import EPILOG, load, summaries
+from calcli.cli.app import COMMANDS, EPILOG, load
 from calcli.cli.commands.methods import describe, preserving
 from calcli.cli.manual_page import flags
 from calcli.evaluation.term_meanings import REPORT
@@ -144,7 +144,7 @@ def write(folder: Path) -> None:
     pages = {
         **{f"methods/{name}.md": method_page(name) for name in method_names()},
         **{f"metrics/{name}.md": metric_page(name) for name in metric_names()},
-        **{f"commands/{name}.md": command_page(name) for name in summaries()},
+        **{f"commands/{name}.md": command_page(name) for name in COMMANDS},
         "methods.md": methods_table(),
         "metrics.md": metrics_table(),
         "commands.md": commands_table(),
@@ -572,13 +572,13 @@ def commands_table() -> str:
     """All commands."""
     rows = [
         [f"[calcli {name}](generated/commands/{name}.md)", escaped(line)]
-        for name, line in summaries().items()
+        for name, line in COMMANDS.items()
     ]
     return "\n".join(
         [
             *table(["command", "does"], rows),
             *prose(EPILOG),
-            *toctree(f"generated/commands/{name}" for name in summaries()),
+            *toctree(f"generated/commands/{name}" for name in COMMANDS),
         ]
     )
 

@@ -279,7 +279,7 @@ def test_binary_scores_go_all_the_way(run, tmp_path, kind, shape):
             out["probs"][:, 1], 1 / (1 + np.exp(-s / temperature)), rtol=1e-5
         )
     values = [
-        run("evaluate", *words, "--metric", "nll", "--value-only", "-q").out
+        run("evaluate", *words, "--metric", "nll", "--format", "value", "-q").out
         for words in (["out.h5"], ["b.h5", "-c", "b.ts.json"])
     ]
     assert float(values[0]) == pytest.approx(
@@ -320,7 +320,7 @@ def test_half_precision_reads_what_it_wrote(run, tmp_path, kind):
         run("apply", "flat.identity.json", "flat.h5", "-o", "out.h5", "--as", kind).code
         == 0
     )
-    done = run("evaluate", "out.h5", "--metric", "nll", "--value-only", "-q")
+    done = run("evaluate", "out.h5", "--metric", "nll", "--format", "value", "-q")
     assert float(done.out) == pytest.approx(np.log(1000), rel=1e-4)
 
 
@@ -562,7 +562,7 @@ def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_pat
     assert (
         len(
             run(
-                "evaluate", "two.h5:*", "-q", "--metric", "ece", "--value-only"
+                "evaluate", "two.h5:*", "-q", "--metric", "ece", "--format", "value"
             ).out.splitlines()
         )
         == 2

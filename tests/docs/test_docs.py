@@ -21,7 +21,7 @@ from test_readme import TRANSCRIPTS, documentation, run_page
 
 import calcli
 from calcli.calibrator import Laws
-from calcli.cli.app import summaries
+from calcli.cli.app import COMMANDS
 from calcli.diagrams.outputs import to_json
 from calcli.diagrams.style import style_names
 from calcli.io.artifact import _Envelope
@@ -77,7 +77,7 @@ def test_everything_has_its_page(generated):
     for room, names in (
         ("methods", method_names()),
         ("metrics", metric_names()),
-        ("commands", summaries()),
+        ("commands", COMMANDS),
     ):
         assert {p.stem for p in (generated / room).glob("*.md")} == set(names)
         for name in names:

@@ -728,7 +728,7 @@ def test_published_vlm_errors_in_one_command(tmp_path):
     if not source.exists():
         pytest.skip("real logits are not here: vlm_mmbench.npz")
     made = process(
-        "extract", source, "--all-scores", "-o", "vlm.h5", "-q", cwd=tmp_path
+        "extract", source, "--scores", "*", "-o", "vlm.h5", "-q", cwd=tmp_path
     )
     assert made.code == 0, made.err
     done = process(

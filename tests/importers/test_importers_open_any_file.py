@@ -58,7 +58,9 @@ def test_a_fit_to_any_format_is_that_to_the_bundle(run):
 
 def test_evaluate_apply_and_diagram_take_them_too(run):
     assert run("fit", "-m", "ts", "s.npz").out == "s.ts.json\n"
-    accuracy = float(run("evaluate", "s.jsonl", "-m", "accuracy", "--value-only").out)
+    accuracy = float(
+        run("evaluate", "s.jsonl", "-m", "accuracy", "--format", "value").out
+    )
     assert accuracy == pytest.approx((Z.argmax(axis=1) == Y).mean(), abs=1e-4)
     done = run("apply", "s.ts.json", "s.npz", "-o", "c.h5")
     assert done.code == 0, done.err

@@ -353,8 +353,8 @@ def test_shards_are_one_data_set(run):
     assert temperature(run, "a.h5", "b.h5") == pytest.approx(whole, rel=1e-12)
     with open_data(["a.h5", "b.h5"]) as rows:
         assert rows.zeros == Zeros((0.01,))
-    one = run("evaluate", "whole.h5", "-m", "nll", "--value-only")
-    both = run("evaluate", "a.h5", "b.h5", "--pool", "-m", "nll", "--value-only")
+    one = run("evaluate", "whole.h5", "-m", "nll", "--format", "value")
+    both = run("evaluate", "a.h5", "b.h5", "--pool", "-m", "nll", "--format", "value")
     assert float(both.out) == pytest.approx(float(one.out), rel=1e-12)
 
 
@@ -367,7 +367,7 @@ def test_a_table_of_text_and_an_array_of_the_same_numbers_agree(run, decimals):
         for row, label in zip(p.tolist(), y.tolist(), strict=True):
             file.write(json.dumps({"probs": row, "label": label}) + "\n")
     values = [
-        run("evaluate", name, "--kind", "probs", "-m", "nll", "--value-only").out
+        run("evaluate", name, "--kind", "probs", "-m", "nll", "--format", "value").out
         for name in ("t.csv", "t.npz", "t.jsonl")
     ]
     assert float(values[1]) == pytest.approx(float(values[0]), rel=1e-12)
@@ -432,7 +432,7 @@ def test_a_recorded_resolution_is_believed(run):
     p, y = model(n=300)
     p[p < 1e-4] = 0.0
     store("a.h5", p, y, resolution=0.001)
-    value = run("evaluate", "a.h5", "-m", "nll", "--value-only")
+    value = run("evaluate", "a.h5", "-m", "nll", "--format", "value")
     logs = Zeros((0.001,)).log_of(p)
     sums = np.log(p.sum(axis=1))
     expected = sums - logs[np.arange(300), y]
@@ -503,7 +503,7 @@ def test_workers_count_zeros_as_one_process_does(run):
     alone = temperature(run, "a.h5")
     assert temperature(run, "a.h5", "--workers", "2") == alone
     values = [
-        run("evaluate", "a.h5", "-m", "nll", "--value-only", *more).out
+        run("evaluate", "a.h5", "-m", "nll", "--format", "value", *more).out
         for more in ((), ("--workers", "2"))
     ]
     assert values[0] == values[1]

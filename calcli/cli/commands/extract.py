@@ -122,6 +122,10 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         check_choice("--kind", self.kind, SCORE_KINDS)
+        if "*" in (self.scores or ()) and not self.has_all_scores:
+            raise UsageError("--scores '*' takes every array: name no other with it")
+        if "none" in (self.labels or ()) and not self.has_no_labels:
+            raise UsageError("--labels none takes no labels: name no others with it")
         if self.model is not None and self.sources:
             told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
             raise UsageError(f"--model runs over --inputs, {told}")
