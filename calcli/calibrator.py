@@ -161,10 +161,9 @@ class Fit(Generic[C]):
 
     warnings : plain sentences for the user. details : numbers worth recording in the artifact (iterations, gradient
     norm, choices made); JSON types only. chosen : method and options, for a method that selects another one.
-    before : summary of the uncalibrated rows, where the fit has computed it. verify : takes the summary of the
-    calibrated rows; returns a better fit, or None where the optimum holds on them. after : computes the summary of
-    the calibrated rows from the state of the fit, faster than applying the calibrator would. out_of_fold : rows of the
-    fit, calibrated by fits that did not see them, which the next stage of a composition is fitted to.
+    after : computes the summary of the calibrated rows from the state of the fit, faster
+    than applying the calibrator would. out_of_fold : rows of the fit, calibrated by fits
+    that did not see them, which the next stage of a composition is fitted to.
     """
 
     calibrator: C
@@ -172,8 +171,6 @@ class Fit(Generic[C]):
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     chosen: tuple[str, Options] | None = None
-    before: Summary | None = None
-    verify: "Callable[[Summary], Fit[C] | None] | None" = None
     after: Callable[[], Summary] | None = None
     out_of_fold: Rows | None = None
 

@@ -32,8 +32,7 @@ from calcli.io.row_facts import (
     unwritten,
 )
 from calcli.kernels.device import idle
-from calcli.kernels.numpy.expansion import summary_at
-from calcli.kernels.numpy.temperature import softmax_at
+from calcli.kernels.numpy.temperature import softmax_at, summaries_at, summary_at
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
 from calcli.metrics.intervals import mean_of, t_p_value
@@ -93,15 +92,7 @@ def fit_artifact(
         if fitted.chosen is not None:
             name, options = fitted.chosen
             options = method(name).resolve_options(options, rows.k)
-        before = fitted.before or _summary(counted, None, context)
-        after = (
-            fitted.after()
-            if fitted.after
-            else _summary(counted, fitted.calibrator, context)
-        )
-        better = None if fitted.verify is None else fitted.verify(after)
-        if better is not None:
-            fitted, after = better, _summary(counted, better.calibrator, context)
+        before, after = _before_and_after(counted, fitted, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
     except BREAKDOWNS as problem:
@@ -115,7 +106,9 @@ def fit_artifact(
     start = before
     if rows.kind == "probs" and after.nll > before.nll:
         # What zeros count as is more than rows sum to; calibrated rows sum to 1.
-        start = replace(before, nll=_summary(counted, Identity(), context).nll)
+        start = replace(
+            before, nll=summarise(counted, Identity(), context.progress).nll
+        )
     worse = worsening(fitted, (name, options), counted, (start, after))
     status = fitted.status
     if status == "ok" and (worse or unwritten(rows)):
@@ -193,12 +186,29 @@ def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
     )
 
 
-def _summary(rows: Rows, calibrator: Calibrator | None, context: Context) -> Summary:
-    """Summary of the rows, calibrated or not; by the faster loop of temperature scaling where the logits are scaled."""
-    scale = 1.0 if calibrator is None else calibrator.logit_scale
-    if scale is not None and rows.kind not in ("probs", "confidence"):
-        return summary_at(rows, scale)
-    return summarise(rows, calibrator, context.progress)
+def _before_and_after(
+    rows: Rows, fitted: Fit[Any], context: Context
+) -> tuple[Summary, Summary]:
+    """Summaries of the rows without and with a fitted calibrator."""
+    scale = fitted.calibrator.logit_scale
+    if scale is not None and _are_logits(rows):
+        both = summaries_at(rows, scale)
+        return both.before, both.after
+    before = _summary_before(rows, context)
+    if fitted.after is not None:
+        return before, fitted.after()
+    return before, summarise(rows, fitted.calibrator, context.progress)
+
+
+def _summary_before(rows: Rows, context: Context) -> Summary:
+    """Summary of the rows without a calibrator, by the faster loop where there is one."""
+    if _are_logits(rows):
+        return summary_at(rows, 1.0)
+    return summarise(rows, None, context.progress)
+
+
+def _are_logits(rows: Rows) -> bool:
+    return rows.kind in ("logits", "log_probs")
 
 
 def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:

@@ -10,7 +10,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Progress
 from calcli.errors import FitError
 from calcli.evaluation.facts import LossPart, LossSplit
 from calcli.folds import content_folds
-from calcli.metrics.collect import collect, collect_all, predicted, summarise
+from calcli.metrics.collect import collect, collect_all, predicted
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
@@ -105,10 +105,7 @@ def fitted_part(
         cls.resolve_options(options, rows.k),
         within,
     )
-    better = fit.verify and fit.verify(
-        summarise(rows, fit.calibrator, context.progress)
-    )
-    return Fit((better or fit).calibrator, (better or fit).status)
+    return Fit(fit.calibrator, fit.status)
 
 
 def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:

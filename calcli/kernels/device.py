@@ -11,7 +11,8 @@ DEVICES = ("auto", "cpu", "cuda")
 CPU_SECONDS = {"hoki": 5e-8, "recal": 1e-8}
 """CPU time per score, at the least, of the loops that a GPU takes over in a fit: Hoki's retention probabilities at 13
 scales, one round of ReCal. Measured with NumPy on float32 scores of 100 to 1000 classes (2e6 to 4e6 of them). Other
-loops have no twin: a fit of ``ts`` or ``ec`` walks over the rows twice, in less time than the import of torch takes."""
+loops have no twin: a fit of ``ts`` or ``ec`` walks over the rows three times, in less
+time than the import of torch takes."""
 GPU_SECONDS = 9.0
 """CPU time that a GPU must save. Importing torch alone takes 1.8 s; no GPU has been measured: five times as much."""
 

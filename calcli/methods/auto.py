@@ -438,7 +438,7 @@ def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
 
 def alone(fit: Fit[Any], candidate: Candidate) -> Fit[Any]:
     """Fit of a chosen candidate, as a method by itself."""
-    return replace(fit, chosen=candidate, before=None, verify=None, after=None)
+    return replace(fit, chosen=candidate, after=None)
 
 
 def chosen(

@@ -4,24 +4,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Self
 
-import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
 from calcli.fast_dataclass import dataclass
-from calcli.fit_summary import Summary
-from calcli.kernels.numpy.expansion import Expansion
-from calcli.kernels.numpy.temperature import Slope, top_mass_slope
-from calcli.methods._temperature import (
-    TOLERANCE,
-    OneTemperature,
-    Search,
-    search_temperature,
-    solve_temperature,
-)
-from calcli.numerics import FloatArray
-from calcli.rows import Block, Rows
+from calcli.kernels.numpy.temperature import TopMass
+from calcli.methods._temperature import OneTemperature, search_temperature, start_of
+from calcli.rows import Rows
 
 
 class ExpectationConsistencyOptions(Options, frozen=True):
@@ -68,76 +58,24 @@ class ExpectationConsistency(OneTemperature):
                 f"option top={top} needs more than {top} classes, these scores have {rows.k}"
             )
 
-        def slope(some: Rows) -> Slope:
-            return top_mass_slope(some, top, top_accuracy(some, top))
-
-        if top == 1:
-            search = search_temperature(
-                rows, context, slope, confidence_series, flat=1e-15
+        top_mass = TopMass(rows, top)
+        start = start_of(rows, context, partial(TopMass, top=top))
+        search = search_temperature(top_mass, context, start, flat=1e-15)
+        accuracy = top_mass.accuracy
+        temperature, status = search.temperature, search.root.status
+        if accuracy == 1.0:
+            # A confidence within rounding of 1 is no root either.
+            temperature, status = 0.01, "at_high"
+        calibrator = cls(temperature, top, accuracy)
+        if status in ("at_high", "at_low"):
+            end = "above" if status == "at_high" else "below"
+            warning = (
+                f"no temperature in [0.01, 100] makes the top-{top} confidence equal"
+                f" to the accuracy {accuracy:.6g}: it is {end} what any of them"
+                f" reaches; T is left at {temperature:g}"
             )
-        else:
-            search = solve_temperature(slope(rows), context, flat=1e-15)
-        seen = search.expansion
-        accuracy = top_accuracy(rows, top) if seen is None else seen.right / seen.weight
-        if accuracy == 1.0:  # a confidence within rounding of 1 is no root either
-            search = Search(
-                0.01, search.root._replace(status="at_high"), search.details, seen
-            )
-
-        def verify(after: Summary) -> Fit[Self] | None:
-            if abs(after.confidence_gap) <= TOLERANCE:
-                return None
-            again = solve_temperature(
-                slope(rows), context, start=search.root.x, flat=1e-15
-            )
-            return Fit(
-                cls(again.temperature, top, accuracy),
-                "ok",
-                (),
-                again.details,
-                before=search.before,
-            )
-
-        fit = Fit(
-            cls(search.temperature, top, accuracy),
-            details=search.details,
-            before=search.before,
-        )
-        match search.root.status:
-            case "at_high" | "at_low":
-                end = "above" if search.root.status == "at_high" else "below"
-                warning = (
-                    f"no temperature in [0.01, 100] makes the top-{top} confidence equal to the accuracy"
-                    f" {accuracy:.6g}: it is {end} what any of them reaches; T is left at {search.temperature:g}"
-                )
-                return replace(fit, status="no_root", warnings=(warning,))
-            case "not_converged":
-                return replace(
-                    fit,
-                    status="not_converged",
-                    warnings=("the search for T did not converge",),
-                )
-        return replace(fit, verify=verify if search.by_series else None)
-
-
-def confidence_series(expansion: Expansion) -> FloatArray:
-    """Mean confidence minus accuracy in beta, with its derivatives."""
-    series = expansion.confidence.copy()
-    series[0] -= expansion.right
-    return np.asarray(series / expansion.weight)
-
-
-def top_accuracy(rows: Rows, top: int) -> float:
-    """Proportion of rows whose label is among the ``top`` largest logits, ties by lowest index."""
-    total, right = rows.sum(partial(_hits, top))
-    return float(right / total)
-
-
-def _hits(top: int, block: Block) -> FloatArray:
-    """Weight of all rows, and of those whose label is among the ``top`` largest logits."""
-    z, y = block.z, block.labels
-    z_y = z[np.arange(len(z)), y][:, None]
-    tied_before = (z == z_y) & (np.arange(z.shape[1]) < y[:, None])
-    rank = (z > z_y).sum(axis=1) + tied_before.sum(axis=1)
-    weight = np.ones(len(z)) if block.weight is None else block.weight
-    return np.array([weight.sum(), weight @ (rank < top)])
+            return Fit(calibrator, "no_root", (warning,), search.details)
+        if status == "not_converged":
+            warning = "the search for T did not converge"
+            return Fit(calibrator, "not_converged", (warning,), search.details)
+        return Fit(calibrator, details=search.details)

@@ -105,9 +105,7 @@ class EnsembleTemperatureScaling(Calibrator):
             "weight_evaluations": evaluations,
             "kkt_gap": gap,
         }
-        return Fit(
-            cls(temperature, w), status, tuple(warnings), details, before=first.before
-        )
+        return Fit(cls(temperature, w), status, tuple(warnings), details)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

@@ -18,7 +18,7 @@ from calcli.calibrator import (
 )
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.kernels.numpy.expansion import row_series
+from calcli.kernels.numpy.row_series import row_series
 from calcli.methods._temperature import USUAL_PRIOR, Prior, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
@@ -151,8 +151,8 @@ class FeatureTemperature(Calibrator):
                 details,
             )
         if (np.abs(found.x) >= LARGEST).any():
-            return Fit(fitted, "at_bound", (UNBOUNDED,), details, before=first.before)
-        return Fit(fitted, "ok", (), details, before=first.before)
+            return Fit(fitted, "at_bound", (UNBOUNDED,), details)
+        return Fit(fitted, "ok", (), details)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

@@ -635,9 +635,7 @@ class Hoki(Calibrator):
             if len(counted) == rows.n
             else None
         )
-        return Fit(
-            fitted, status, tuple(warnings), details, before=ts.before, after=after
-        )
+        return Fit(fitted, status, tuple(warnings), details, after=after)
 
     def apply(self, block: Block) -> Prediction:
         z, label = block.z, block.prediction

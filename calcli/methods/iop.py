@@ -411,7 +411,7 @@ class IntraOrderPreserving(Calibrator):
             "epochs": epochs,
             "temperature": temperature,
         }
-        return Fit(fitted, first.status, tuple(warnings), details, before=first.before)
+        return Fit(fitted, first.status, tuple(warnings), details)
 
     def apply(self, block: Block) -> Prediction:
         if self.edges is not None and self.slopes is not None:

@@ -205,8 +205,8 @@ def _terms(r: TemperedRows, scale: FloatArray) -> Sequence[FloatArray]:
     """Gradient and information of every row, by the logarithm of its scale (b,)."""
     r.d *= scale[:, None] if r.axis else scale
     norm = r.tilt(1.0)
-    mean = r.mean(norm)  # leaves e d in e
-    return mean - r.d_y * scale, r.dot(r.e, r.d) / norm - mean**2
+    mean, square = (total / norm for total in r.power_sums(2))
+    return mean - r.d_y * scale, square - mean**2
 
 
 def _values(_: Block, values: FloatArray) -> FloatArray:

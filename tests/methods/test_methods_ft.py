@@ -5,7 +5,7 @@ import pytest
 from synthetic import predict, truth
 
 from calcli.calibrator import Context
-from calcli.kernels.numpy.expansion import row_series
+from calcli.kernels.numpy.row_series import row_series
 from calcli.methods.ft import (
     FeatureTemperature,
     FeatureTemperatureOptions,

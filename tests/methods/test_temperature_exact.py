@@ -1,6 +1,5 @@
 """The temperatures of ts and ec against an independent search in float64, and what the search stands on."""
 
-import math
 import threading
 import time
 from contextlib import nullcontext
@@ -16,18 +15,15 @@ from synthetic import truth
 
 from calcli.calibrator import Context
 from calcli.kernels.numpy.temperature import (
-    LONGEST_DOT,
-    VECDOT,
+    TopMass,
     at_once,
     brier_slope,
-    nll_slope,
-    row_dots,
-    top_mass_slope,
+    nll_curve,
 )
 from calcli.parallel import in_order, same_threads
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, part_blocks, rows_per_block
-from calcli.solvers import find_root
+from calcli.solvers import find_root, halley
 
 REAL = (
     *(
@@ -161,9 +157,9 @@ def test_blocks_change_only_rounding(k):
     z, y = truth(1500, k, seed=4)
     weight = np.random.default_rng(5).exponential(size=1500)
     makers = {
-        "nll": nll_slope,
-        "top": lambda rows: top_mass_slope(rows, 1, 0.6),
-        "top 3": lambda rows: top_mass_slope(rows, 3, 0.6),
+        "nll": nll_curve,
+        "top": lambda rows: TopMass(rows, 1),
+        "top 3": lambda rows: TopMass(rows, 3),
         "brier": lambda rows: brier_slope(rows, -4.0, 4.0)[1],
     }
     for make in makers.values():
@@ -179,28 +175,18 @@ def test_slopes_are_derivatives(k):
     z, y = truth(400, k, seed=6)
     rows = ArrayRows(z, y)
     for slope in (
-        nll_slope(rows),
-        top_mass_slope(rows, 1, 0.5),
-        top_mass_slope(rows, 2, 0.5),
+        nll_curve(rows),
+        TopMass(rows, 1),
+        TopMass(rows, 2),
         brier_slope(rows, -3, 3)[1],
     ):
         for at in (-1.0, 0.2, 1.5):
             h = 1e-5
-            by_difference = (slope(at + h)[0] - slope(at - h)[0]) / (2 * h)
-            # Central differences are good to h^2 and to rounding / h.
-            assert slope(at)[1] == pytest.approx(by_difference, rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.skipif(VECDOT is None, reason="NumPy before 2 has no vecdot")
-@pytest.mark.parametrize("k", [1, 9_999, LONGEST_DOT, LONGEST_DOT + 1, 20_011, 128_256])
-def test_long_rows_are_multiplied_in_pieces(k):
-    a, b = np.random.default_rng(k).normal(size=(2, 3, k))
-    exact = [math.fsum(row) for row in a * b]
-    np.testing.assert_allclose(row_dots(a, b), exact, rtol=0, atol=1e-13 * k)
-    np.testing.assert_array_equal(row_dots(a[1:2], b[1:2]), row_dots(a, b)[1:2])
-    np.testing.assert_allclose(
-        row_dots(a, np.ones(k)), a.sum(axis=1), rtol=0, atol=1e-13 * k
-    )
+            up, down, here = slope(at + h), slope(at - h), slope(at)
+            for order in range(1, len(here)):
+                by_difference = (up[order - 1] - down[order - 1]) / (2 * h)
+                # Central differences are good to h^2 and to rounding / h.
+                assert here[order] == pytest.approx(by_difference, rel=1e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize("k", [2, 64, 65, 131, 1000, 128_000, 10**6])
@@ -367,8 +353,9 @@ def test_find_root_says_when_there_is_none(start, size, sign):
 
 def test_find_root_needs_few_passes_where_it_matters(resnet20):
     rows = ArrayRows(resnet20[0], resnet20[1])
-    for slope in (nll_slope(rows), top_mass_slope(rows, 1, 0.68)):
-        assert find_root(slope, np.log(1e-2), np.log(1e2), 0.0).evaluations <= 6
+    for curve in (nll_curve(rows), TopMass(rows, 1)):
+        root = find_root(halley(curve), np.log(1e-2), np.log(1e2), 0.0)
+        assert root.evaluations <= 5
 
 
 def test_octaves_are_half_octaves_in_all():

@@ -13,11 +13,10 @@ from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.fast_dataclass import as_json, dataclass
-from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
-from calcli.methods.ec import top_accuracy
+from calcli.kernels.numpy.temperature import TopMass, nll_curve
 from calcli.numerics import FloatArray
 from calcli.rows import Rows
-from calcli.solvers import find_root
+from calcli.solvers import find_root, halley
 
 FINE = 24
 """Number of temperatures added around the least ECE."""
@@ -240,11 +239,12 @@ def sweep_temperature(
     these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
-    accuracy = top_accuracy(rows, 1)
     bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)
     named = [("T = 1", 1.0)]
-    best = find_root(nll_slope(rows), *bracket)
-    equal = find_root(top_mass_slope(rows, 1, accuracy), *bracket, flat=1e-12)
+    best = find_root(halley(nll_curve(rows)), *bracket)
+    top_mass = TopMass(rows, 1)
+    equal = find_root(halley(top_mass), *bracket, flat=1e-12)
+    accuracy = top_mass.accuracy
     found = {"TS, refitted here": best, "EC, refitted here": equal}
     named += [
         (name, float(np.exp(-root.x)))

@@ -1,7 +1,7 @@
 """Estimating equations of the one-temperature methods.
 
-Functions here return a function of log beta (beta = 1/T) that gives the value and the
-derivative of a fit's estimating equation, for a root finder.
+Functions here return a function of log beta (beta = 1/T) that gives the value and one
+or two derivatives of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,33 +12,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Sums, dataclass
+from calcli.fit_summary import Summary
 from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
 from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block, to_logits
+from calcli.solvers import Curve, Slope
 
-Slope = Callable[[float], tuple[float, float]]
 FEWEST_ROWS = 1000
 """Rows processed at once, where there are as many: for fewer, Python takes longer than NumPy."""
 FEW_CLASSES = 64  # up to so many classes rows lie side by side, so that sums over classes are vectorised too
-VECDOT = getattr(
-    np, "vecdot", None
-)  # a product of rows in half the time of einsum, from NumPy 2 on
-LONGEST_DOT = 10_000
-"""Longer products BLAS may cut among its threads, on which the digits would depend: rows are cut before."""
-
-
-def row_dots(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Products of rows, (n,). a : (n, k), its rows contiguous; b : (n, k) or (k,)."""
-    assert VECDOT is not None
-    k = a.shape[-1]
-    if k <= LONGEST_DOT:
-        return np.asarray(VECDOT(a, b))
-    parts = -(-k // LONGEST_DOT)
-    even = k // parts * parts
-    cut_a, cut_b = (x[..., :even].reshape(*x.shape[:-1], parts, -1) for x in (a, b))
-    return np.asarray(
-        VECDOT(cut_a, cut_b).sum(axis=-1) + VECDOT(a[..., even:], b[..., even:])
-    )
 
 
 class TemperedRows:
@@ -59,11 +41,10 @@ class TemperedRows:
         self.rows = tile_rows(k)
         self._room = [
             np.empty((k, self.rows) if self.axis == 0 else (self.rows, k))
-            for _ in range(3)
+            for _ in range(2)
         ]
         self._here = np.arange(self.rows)
-        self._dot = row_dots if self.axis == 1 and VECDOT is not None else None
-        self._ones = np.ones(k)
+        self._classes = np.arange(k)
 
     def load(self, block: Block, here: slice) -> None:
         """Take in some rows of a block."""
@@ -73,9 +54,7 @@ class TemperedRows:
             else block.scores[here]
         )
         n, self.y = len(z), block.labels[here]
-        self.d, self.e, self._square = (
-            a[:, :n] if self.axis == 0 else a[:n] for a in self._room
-        )
+        self.d, self.e = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
         if self.axis == 0:
             self.d[...] = z.T
             self.d -= self.d.max(axis=0)
@@ -101,31 +80,35 @@ class TemperedRows:
         scaled = self.d if beta == 1.0 else np.multiply(self.d, beta, out=self.e)
         return self.sum(np.exp(scaled, out=self.e))
 
-    def mean(self, norm: FloatArray) -> FloatArray:
-        """E_p[d], (b,). Leaves e d where e was."""
-        self.e *= self.d
-        return self.sum(self.e) / norm
-
     def sum(self, a: FloatArray) -> FloatArray:
         """Sum over the classes, (b,)."""
-        if self._dot is not None:
-            return self._dot(a, self._ones)
-        return np.asarray(a.sum(axis=self.axis))
+        # Along rows of many classes, einsum takes a fourth of what the method sum takes.
+        if self.axis == 1:
+            return np.asarray(np.einsum("ij->i", a))
+        return np.asarray(a.sum(axis=0))
 
     def dot(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Sum over the classes of a b, (b,)."""
-        if self._dot is not None:
-            return self._dot(a, b)
         return np.asarray(np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b))
 
-    def power_sums(self, count: int) -> tuple[FloatArray, ...]:
-        """Sums over the classes of e d … e d^count, (b,) each; count is even. Leaves e d^(count - 2) where e was."""
-        square = np.multiply(self.d, self.d, out=self._square)
-        sums = [self.dot(self.e, self.d), self.dot(self.e, square)]
-        while len(sums) < count:
-            self.e *= square
-            sums += self.dot(self.e, self.d), self.dot(self.e, square)
-        return tuple(sums)
+    def rank_of_label(self) -> IntArray:
+        """Number of classes before the label, ties by lowest index, (b,)."""
+        d_y = np.expand_dims(self.d_y, self.axis)
+        y = np.expand_dims(self.y, self.axis)
+        classes = np.expand_dims(self._classes, 1 - self.axis)
+        before = (self.d > d_y) | ((self.d == d_y) & (classes < y))
+        return np.asarray(before.sum(axis=self.axis))
+
+    def power_sums(self, count: int) -> list[FloatArray]:
+        """Sums over the classes of e d … e d^count, (b,) each.
+
+        Leaves e d^(count - 1) where e was.
+        """
+        sums = []
+        for _ in range(count - 1):
+            self.e *= self.d
+            sums.append(self.sum(self.e))
+        return [*sums, self.dot(self.e, self.d)]
 
 
 Values = Callable[..., Sequence[FloatArray]]
@@ -139,22 +122,22 @@ def weighted(block: Block, values: FloatArray) -> FloatArray:
     return np.concatenate([[block.weight.sum()], values @ block.weight])
 
 
-Sums = TypeVar("Sums")
+Total = TypeVar("Total")
 
 
 @dataclass(frozen=True)
-class OfBlock(Generic[Sums]):
+class OfBlock(Generic[Total]):
     """Sum over a block of ``of_rows(rows, values)``, values (m, b) of some rows at a time."""
 
     k: int
     values: Values
-    of_rows: Callable[[Block, FloatArray], Sums]
+    of_rows: Callable[[Block, FloatArray], Total]
     spare: list[TemperedRows] = field(default_factory=list)
 
-    def __call__(self, block: Block) -> Sums:
+    def __call__(self, block: Block) -> Total:
         return reduce(add, self.parts(block))
 
-    def parts(self, block: Block, *along: FloatArray) -> list[Sums]:
+    def parts(self, block: Block, *along: FloatArray) -> list[Total]:
         """Results of ``of_rows``, for about a thousand rows at once or more."""
         try:
             some = self.spare.pop()
@@ -189,67 +172,80 @@ def at_once(k: int) -> AtOnce:
 
 
 def over_rows(
-    rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Sums]
-) -> Sums:
+    rows: Rows, values: Values, of_rows: Callable[[Block, FloatArray], Total]
+) -> Total:
     """Sum over all rows of ``of_rows(rows, values)`` (see ``Rows.sum``)."""
     return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
-def slope_by(
-    terms: Callable[[float, TemperedRows], Sequence[FloatArray]], rows: Rows
-) -> Slope:
-    """First two derivatives of a mean loss in log beta, from those in beta that ``terms`` gives for every row."""
-
-    def at(log_beta: float) -> tuple[float, float]:
-        beta = float(np.exp(log_beta))
-        mass, first, second = over_rows(rows, partial(terms, beta), weighted).tolist()
-        g, h = first / mass, second / mass
-        return beta * g, beta * g + beta**2 * h
-
-    return at
-
-
-def nll_slope(rows: Rows) -> Slope:
-    """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and its derivative.
+def nll_curve(rows: Rows) -> Curve:
+    """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and two derivatives.
 
     (Guo et al. 2017, equation 9, in beta = 1/T, where the NLL is convex.)
     """
-    return slope_by(_nll_terms, rows)
+
+    def curve(log_beta: float) -> tuple[float, float, float]:
+        beta = float(np.exp(log_beta))
+        sums = over_rows(rows, partial(_nll_terms, beta), weighted).tolist()
+        first, second, third = (total / sums[0] for total in sums[1:])
+        value = beta * first
+        slope = value + beta**2 * second
+        return value, slope, slope + 2 * beta**2 * second + beta**3 * third
+
+    return curve
 
 
 def _nll_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
+    """First three derivatives of the NLL by beta: cumulants of the gaps under p."""
     norm = r.tilt(beta)
-    mean = r.mean(norm)  # leaves e d in e
-    return mean - r.d_y, r.dot(r.e, r.d) / norm - mean**2
+    first, second, third = (total / norm for total in r.power_sums(3))
+    variance = second - first**2
+    return first - r.d_y, variance, third - first * (second + 2 * variance)
 
 
-def top_mass_slope(rows: Rows, top: int, target: float) -> Slope:
-    """Mean probability of the ``top`` largest classes minus ``target``, and its derivative.
+class TopMass:
+    """Mean probability of the ``top`` largest classes minus top-n accuracy.
 
-    (Clarte et al. 2023, equation 5.) Both in log beta; the value never decreases.
+    (Clarte et al. 2023, equation 5.) A curve over log beta that never falls.
+
+    accuracy : proportion of rows whose label is among the ``top`` largest logits, ties
+    by lowest index; known from the first call on.
     """
 
-    def at(log_beta: float) -> tuple[float, float]:
-        beta = float(np.exp(log_beta))
-        mass, value, slope = over_rows(
-            rows, partial(_top_mass_terms, beta, top, rows.k), weighted
-        ).tolist()
-        return value / mass - target, beta * slope / mass
+    def __init__(self, rows: Rows, top: int) -> None:
+        self.rows = rows
+        self.top = top
+        self.accuracy = float("nan")
 
-    return at
+    def __call__(self, log_beta: float) -> tuple[float, float, float]:
+        beta = float(np.exp(log_beta))
+        terms = partial(_top_mass_terms, beta, self.top, self.rows.k)
+        sums = over_rows(self.rows, terms, weighted).tolist()
+        right, mass, first, second = (total / sums[0] for total in sums[1:])
+        self.accuracy = right
+        slope = beta * first
+        return mass - right, slope, slope + beta**2 * second
 
 
 def _top_mass_terms(
     beta: float, top: int, k: int, r: TemperedRows
 ) -> Sequence[FloatArray]:
-    """Probability of the ``top`` largest of k classes, and its derivative in beta."""
+    """Is the label among the largest; their probability, two derivatives in beta."""
     norm = r.tilt(beta)
-    mean = r.mean(norm)
+    first, second = (total / norm for total in r.power_sums(2))
     if top == 1:
-        return 1.0 / norm, -mean / norm  # the largest logit has gap 0
+        # The largest logit has a gap of 0.
+        p = 1.0 / norm
+        right = (r.top == r.y).astype(np.float64)
+        return right, p, -p * first, p * (2 * first**2 - second)
     d = np.moveaxis(np.partition(r.d, k - top, axis=r.axis), r.axis, 0)[k - top :]
     p = np.exp(beta * d) / norm
-    return p.sum(axis=0), (p * (d - mean)).sum(axis=0)
+    gap = d - first
+    variance = second - first**2
+    slope = (p * gap).sum(axis=0)
+    bend = (p * (gap**2 - variance)).sum(axis=0)
+    right = (r.rank_of_label() < top).astype(np.float64)
+    return right, p.sum(axis=0), slope, bend
 
 
 def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -274,7 +270,14 @@ def brier_slope(
     grid = np.concatenate(chains)
     order = np.argsort(grid)
     x, best = [low, *grid[order].tolist(), high], 1 + int(np.argmin(errors[order]))
-    return (x[best - 1], x[best], x[best + 1]), slope_by(_brier_terms, rows)
+
+    def slope(log_beta: float) -> tuple[float, float]:
+        beta = float(np.exp(log_beta))
+        sums = over_rows(rows, partial(_brier_terms, beta), weighted).tolist()
+        first, second = (total / sums[0] for total in sums[1:])
+        return beta * first, beta * first + beta**2 * second
+
+    return (x[best - 1], x[best], x[best + 1]), slope
 
 
 def _brier_errors(
@@ -298,13 +301,74 @@ def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     norm = r.tilt(beta)
     p_y, pp = r.at(r.e, r.y) / norm, r.dot(r.e, r.e) / norm**2
     pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
-    mean = r.mean(norm)  # d p / d beta = p u with u = d - mean
-    variance, pp_dd = r.dot(r.e, r.d) / norm - mean**2, r.dot(r.e, r.e) / norm**2
+    mean, second = (total / norm for total in r.power_sums(2))
+    # Now e is e d; d p / d beta = p u with u = d - mean.
+    variance, pp_dd = second - mean**2, r.dot(r.e, r.e) / norm**2
     pp_u, u_y = pp_d - mean * pp, r.d_y - mean
     pp_uu = pp_dd - mean * (pp_d + pp_u)
     return 2 * (pp_u - p_y * u_y), 2 * (
         2 * pp_uu - pp * variance - p_y * (u_y**2 - variance)
     )
+
+
+# ---- summary of the rows at one temperature
+
+
+def summary_at(rows: Rows, beta: float) -> Summary:
+    """Summarise rows of logits or log-probabilities whose logits are multiplied by beta."""
+    return over_rows(
+        rows, partial(_summary_terms, beta), partial(_summary, rows.k, beta)
+    )
+
+
+@dataclass(frozen=True)
+class BeforeAndAfter(Sums):
+    """Summaries of the same rows as they are and with scaled logits. Adds."""
+
+    before: Summary
+    after: Summary
+
+
+def summaries_at(rows: Rows, beta: float) -> BeforeAndAfter:
+    """Summarise rows of logits or log-probabilities in one walk: as they are, and with
+    logits that are multiplied by beta."""
+
+    def terms(r: TemperedRows) -> Sequence[FloatArray]:
+        return [*_summary_terms(1.0, r), *_summary_terms(beta, r)]
+
+    def summaries(block: Block, values: FloatArray) -> BeforeAndAfter:
+        before, after = np.split(values, 2)
+        return BeforeAndAfter(
+            _summary(rows.k, 1.0, block, before), _summary(rows.k, beta, block, after)
+        )
+
+    return over_rows(rows, terms, summaries)
+
+
+def _summary_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
+    """With e = exp(beta d): its sum, its entries at prediction and label, the sums of
+    e^2 and e d; the label's d; correctness."""
+    norm = r.tilt(beta)
+    return (
+        norm,
+        r.at(r.e, r.label),
+        r.at(r.e, r.y),
+        r.dot(r.e, r.e),
+        r.dot(r.e, r.d),
+        r.d_y,
+        r.label == r.y,
+    )
+
+
+def _summary(k: int, beta: float, block: Block, terms: FloatArray) -> Summary:
+    norm, e_label, e_y, squares, products, d_y, correct = terms
+    brier = squares / norm**2 - 2.0 * e_y / norm + 1.0
+    nll = np.log(norm) - beta * d_y
+    # The entropy is log(norm) - beta E_p[d].
+    entropy_gap = beta * (products / norm - d_y)
+    losses = np.maximum(nll, 0.0), np.maximum(brier, 0.0), entropy_gap
+    confidence = np.minimum(e_label / norm, 1.0)
+    return Summary.of(confidence, correct, losses, block.labels, k, block.weight)
 
 
 # ---- probabilities at one temperature, in the type in which they will be written

@@ -21,7 +21,6 @@ from calcli.calibrator import (
 )
 from calcli.errors import DataError, FitError
 from calcli.fast_dataclass import dataclass
-from calcli.fit_summary import Summary
 from calcli.folds import content_folds
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import (
@@ -281,11 +280,8 @@ class Structured(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
-        temperature, smoothing, notes.before = (
-            search.temperature,
-            1.0 / (rows.effective_n + 1),
-            search.before,
-        )
+        temperature = search.temperature
+        smoothing = 1.0 / (rows.effective_n + 1)
         if search.root.status in ("at_low", "at_high"):
             notes.warn(
                 f"the temperature of the first step ran into its bound: T = {temperature:g}",
@@ -372,7 +368,6 @@ class FitNotes:
     status: Status = "ok"
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
-    before: Summary | None = None
 
     def warn(self, words: str, status: Status | None = None) -> None:
         self.warnings.append(words)
@@ -380,13 +375,7 @@ class FitNotes:
             self.status = status
 
     def fit(self, calibrator: C) -> Fit[C]:
-        return Fit(
-            calibrator,
-            self.status,
-            tuple(self.warnings),
-            self.details,
-            before=self.before,
-        )
+        return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
     def absent_classes(self, what_happens: str) -> bool:
         """Warn of classes without rows. Returns True if at least two classes have some."""
@@ -422,7 +411,6 @@ class FitNotes:
     def best_temperature(self, prior: float = 0.0) -> float:
         """Temperature by maximum likelihood (see ``likeliest``), to start searches from; 1 if it does not exist."""
         search = likeliest(self.rows, self.context, prior)
-        self.before = search.before
         return search.temperature if search.root.status == "ok" else 1.0
 
     def fit_map(

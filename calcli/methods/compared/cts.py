@@ -306,7 +306,6 @@ class ClassTemperatureScaling(Calibrator):
             status,
             tuple(warnings),
             details,
-            before=first.before,
         )
 
     def apply(self, block: Block) -> Prediction:

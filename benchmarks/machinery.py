@@ -1,0 +1,131 @@
+"""Compare what commands cost in two revisions: seconds, processor seconds and memory.
+
+python benchmarks/machinery.py REV_A REV_B [--repeats N] [NAME ...]
+
+A revision is anything that git knows, or a folder that holds a tree. The commands take
+turns, and medians are printed, with the ratio of B to A. NAME chooses among the
+commands; a name ending in ``*`` chooses all that begin so. On a machine that others
+use, the processor seconds say more than the clock.
+"""
+
+import argparse
+import compileall
+import os
+import subprocess
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from _measure import REPOSITORY, cost, make_bundle, workspace
+
+SIZES = {
+    "small": (5000, 100),
+    "wide": (25_000, 1000),
+    "long": (2_000_000, 10),
+    "many": (1_000_000, 10),
+}
+"""Name of a file: its rows and classes."""
+
+COMMANDS = {
+    "version": ["--version"],
+    "methods": ["methods"],
+    "sample": ["fit", "-m", "ts", "{sample}"],
+    "ts-small": ["fit", "-m", "ts", "small.h5"],
+    "ts-wide": ["fit", "-m", "ts", "wide.h5"],
+    "ts-long": ["fit", "-m", "ts", "long.h5"],
+    "ec-small": ["fit", "-m", "ec", "small.h5"],
+    "ec-wide": ["fit", "-m", "ec", "wide.h5"],
+    "ec-long": ["fit", "-m", "ec", "long.h5"],
+    "ft-small": ["fit", "-m", "ft", "small.h5"],
+    "ft-wide": ["fit", "-m", "ft", "wide.h5"],
+    "ft-long": ["fit", "-m", "ft", "long.h5"],
+    "svs-small": ["fit", "-m", "svs", "small.h5"],
+    "ets-wide": ["fit", "-m", "ets", "wide.h5"],
+    "evaluate-small": ["evaluate", "small.h5"],
+    "evaluate-wide": ["evaluate", "wide.h5"],
+    "evaluate-many": ["evaluate", "many.h5"],
+}
+"""Name of a command: its words."""
+
+SAMPLE = REPOSITORY / "sample_data" / "probs.csv"
+
+
+def tree_of(revision: str, folder: Path) -> Path:
+    """Unpack the package as it stands in a revision; a folder is compiled only."""
+    if Path(revision).is_dir():
+        tree = Path(revision).resolve()
+    else:
+        command = ["git", "archive", revision, "calcli"]
+        archive = subprocess.run(
+            command, cwd=REPOSITORY, check=True, capture_output=True
+        ).stdout
+        with tarfile.open(fileobj=BytesIO(archive)) as packed:
+            packed.extractall(folder, filter="data")
+        tree = folder
+    compileall.compile_dir(tree / "calcli", quiet=2)
+    return tree
+
+
+def words_of(name: str) -> list[str]:
+    """Words of a command, with where its output goes."""
+    words = [word.format(sample=SAMPLE) for word in COMMANDS[name]]
+    if words[0] == "fit":
+        words += ["-o", "fitted.json", "--force", "-q"]
+    return words
+
+
+def chosen_names(patterns: list[str]) -> list[str]:
+    """Commands that the patterns choose; all of them without patterns."""
+    if not patterns:
+        return list(COMMANDS)
+    names = []
+    for pattern in patterns:
+        if pattern.endswith("*"):
+            names += [name for name in COMMANDS if name.startswith(pattern[:-1])]
+        else:
+            names.append(pattern)
+    return names
+
+
+def medians(name: str, trees: dict[str, Path], repeats: int, folder: str):
+    """Median (wall, cpu, peak) of a command in each tree, the trees taking turns."""
+    costs = {tree: [] for tree in trees}
+    for _ in range(repeats):
+        for tree, path in trees.items():
+            os.environ["PYTHONPATH"] = str(path)
+            one = cost([sys.executable, "-m", "calcli", *words_of(name)], folder)
+            costs[tree].append((one.wall, one.cpu, one.peak))
+    return {tree: np.median(several, axis=0) for tree, several in costs.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("revision", nargs=2)
+    parser.add_argument("name", nargs="*")
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args()
+    names = chosen_names(options.name)
+    with workspace() as folder:
+        trees = {}
+        for letter, revision in zip("ab", options.revision, strict=True):
+            trees[letter] = tree_of(revision, Path(folder) / letter)
+        for size, (n, k) in SIZES.items():
+            if any(f"{size}.h5" in COMMANDS[name] for name in names):
+                make_bundle(Path(folder) / f"{size}.h5", n, k)
+        print(f"{'command':16} {'wall a':>8} {'b':>8} {'ratio':>6}", end="")
+        print(f" {'cpu a':>8} {'b':>8} {'ratio':>6} {'MiB a':>6} {'b':>6}")
+        for name in names:
+            found = medians(name, trees, options.repeats, folder)
+            (wall_a, cpu_a, peak_a), (wall_b, cpu_b, peak_b) = found.values()
+            print(
+                f"{name:16} {wall_a:8.3f} {wall_b:8.3f} {wall_b / wall_a:6.2f}"
+                f" {cpu_a:8.3f} {cpu_b:8.3f} {cpu_b / cpu_a:6.2f}"
+                f" {peak_a:6.0f} {peak_b:6.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
