@@ -18,6 +18,7 @@ from calcli.evaluation.evaluate_bundle import (
     assess,
     fit_size_of,
 )
+from calcli.evaluation.findings import Finding
 from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
@@ -206,6 +207,7 @@ class EvaluationJob:
             of_fit = self._fit_warnings(named, rows, table)
             notes = self.notes.get(named.name, [])
             results[at] = self._with_caveats(results[at], [*notes, *of_fit])
+        results = [self._with_notes(result, rows.notes) for result in results]
         for result in results:
             self._print_warnings(result)
         return results
@@ -227,9 +229,17 @@ class EvaluationJob:
             report = report.with_caveats(caveats)
         return replace(result, warnings=[*result.warnings, *caveats], report=report)
 
+    def _with_notes(self, result: Result, notes: Sequence[str]) -> Result:
+        """The result with notes on its rows, which stand behind all other findings."""
+        report = result.report
+        if report is not None:
+            findings = [Finding("note", {"words": words}) for words in notes]
+            report = report.with_findings([*report.findings, *findings])
+        return replace(result, warnings=[*result.warnings, *notes], report=report)
+
     def _caveats(self, rows: DataSet, table: RowTable | RunningSums) -> list[str]:
         """Doubts about the rows that every version shares."""
-        caveats = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        caveats = [*rows.doubts, *label_doubts(table, rows.class_names)]
         if rows.unit_name is not None:
             return caveats
         if isinstance(table, RowTable):

@@ -123,14 +123,20 @@ class DataSet(Rows):
 
     @property
     def caveats(self) -> list[str]:
-        """Warnings for every report of these rows: calibrators applied, recorded warnings, doubtful scores."""
+        """Warnings for every report of these rows, and notes on them."""
+        return [*self.doubts, *rounding(self)]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Warnings: calibrators applied, recorded warnings, doubtful scores."""
         seen = in_sample(self.upstream)
-        return [
-            *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
-            *self.recorded,
-            *rounding(self),
-            *doubts(self),
-        ]
+        of_fit = [f"{seen}: {NOT_HELD_OUT}"] if seen else []
+        return [*of_fit, *self.recorded, *doubts(self)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of these rows and is no reason to doubt them."""
+        return rounding(self)
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
