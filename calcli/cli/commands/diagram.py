@@ -33,7 +33,7 @@ from typing import Annotated, Literal
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, check_weights, not_held_out
+from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
@@ -42,6 +42,7 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
+from calcli.evaluation.caveats import not_held_out
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes

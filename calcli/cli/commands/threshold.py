@@ -20,9 +20,10 @@ from typing import Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli.context import CommandContext
 from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
+from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
