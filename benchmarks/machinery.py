@@ -49,7 +49,7 @@ COMMANDS = {
 }
 """Name of a command: its words."""
 
-SAMPLE = REPOSITORY / "sample_data" / "probs.csv"
+SAMPLE = f"{REPOSITORY}/sample_data/digits.h5:cal"
 
 
 def tree_of(revision: str, folder: Path) -> Path:
