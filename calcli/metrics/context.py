@@ -28,7 +28,7 @@ from calcli.metrics.nulls import (
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
-from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
+from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
 from calcli.options import flag, seed
 from calcli.parallel import check_memory
 from calcli.statistics.units import (
@@ -238,7 +238,7 @@ class MetricContext:
     @cached_property
     def distinct(self) -> int:
         """Number of distinct confidences."""
-        return len(distinct(self.table.confidence))
+        return len(np.unique(self.table.confidence))
 
     # ---- rows that belong together
 

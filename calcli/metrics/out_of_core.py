@@ -72,7 +72,7 @@ from calcli.metrics.smooth import (
 )
 from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import LabelAgreement
-from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
@@ -444,7 +444,7 @@ class LongContext(MetricContext):
             order.edge(rank)
             for rank in np.cumsum(_even(n, min(n, wanted)))[:-1].tolist()
         ]
-        return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
+        return self._over(np.concatenate([[0.0], np.unique(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
         """Bin sums over any edges, from the sorted scores."""

@@ -3,14 +3,10 @@
 import dataclasses
 import inspect
 import pickle
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 
 from calcli.fast_dataclass import dataclass
-from calcli.numerics import distinct, quantile
 
 
 @dataclass(frozen=True)
@@ -77,33 +73,3 @@ def test_arguments_that_do_not_fit_are_refused(given):
     words, named = given
     with pytest.raises(TypeError, match="Point"):
         Point(*words, **named)
-
-
-def test_quantiles_and_distinct_values_are_numpys_to_the_bit():
-    rng = np.random.default_rng(0)
-    for n in (1, 2, 3, 10, 999, 1000):
-        values = rng.standard_normal((n, 3))
-        for share in (0.0, 0.025, 0.3333, 0.5, 0.95, 1.0):
-            np.testing.assert_array_equal(
-                quantile(values, share), np.quantile(values, share, axis=0)
-            )
-        coarse = np.rint(values[:, 0])
-        np.testing.assert_array_equal(distinct(coarse), np.unique(coarse))
-    assert len(distinct(np.array([]))) == 0
-
-
-@pytest.mark.skipif(
-    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 loads them itself"
-)
-def test_a_metric_and_its_null_load_no_masked_arrays():
-    code = (
-        "import sys, numpy as np\n"
-        "import calcli\n"
-        "rng = np.random.default_rng(0)\n"
-        "calcli.evaluate(rng.standard_normal((300, 4)), rng.integers(0, 4, 300), metrics=['ece'])\n"
-        "print('numpy.ma' in sys.modules)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
