@@ -138,7 +138,7 @@ def folds(cell, r):
         warnings.simplefilter("ignore")
         true = fold_truth(cell)
         z, y = fold_rows(cell["rows"], cell, rng)
-        found = calcli.compare(z, y, ["ts", "platt"], seed=r).to_dict()
+        found = calcli.compare(z, y, ["ts", "platt"], seed=r)
     entries = [d for d in found["differences"] if d["method"] == "platt"]
     ends = entries[0]["metrics"]["nll"].get("ci")
     if ends is None:

@@ -1,31 +1,39 @@
 """The public Python API: the same core as the command line, for arrays, tensors and bundles."""
 
 import json
+import logging
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.outputs import format_of, to_object
 from calcli.diagrams.panels import Measured
+from calcli.diagrams.reliability import Diagram
+from calcli.diagrams.reliability_matplotlib import draw_into
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import (
+    Candidate,
+    Plan,
+    Subject,
+    assess,
+    fit_size_of,
+)
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import (
@@ -35,17 +43,20 @@ from calcli.fit_and_apply import (
     fitted_on,
     unseen,
 )
-from calcli.importers.archive import remarks
+from calcli.fit_words import fitted_sentence
+from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
+from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
 from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
-from calcli.io.cells import finite
+from calcli.io.cells import sortable
 from calcli.io.dataset import DataSet
+from calcli.io.harmless import finite
 from calcli.io.locate import Layout
-from calcli.io.memory import as_array, bundle_in_memory, plain_array
+from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
 from calcli.io.validate import (
     check_confidences,
@@ -60,7 +71,7 @@ from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import (
     DEFAULT_METHOD,
     by_group,
@@ -69,10 +80,13 @@ from calcli.registry import (
     parse_options,
     split_method,
 )
-from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
+from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind, classes
 
 # ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
+
+LOG = logging.getLogger("calcli")
+"""What the command line says on standard error, at level INFO."""
 
 Made = TypeVar("Made")
 
@@ -89,11 +103,6 @@ def plain(value: Any) -> Any:
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls) if is_dataclass(cls) else ():
-        bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[
-            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
-        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
@@ -102,11 +111,24 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     )
 
 
+def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
+    """Kind of scores: as given, else as all values prove. Raises DataError."""
+    if kind is not None:
+        return score_kind(kind, confidence=True)
+    evidence = kind_of_scores(scores)
+    if evidence.kind is None:
+        kinds = ", ".join(f"kind={name!r}" for name in (*SCORE_KINDS, "confidence"))
+        raise DataError(
+            f"scores: {evidence.reason}, which does not say their kind; pass {kinds}"
+        )
+    return evidence.kind
+
+
 @contextmanager
 def open_scores(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     *,
     prefer: Sequence[str],
     weights: Any = None,
@@ -126,10 +148,11 @@ def open_scores(
             )
         layout = Layout(unit=units)
         names = [bundle for name in given for bundle in expand(str(name), layout)]
-        with open_data(names, prefer=prefer, layout=layout) as rows:
+        with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
-    own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")
+    scores = plain_array(scores, "scores")
+    own = _kind_of(scores, kind)
     if labels is not None and own != "confidence":
         with remarks() as told:
             labels, words = labels_in_memory(labels, scores.shape, class_names)
@@ -148,11 +171,7 @@ def _bring(
     DataError for groups of another shape."""
     if groups is None:
         return
-    values = as_array(groups, "groups")
-    if values.shape != (rows.n,):
-        raise DataError(
-            f"groups: have shape {values.shape}, expected ({rows.n},): one per row"
-        )
+    values = _groups_of(groups, rows.n)
     names = [name for each in artifacts for name in each.calibrator.required_columns]
     rows.columns = {
         **rows.columns,
@@ -160,11 +179,20 @@ def _bring(
     }
 
 
+def _groups_of(groups: Any, n: int) -> AnyArray:
+    """Names of the groups of n rows. Raises DataError for another number of them."""
+    names = sortable(as_names(groups, "groups", "group"))
+    if names.shape != (n,):
+        told = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {told}")
+    return names
+
+
 @contextmanager
 def _held_out(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     given: Sequence[Artifact],
     groups: Any,
     again: bool = False,
@@ -210,7 +238,7 @@ def fit(
     scores: Scores,
     labels: Any = None,
     method: str = DEFAULT_METHOD,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     weights: Any = None,
     units: Any = None,
@@ -228,10 +256,11 @@ def fit(
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
     method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
     best few by cross-validation (by group ``ts``, of confidences ``platt``).
-    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
-    are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
-    units : (n,) numbers or words that rows which belong together share (a patient, an image, a question); of a bundle
-    the name of its dataset, or ``none``. groups : (n,) numbers or words, each of which gets a map of its own, pulled
+    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); left out, what all values prove. Or
+    ``confidence``, where scores are (n,) confidences and labels whether each answer was right (bool or 0/1), for
+    methods of the top label.
+    units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
+    of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
     towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
     keep_predictions : True keeps every prediction, by a projection, whatever the method; False lets ``auto`` change
     them; left out, ``auto`` keeps those of three and more classes unless changing them is shown to help. options :
@@ -242,7 +271,7 @@ def fit(
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
-    >>> calibrator = fit(logits, [0, 1, 0, 1], method="ts")
+    >>> calibrator = fit(logits, [0, 1, 0, 1], method="ts", kind="logits")
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
@@ -266,6 +295,7 @@ def fit(
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         artifact = fit_artifact(method, chosen, rows, context, keep_predictions)
         fitted = FittedCalibrator(artifact)
+    LOG.info("%s", fitted_sentence(artifact))
     warn_all(fitted.warnings)
     return fitted
 
@@ -274,7 +304,7 @@ def evaluate(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     metrics: str | Sequence[str] | None = None,
     weights: Any = None,
@@ -320,14 +350,17 @@ def evaluate(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
         doubts += label_doubts(found.seen, subject.class_names)
-        return Evaluation([found.results])
+    for result in found.results:
+        if result.report is not None:
+            LOG.info("%s: %s", result.title, result.report.headline)
+    return Evaluation([found.results])
 
 
 def report(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     path: str | PathLike[str],
     title: str = "",
@@ -342,14 +375,14 @@ def report(
 
     >>> import tempfile, numpy as np
     >>> page = Path(tempfile.mkdtemp()) / "report.html"
-    >>> found = report(np.eye(2)[[0, 1, 1, 0]] * 3, [0, 1, 1, 1], path=page)
+    >>> found = report(np.eye(2)[[0, 1, 1, 0]] * 3, [0, 1, 1, 1], kind="logits", path=page)
     >>> page.exists(), found.results[0].method
     (True, 'uncalibrated')
     """
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, artifacts = Path(path), _artifacts(calibrators)
+    target, artifacts = _path(path, "path"), _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
@@ -397,12 +430,14 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 def _tried(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     artifacts: Sequence[Artifact],
     groups: Any = None,
     **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
     """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
+    if groups is not None:
+        groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
         candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
         methods = [each.method for each in artifacts]
@@ -415,10 +450,14 @@ def _tried(
             )
             candidates.append(
                 Candidate(
-                    name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
+                    name,
+                    own.method,
+                    own.calibrator,
+                    fit_size=fit_size_of(own),
+                    seen=partial(fitted_on, own, rows),
                 )
             )
-        group = rows.column("group") if groups is None else as_array(groups, "groups")
+        group = rows.column("group") if groups is None else _groups_of(groups, rows.n)
         yield rows, Subject.of(rows, group), candidates, doubts
         met = [(own.method, fitted_on(own, rows)) for own in artifacts]
         seen = [
@@ -433,7 +472,7 @@ def compare(
     scores: Scores,
     labels: Any = None,
     methods: str | Sequence[str] | None = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     weights: Any = None,
     units: Any = None,
@@ -510,7 +549,7 @@ def threshold(
     scores: Scores,
     labels: Any = None,
     calibrator: "FittedCalibrator | None" = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     accuracy: float,
     confidence: float = 0.95,
@@ -573,15 +612,15 @@ def export(
     >>> import tempfile, numpy as np
     >>> file = Path(tempfile.mkdtemp()) / "calibrator.py"
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
-    >>> export(fit(logits, [0, 1, 0, 1]), file)["labels_differ"]
+    >>> export(fit(logits, [0, 1, 0, 1], kind="logits"), file)["labels_differ"]
     0
     """
     from calcli.exporting.exporting import check, export_facts, target_of
     from calcli.exporting.exporting import export as made_of
 
     (own,) = _artifacts(calibrator)
+    _check_free(_path(path, "path"), force)
     target = target_of(str(path), to)
-    _check_free(Path(path), force)
     made = made_of(own, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
@@ -619,14 +658,16 @@ def extract(
     >>> [(bundle["name"], bundle["n"]) for bundle in made["bundles"]]
     [('cal', 2), ('test', 2)]
     """
+    from calcli.importers.dealing import Splitting
     from calcli.importers.import_request import ImportRequest
-    from calcli.importers.import_scores import Splitting, import_scores
+    from calcli.importers.import_scores import import_scores
     from calcli.io.split import parse_split
 
-    where = [
-        Path(file)
-        for file in ([sources] if isinstance(sources, str | PathLike) else sources)
-    ]
+    output = _path(path, "path")
+    files: Any = sources
+    if isinstance(sources, str | PathLike) or not isinstance(sources, Iterable):
+        files = [sources]
+    where = [_path(file, "sources") for file in files]
     texts = (split,) if isinstance(split, str) else tuple(split)
     splitting = Splitting(
         tuple(map(parse_split, texts)), seed, stratify, ordered, texts
@@ -638,13 +679,9 @@ def extract(
         if name in lists and isinstance(value, str)
     }
     ask = checked(ImportRequest, {**options, **many, "seed": seed})
+    ignored = tuple(ignore_labels)
     made = import_scores(
-        where,
-        Path(path),
-        ask,
-        splitting,
-        ignore_labels=tuple(ignore_labels),
-        force=force,
+        where, output, ask, splitting, ignore_labels=ignored, force=force
     )
     return made.to_dict(str(path))
 
@@ -660,7 +697,7 @@ class Picture:
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
-        target = Path(path)
+        target = _path(path, "path")
         _check_free(target, force)
         write_bytes(target, format_of(target)(self._figure, Paper()), force=force)
 
@@ -682,7 +719,7 @@ def diagram(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     style: str = "corp",
     title: str | None = None,
@@ -690,12 +727,14 @@ def diagram(
     units: Any = None,
     groups: Any = None,
     again: bool = False,
+    ax: Any = None,
     **settings: Any,
 ) -> Picture:
     """Draw the reliability of scores with labels, uncalibrated and through each calibrator.
 
     scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
-    ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
+    ``calcli diagram --help``. ax : matplotlib axes to draw all curves into, without histogram and numbers, of the
+    styles ``corp`` and ``bins``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
     >>> import numpy as np
@@ -718,15 +757,28 @@ def diagram(
             Measured(rows.name, name, table)
             for name, table in zip(names, tables, strict=True)
         ]
-        request = Request(curves, sets=sets, title=title, names=rows.class_names)
-        return Picture(how.measure(request))
+        request = Request(
+            curves,
+            sets=sets,
+            title=title,
+            names=rows.class_names,
+            layout="side" if ax is None else "overlay",
+        )
+        figure = how.measure(request)
+    if ax is not None:
+        if not isinstance(figure, Diagram):
+            raise UsageError(
+                f"style {style!r} draws no curves into ax=; corp and bins do"
+            )
+        draw_into(figure, ax)
+    return Picture(figure)
 
 
 def watch(
     scores: Scores,
     labels: Any = None,
     calibrator: "FittedCalibrator | None" = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     units: Any = None,
     groups: Any = None,
@@ -749,6 +801,7 @@ def watch(
     from calcli.evaluation.watch import watch as take_in
     from calcli.evaluation.watch_state import Settings
 
+    path = _path(state, "state")
     own = None if calibrator is None else _artifacts(calibrator)[0]
     given = {
         name: getattr(checked(Settings, {name: value}), name)
@@ -759,10 +812,8 @@ def watch(
     ) as (rows, notes):
         notes += rows.caveats
         if rows.location.name:
-            check_state_path(Path(state), [rows.path])
-        taken = take_in(
-            Path(state), rows, own, given, new_episode=reset, tell=notes.append
-        )
+            check_state_path(path, [rows.path])
+        taken = take_in(path, rows, own, given, new_episode=reset, tell=notes.append)
         return taken.to_dict()
 
 
@@ -781,6 +832,11 @@ def _artifacts(
                 f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)"
             )
     return [each._artifact for each in given]
+
+
+def _is_data_frame(scores: Any) -> bool:
+    """True for a DataFrame of pandas, which need not be installed."""
+    return type(scores).__name__ == "DataFrame" and hasattr(scores, "iloc")
 
 
 def warn_all(notes: Sequence[str]) -> None:
@@ -831,15 +887,22 @@ class FittedCalibrator:
 
     def predict_proba(
         self, scores: Scores, kind: str | None = None, groups: Any = None
-    ) -> FloatArray:
+    ) -> Any:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
         scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
         calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
         the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, and for NaN.
+        other classes or kinds, for NaN, and where the fit has seen the group of no row. A pandas DataFrame of scores
+        gives one of probabilities, with its index and the names of the classes.
         """
-        return self._applied(scores, kind, groups)[0]
+        probs, _ = self._applied(scores, kind, groups)
+        if not _is_data_frame(scores):
+            return probs
+        columns = self._artifact.class_names
+        if columns is None and scores.shape[1] == probs.shape[1]:
+            columns = list(scores.columns)
+        return type(scores)(probs, index=scores.index, columns=columns)
 
     def predict(
         self, scores: Scores, kind: str | None = None, groups: Any = None
@@ -852,7 +915,7 @@ class FittedCalibrator:
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
         """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
-        _check_free(Path(path), force)
+        _check_free(_path(path, "path"), force)
         save_artifact(self._artifact, str(path), force=force)
 
     def to_dict(self) -> dict[str, Any]:
@@ -912,6 +975,13 @@ class FittedCalibrator:
         }
         title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
         return html_table(title, list(self.before), lines, self.warnings)
+
+
+def _path(value: Any, name: str) -> Path:
+    """The path of an argument. Raises UsageError for what is none."""
+    if not isinstance(value, str | PathLike):
+        raise UsageError(f"{name}: is {value!r}, expected the path of a file")
+    return Path(value)
 
 
 def _check_free(path: Path, force: bool) -> None:

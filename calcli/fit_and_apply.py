@@ -15,6 +15,7 @@ from calcli.errors import DataError, FitError
 from calcli.fit_summary import Summary
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.bundle import open_bundle
+from calcli.io.cells import texts_of_names
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
 from calcli.io.provenance import check_chain, check_upstream
@@ -38,7 +39,8 @@ from calcli.metrics.intervals import mean_of, t_p_value
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
-from calcli.numerics import AnyArray, FloatArray
+from calcli.names import places_of_groups
+from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray
 from calcli.parallel import same_threads
 from calcli.registry import (
     method,
@@ -93,12 +95,7 @@ def fit_artifact(
         before, after = _before_and_after(counted, fitted, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
-    except (
-        np.linalg.LinAlgError,
-        OverflowError,
-        FloatingPointError,
-        ZeroDivisionError,
-    ) as problem:
+    except BREAKDOWNS as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
@@ -483,17 +480,25 @@ def _contents(kind: ScoreKind, k: int) -> str:
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
-    """Warnings about groups of rows that a calibrator by group was not fitted on."""
-    told = []
+    """Warnings about groups of rows that a calibrator by group was not fitted on.
+    Raises DataError where it knows the group of no row."""
+    warnings = []
     for column, known in calibrator.required_columns.items():
         names, code = rows.columns[column]
-        new = np.flatnonzero([name not in set(known) for name in names])
-        if count := int(np.isin(code, new).sum()):
-            groups = f"groups that the fit has not seen ({column}: {_some([names[c] for c in new])})"
-            told.append(
-                f"{where}: {count} of {rows.n} rows are of {groups}; they get the common map"
-            )
-    return told
+        is_new = places_of_groups(tuple(known), tuple(names)) < 0
+        count = int(is_new[code].sum())
+        if not count:
+            continue
+        groups = _groups([name for name, new in zip(names, is_new, strict=True) if new])
+        if count == rows.n:
+            told = f"{where}: no row is of a group that the calibrator knows"
+            found = f"{column} here: {groups}; known: {_groups(known) or 'none'}"
+            advice = "name the column of these groups, or fit a calibrator to such rows"
+            raise DataError(f"{told} ({found}); {advice}")
+        what = f"groups that the fit has not seen ({column}: {groups})"
+        told = f"{where}: {count} of {rows.n} rows are of {what}"
+        warnings.append(f"{told}; they get the common map")
+    return warnings
 
 
 def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> list[str]:
@@ -523,6 +528,12 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
     return [
         f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"
     ]
+
+
+def _groups(names: Sequence[str]) -> str:
+    """Names of groups, in quotes where a comma in one could part two."""
+    has_comma = any("," in name or not name for name in names)
+    return _some([repr(name) for name in names] if has_comma else names)
 
 
 def _some(names: Sequence[str]) -> str:
@@ -578,14 +589,9 @@ def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
         name = f"{rows.path}:{part}"
         with open_bundle(name, layout=Layout(unit=rows.unit)) as bundle:
             seen = bundle.column("unit")
-            if (
-                given is None
-                or own is None
-                or seen is None
-                or (own.dtype.kind in "iu") != (seen.dtype.kind in "iu")
-            ):
+            if given is None or own is None or seen is None:
                 return None
-            units = np.intersect1d(seen, own)
+            units = set(texts_of_names(seen)) & set(texts_of_names(own))
             return (
                 f"other rows of {len(units)} of these {given.n} units"
                 if len(units)

@@ -102,6 +102,15 @@ def entries(index: IntArray, table: AnyArray) -> AnyArray:
     return table[index]
 
 
+BREAKDOWNS = (
+    np.linalg.LinAlgError,
+    OverflowError,
+    FloatingPointError,
+    ZeroDivisionError,
+)
+"""Errors of a computation that numbers of an extreme size bring down."""
+
+
 def floored_log(p: FloatArray) -> FloatArray:
     """Logarithm of probabilities with a floor, so that a zero stays finite (-708.4)."""
     return np.log(np.maximum(p, TINY))

@@ -22,9 +22,9 @@ import numpy as np
 
 import calcli
 from calcli.calibrator import Laws
-from calcli.cli.app import EPILOG, load, summaries
-from calcli.cli.commands.completion import flags
+from calcli.cli.app import COMMANDS, EPILOG, load
 from calcli.cli.commands.methods import describe, preserving
+from calcli.cli.manual_page import flags
 from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
@@ -144,7 +144,7 @@ def write(folder: Path) -> None:
     pages = {
         **{f"methods/{name}.md": method_page(name) for name in method_names()},
         **{f"metrics/{name}.md": metric_page(name) for name in metric_names()},
-        **{f"commands/{name}.md": command_page(name) for name in summaries()},
+        **{f"commands/{name}.md": command_page(name) for name in COMMANDS},
         "methods.md": methods_table(),
         "metrics.md": metrics_table(),
         "commands.md": commands_table(),
@@ -428,7 +428,9 @@ def fitted(name: str) -> list[str]:
         lines, row = LOG_ODDS.splitlines(), "np.array([2.0])"
     if name.endswith("-by"):
         words, row = ', groups=["a"] * 6 + ["b"] * 6', f'{row}, groups=["a"]'
-    lines.append(f'found = calcli.fit(scores, labels, method="{name}"{words})')
+    lines.append(
+        f'found = calcli.fit(scores, labels, method="{name}", kind="logits"{words})'
+    )
     if laws.needs_transforms:
         lines, row = (
             [f'found = calcli.fit("sample_data/digits.h5:cal", method="{name}")'],
@@ -539,7 +541,7 @@ def command_page(name: str) -> str:
     """One command: its help, arguments and options."""
     command = load(name)
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    lines = [f"# calcli {name}", "", *help_text(command.help or "")]
+    lines = [f"# calcli {name}", "", *help_text((command.help or "").replace("\f", ""))]
     if arguments:
         lines += ["## Arguments", ""]
         lines += table(
@@ -572,13 +574,13 @@ def commands_table() -> str:
     """All commands."""
     rows = [
         [f"[calcli {name}](generated/commands/{name}.md)", escaped(line)]
-        for name, line in summaries().items()
+        for name, line in COMMANDS.items()
     ]
     return "\n".join(
         [
             *table(["command", "does"], rows),
             *prose(EPILOG),
-            *toctree(f"generated/commands/{name}" for name in summaries()),
+            *toctree(f"generated/commands/{name}" for name in COMMANDS),
         ]
     )
 

@@ -11,9 +11,9 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 page() { # BUNDLE PAGE: two calibrators fitted on its part cal, and the report of its part test
+  calcli fit "$1" -q > /dev/null
   calcli fit --method ts "$1" -q > /dev/null
-  calcli fit --method ec "$1" -q > /dev/null
-  calcli report "$1" -c "${1%.h5}.ts.json" -c "${1%.h5}.ec.json" -o "$2.html" -q > /dev/null # its name is in the page
+  calcli report "$1" -c "${1%.h5}.auto.json" -c "${1%.h5}.ts.json" -o "$2.html" -q > /dev/null # its name is in the page
   mv -f "$2.html" "$out/$2.html"
   echo "$out/$2.html"
 }

@@ -1,6 +1,5 @@
 """Command line application: its commands, their parsers, and their help."""
 
-import dataclasses
 import inspect
 import os
 import shlex
@@ -26,6 +25,7 @@ from calcli.cli.help_pages import (
     heading_of,
 )
 from calcli.errors import UsageError
+from calcli.io.missing import is_address
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
@@ -75,7 +75,7 @@ INPUTS = (
 ``-`` stands for standard input.
 """
 
-HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+HOW: dict[str, Any] = {"rich_markup_mode": None}
 HOW["context_settings"] = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
@@ -84,60 +84,19 @@ HOW["context_settings"] = {
 
 @cache
 def load(name: str) -> "Command":
-    """Import the module of a command and build its parser."""
+    """Import the module of a command and build its parser.
+
+    Typer reads the options from the dataclass that the module's ``run`` takes.
+    """
     module = import_module(f"{PACKAGE}.{name}")
-    struct = get_type_hints(module.run)["args"]
-
-    def build(**values: Any) -> Any:
-        return struct(**values)
-
-    build.__signature__ = inspect.Signature(_parameters(struct))  # type: ignore[attr-defined]
-    alone = typer.Typer(**HOW)
+    options = get_type_hints(module.run)["args"]
+    alone = typer.Typer(add_completion=False, **HOW)
     epilog = getattr(module, "EPILOG", None)
-    alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(build)
+    alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(options)
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
     command.work = module.run
     return command
-
-
-def _parameters(struct: type) -> list[inspect.Parameter]:
-    """Convert the fields of a struct to parameters for Typer, keyword-only fields last.
-
-    See ``calcli.options`` for how a field declares an option.
-    """
-    hints = get_type_hints(struct)
-    fields = sorted(dataclasses.fields(struct), key=lambda field: bool(field.kw_only))
-    return [_parameter(field, hints[field.name]) for field in fields]
-
-
-def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
-    """Convert a field to a parameter for Typer."""
-    default = field.default
-    if "argument" in field.metadata:
-        option: Any = typer.Argument(**field.metadata["argument"])
-    else:
-        declared = field.metadata["flag"]
-        if declared["typed"]:
-            hint, default = declared["typed"], None
-        names = list(declared["names"])
-        if not any(name.startswith("--") for name in names):
-            names.insert(0, _option_name(field.name))
-        option = typer.Option(
-            *names,
-            help=declared["help"],
-            metavar=declared["metavar"],
-            show_default=declared["shown"],
-            **declared["bounds"],
-        )
-    if default is dataclasses.MISSING:
-        default = inspect.Parameter.empty
-    return inspect.Parameter(
-        field.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[hint, option],
-    )
 
 
 def _option_name(field: str) -> str:
@@ -286,6 +245,11 @@ def _note_inputs(values: dict[str, list[Any]]) -> None:
     ]
     if inputs.count("-") > 1:
         raise UsageError("standard input can be read once: only one name may be -")
+    for name in inputs:
+        if is_address(name):
+            raise UsageError(
+                f"{name}: is a web address, expected a file; download it first"
+            )
     if inputs:
         # It imports h5py, which not every command needs.
         from calcli.io.locate import note_bundles
@@ -371,9 +335,8 @@ def calcli(
     """Post-hoc confidence calibration of classifiers on saved logit files.
 
     \b
-    calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5
-    calcli fit --method ts logits.h5
-    calcli apply logits.ts.json logits.h5:test -o calibrated.h5
-    calcli evaluate logits.h5 --calibrator logits.ts.json
-    calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
+    calcli run val.npz test.npz -o calibration/
+    calcli fit val.npz
+    calcli evaluate test.npz --calibrator val.auto.json
+    calcli apply val.auto.json new.npz -o calibrated.npz
     """

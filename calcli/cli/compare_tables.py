@@ -4,7 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calcli.cli.render import Cell, Table, number, plain, print_table
+from calcli.cli.render import (
+    Cell,
+    Table,
+    number,
+    print_line,
+    print_table,
+    width_of_output,
+    wrapped,
+)
 from calcli.evaluation.leaderboard import (
     COMPARED,
     LEADERBOARD_METRICS,
@@ -212,62 +220,83 @@ class Leaderboard:
         if len(bundles) <= MOST_TABLES or self.ranks is None:
             for bundle in bundles:
                 own = self.of(bundle)
-                print(
-                    plain(
-                        f"{bundle}: {own[0].n} rows x {own[0].n_classes} classes, {self.how}"
-                    )
-                )
-                print_table(*self.table(bundle))
+                size = f"{own[0].n} rows x {own[0].n_classes} classes"
+                print_sentence(f"{bundle}: {size}, {self.how}")
+                print_table(*fitting(self.table(bundle)))
                 for e in own:
                     if e.reason is not None:
-                        print(plain(f"{e.method}: failed: {e.reason}"))
+                        print_line(f"{e.method}: failed: {e.reason}")
                     for status, count in e.fits.items():
                         if status != "ok":
-                            print(
-                                plain(
-                                    f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
-                                )
+                            print_line(
+                                f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
                             )
-                print()
-            print(
-                f"[ ]: {self.level:.0%} interval of the difference on the same rows; * significant,"
-            )
-            print(
-                "adjusted (Holm); no bound: few rows carry the loss; ece floor: expected under calibration;"
-            )
-            print("CPU s: all fits and their scoring")
+                print_line()
+            self._print_legend()
         if self.ranks is not None:
             self._print_ranks(self.ranks)
 
+    def _print_legend(self) -> None:
+        """What signs and columns of the tables of bundles mean."""
+        interval = f"[ ]: {self.level:.0%} interval of the difference on the same rows"
+        parts = [
+            interval,
+            "* significant, adjusted (Holm)",
+            "no bound: few rows carry the loss",
+            "ece floor: expected under calibration",
+            "CPU s: all fits and their scoring",
+        ]
+        print_sentence("; ".join(parts))
+
     def _print_ranks(self, ranks: Ranking) -> None:
-        print(f"\naverage ranks over {ranks.n_bundles} bundles (1 is best), {self.how}")
-        print_table(*self.summary())
-        print(
-            f"better, worse: bundles on which the NLL differs from {plain(self.baseline)}'s significantly (Holm)"
-        )
+        print_line()
+        title = f"average ranks over {ranks.n_bundles} bundles (1 is best), {self.how}"
+        print_sentence(title)
+        print_table(*fitting(self.summary()))
+        against = f"differs from {self.baseline}'s significantly (Holm)"
+        print_sentence(f"better, worse: bundles on which the NLL {against}")
         for name, t in ranks.tests.items():
             f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
             chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
-            print(
-                plain(
-                    f"{name}: all alike? {chi2}; Iman-Davenport F {f}, p {number(t.f_p_value)}"
-                )
-            )
+            f_test = f"Iman-Davenport F {f}, p {number(t.f_p_value)}"
+            print_sentence(f"{name}: all alike? {chi2}; {f_test}")
         distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
-        print(
-            f"ranks less than {distance:.2f} apart do not differ significantly (Nemenyi, {level:.0%}); by nll:"
-        )
+        apart = f"ranks less than {distance:.2f} apart do not differ significantly"
+        print_sentence(f"{apart} (Nemenyi, {level:.0%}); by nll:")
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
-            print(plain(f"  {' = '.join(ranks.calibrators[i] for i in alike)}"))
+            print_line(f"  {' = '.join(ranks.calibrators[i] for i in alike)}")
         absent = [
             m
             for m in dict.fromkeys(e.method for e in self.entries)
             if m not in ranks.calibrators
         ]
         if absent:
-            print(
-                plain(f"not ranked, as they failed on some bundle: {', '.join(absent)}")
+            print_sentence(
+                f"not ranked, as they failed on some bundle: {', '.join(absent)}"
             )
+
+
+DROPPED = ("brier", "rank by brier", "CPU s", "ece floor", "accuracy", "ece")
+"""Columns that a narrow table drops, the least important first."""
+
+
+def fitting(table: Table) -> Table:
+    """The table without columns for which there is no room."""
+    for head in DROPPED:
+        if table.width <= width_of_output():
+            break
+        kept = [at for at, name in enumerate(table.columns) if name != head]
+        table = Table(
+            [table.columns[at] for at in kept],
+            [[row[at] for at in kept] for row in table.rows],
+        )
+    return table
+
+
+def print_sentence(text: str) -> None:
+    """Print a sentence in as many lines as it takes."""
+    for line in wrapped(text):
+        print_line(line)
 
 
 def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:

@@ -5,18 +5,47 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
 
-from calcli.io.cells import HIDDEN, finite, harmless_cell
+from calcli.io.harmless import HIDDEN, finite, harmless_cell
 
 LONGEST_LINE = (
     2000  # characters of an error; what a file or a user wrote may be far longer
 )
+
+WIDTH = 100
+"""Columns of an output that is not a terminal."""
+
+
+def has_width(stream: TextIO) -> bool:
+    """True where lines should fit: on a terminal, and where ``COLUMNS`` is set."""
+    return stream.isatty() or "COLUMNS" in os.environ
+
+
+def width_of_output() -> int:
+    """Columns to fill: those of the terminal or of ``COLUMNS``, at most ``WIDTH``."""
+    if has_width(sys.stdout):
+        return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    return WIDTH
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A sentence in lines that fit, those after the first indented by four."""
+    return textwrap.wrap(
+        text,
+        width_of_output(),
+        initial_indent=indent,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def fail(message: str, code: int) -> int:
@@ -45,14 +74,21 @@ class Console:
         self._kept: dict[str, list[str]] = {}
 
     def say(self, text: str = "") -> None:
-        if not self.quiet:
-            self._close()
-            self.n_lines += 1
-            print(plain(text), file=sys.stderr)
+        """Print a message: one line in a log, which can be searched for it; where
+        lines should fit, as many as it takes."""
+        if self.quiet:
+            return
+        self._close()
+        lines = [plain(text)]
+        if has_width(sys.stderr) and len(lines[0]) > width_of_output():
+            lines = wrapped(lines[0])
+        self.n_lines += len(lines)
+        for line in lines:
+            print(line, file=sys.stderr)
 
     def warn(self, text: str, about: str = "") -> None:
-        """Print a warning as one line, so that logs can be searched for it. With ``about``, one of several things, it
-        is kept until ``tell_warnings``, which joins equal ones."""
+        """Print a warning. With ``about``, one of several things, it is kept until
+        ``tell_warnings``, which joins equal ones."""
         if about:
             self._kept.setdefault(text, []).append(about)
         else:
@@ -136,6 +172,18 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
+def print_line(text: str = "", file: TextIO | None = None) -> None:
+    """Print a line for people on stdout, or to ``file``. Whatever files and users have
+    named is made harmless; a line end at the beginning is kept."""
+    begin = "\n" * text.startswith("\n")
+    print(begin + plain(text.removeprefix("\n")), file=file or sys.stdout)
+
+
+def print_made(text: str) -> None:
+    """Print tables, drawings and scripts, whose makers have made names harmless."""
+    print(text, end="")
+
+
 def print_path(path: object) -> None:
     """Print the path of an output: unchanged for a program, without control characters on a terminal."""
     print(plain(str(path)) if sys.stdout.isatty() else path, flush=True)
@@ -204,6 +252,11 @@ class Table(NamedTuple):
             all(not isinstance(row[j], str) for row in self.rows)
             for j in range(len(self.columns))
         ]
+
+    @property
+    def width(self) -> int:
+        """Characters in a line of the table as text."""
+        return sum(width + 2 for width in _widths(self.lines)) - 2
 
     @property
     def lines(self) -> list[list[str]]:
@@ -332,3 +385,15 @@ TEXTS: dict[str, Callable[[Table], str]] = {
     "csv": _csv,
 }
 """Name of a format -> function that writes a table in it."""
+
+
+def table_lines(
+    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
+) -> Iterator[str]:
+    """Lines of cells; columns in ``left`` are aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = []
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            cells.append(cell.ljust(width) if column in left else cell.rjust(width))
+        yield "  ".join(cells).rstrip()

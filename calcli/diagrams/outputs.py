@@ -13,7 +13,7 @@ from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
 from calcli.diagrams.style import Figure
 from calcli.errors import UsageError
 from calcli.fast_dataclass import as_json
-from calcli.io.cells import finite, harmless_cell
+from calcli.io.harmless import finite, harmless_cell
 
 Writer = Callable[[Figure, Paper], bytes]
 

@@ -19,9 +19,9 @@ from calcli.calibrator import (
     Progress,
 )
 from calcli.errors import FitError
-from calcli.evaluation.cross_validation import fitted_part, folds_of
+from calcli.evaluation.cross_validation import Fold, fitted_part, folds_of
 from calcli.io.dataset import DataSet
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray, IntArray
 from calcli.rows import Block, Codes, Rows
 
 FOLDS = 5
@@ -118,19 +118,22 @@ def _merged(
     )
 
 
+def cross_fitting_folds(rows: Rows, seed: int) -> list[Fold]:
+    """Training rows, held-out rows and indices of the latter, of every fold."""
+    return folds_of(rows, Context(seed), FOLDS)
+
+
 def cross_fitted(
     name: str, options: Options, rows: DataSet, context: Context
-) -> CrossFitted | None:
+) -> CrossFitted:
     """Fit a method to all but each fold of the rows, and attach the folds to them.
 
     The contents of the rows decide their folds (see ``content_folds``): rows of a unit stay
     together, and so do exact copies of a row. Rows of weight 0 are in no fit; the first
-    calibrator maps them. options : explicit, as of ``fit_and_apply.resolved``. None where
-    there are too few rows for folds. Raises FitError where a fit is impossible.
+    calibrator maps them. options : explicit, as of ``fit_and_apply.resolved``. Needs at
+    least two of ``cross_fitting_folds``. Raises FitError where a fit is impossible.
     """
-    folds = folds_of(rows, context, FOLDS)
-    if len(folds) < 2:
-        return None
+    folds = cross_fitting_folds(rows, context.seed)
     weight = rows.weights()
     counted = np.arange(rows.n)
     if weight is not None:
@@ -139,8 +142,11 @@ def cross_fitted(
     fold_of_row = np.zeros(rows.n, dtype=np.int64)
     progress = _progress_of_folds(context.progress, len(folds))
     for number, (learn, _, held_out) in enumerate(folds):
-        own = replace(context, progress=next(progress), seconds={})
-        parts.append(fitted_part(name, options, learn, own).calibrator)
+        try:
+            fitted = fitted_part(name, options, learn, context, next(progress))
+        except BREAKDOWNS as problem:
+            raise FitError(f"method {name} broke down ({problem})") from problem
+        parts.append(fitted.calibrator)
         fold_of_row[counted[held_out]] = number
     codes = Codes(fold_names(len(parts)), fold_of_row)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}

@@ -85,13 +85,25 @@ def held_out_table(
     return replace(whole.take(order), expected=whole.expected, units=units)
 
 
-def fitted_part(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
-    """Fit a method to training rows as ``calcli fit`` does, without closures."""
+def fitted_part(
+    name: str,
+    options: Options,
+    rows: Rows,
+    context: Context,
+    progress: Progress | None = None,
+) -> Fit[Any]:
+    """Fit a method to training rows as ``calcli fit`` does, without closures.
+
+    progress : of the fit; none by default, as whoever fits parts reports on their number.
+    """
     cls = method(name)
+    within = Context(context.seed, context.device)
+    if progress is not None:
+        within = replace(within, progress=progress)
     fit = cls.fit(
         rows.counted(),
         cls.resolve_options(options, rows.k),
-        Context(context.seed, context.device),
+        within,
     )
     return Fit(fit.calibrator, fit.status)
 
@@ -133,11 +145,14 @@ def cross_fitted_split(
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of these rows and applied to the
     rest, five times. Any g gives, in expectation, at most the true calibration loss; a value near or below 0 means that
-    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, or all
-    the weight lies in one fold.
+    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, all the
+    weight lies in one fold, or there is one row, or unit, only.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """
+    count = min(FOLDS, rows.n if table.units is None else table.units.n)
+    if count < 2:
+        return None
     scores = (
         rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
     )
@@ -160,7 +175,7 @@ def cross_fitted_split(
         return None
     pairs = (table.nll, best.nll), (table.brier, best.brier), (table.nll, alone.nll)
     return LossSplit(
-        RECALIBRATION, FOLDS, *(_part(before, after, table) for before, after in pairs)
+        RECALIBRATION, count, *(_part(before, after, table) for before, after in pairs)
     )
 
 
@@ -183,7 +198,7 @@ def _held_out(
     fits = []
     for f, (learn, _, _) in enumerate(folds):
         if progress is not None:
-            progress("cross-fitting", f, FOLDS)
+            progress("cross-fitting", f, len(folds))
         fits.append(method(name).fit(learn, parse_options(name, {}), Context(seed)))
     return held_out_table(fits, folds)
 

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from msgspec import UNSET
+
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.class_lines import class_lines
@@ -14,9 +16,9 @@ from calcli.evaluation.facts import FitSize, LossSplit
 from calcli.evaluation.findings import effect_finding, find
 from calcli.evaluation.groups import (
     TestedGroup,
+    gaps_of_groups,
     group_lines,
     group_parts,
-    test_all_groups,
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import Tried, next_step
@@ -29,9 +31,9 @@ from calcli.evaluation.results import (
 )
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import judge
-from calcli.io.artifact import Link
+from calcli.io.artifact import Artifact, Link
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Location
+from calcli.io.locate import Location, columns_of
 from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
@@ -88,10 +90,14 @@ class Subject:
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
+        margins = {}
+        if group is not None:
+            margins = columns_of(group, rows.own_name("group").split(", "))
         return cls(
             rows=rows,
             name=rows.name,
             group=group,
+            margins=margins,
             class_names=rows.class_names,
             unit=rows.unit_name,
             location=rows.location,
@@ -130,6 +136,20 @@ class Candidate:
     fitted_on: str = ""
     fit_size: FitSize | None = None
     seen: Callable[[], str | None] = lambda: None
+
+
+def fit_size_of(artifact: Artifact) -> FitSize | None:
+    """Size of a calibrator's fit; None for one that was not fitted to rows."""
+    if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":
+        return None
+    units: Mapping[str, object] = artifact.fit.details
+    n_units = units.get("units")
+    effective_rows = artifact.fit.effective_rows
+    return FitSize(
+        n=artifact.fit.n,
+        units=n_units if isinstance(n_units, int) else None,
+        effective_rows=effective_rows if effective_rows is not UNSET else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -513,10 +533,8 @@ def _tested_groups(
     if not plan.report and not plan.per_group:
         return []
     parts = group_parts(context, {} if plan.ordered else subject.margins)
-    if not parts:
-        return []
     positive = _is_about_class_one(context, plan) and not plan.ordered
-    return test_all_groups(parts, positive, _fit_factor(candidate, context))
+    return gaps_of_groups(parts, positive, _fit_factor(candidate, context))
 
 
 def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
@@ -571,11 +589,12 @@ def _judgement(
         doubts=doubts,
     )
     verdict = judge(facts)
-    methods = [link.method for link in subject.upstream]
+    findings = tuple(find(facts, verdict))
     if candidate.calibrator is not None:
-        methods.append(candidate.method)
+        return Judgement(facts, verdict, findings)
+    methods = [link.method for link in subject.upstream]
     step = next_step(facts, verdict, subject.location, upstream=methods)
-    return Judgement(facts, verdict, tuple(find(facts, verdict)), step)
+    return Judgement(facts, verdict, findings, step)
 
 
 def unit_facts(context: MetricContext) -> UnitFacts | None:

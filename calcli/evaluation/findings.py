@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from calcli.evaluation.facts import Facts
+from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 FEWEST_IN_BIN = 20
 """Samples that a bin must hold to be named."""
+
+LEAST_ODDS_RATIO = 2.0
+"""Ratio of observed and predicted odds from which samples may be drawn by class."""
+
+FEWEST_EVENTS = 20
+"""Samples of the rarer class below which a fit of two parameters rests on few events:
+ten a parameter (Peduzzi and others, 1996, Journal of Clinical Epidemiology 49)."""
+
+RARE = 0.1
+"""Largest share of a class that is called rare."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +85,65 @@ def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
     return Finding("too_good")
 
 
+def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Classes that the scores expect and the samples lack."""
+    classes = facts.classes
+    if classes is None or not classes.lacking:
+        return None
+    worst, expected = classes.lacking[0]
+    return Finding(
+        "lacking",
+        {
+            "n_lacking": len(classes.lacking),
+            "worst": worst,
+            "name": facts.data.names[worst] if facts.data.names else None,
+            "expected": expected,
+        },
+    )
+
+
+def sampled_by_class(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Risks that are all too high, or too low, by one factor of the odds.
+
+    The slope is right: only the share of class 1 differs from what the scores expect,
+    as where samples were drawn by class.
+    """
+    one = facts.class_one
+    if one is None or not facts.is_about_class_one or not verdict.has_findings:
+        return None
+    is_sloped = one.slope is None or not one.slope.interval.holds(1.0)
+    if is_sloped or not one.gap.is_significant:
+        return None
+    if _odds_ratio(one.predicted, one.observed) < LEAST_ODDS_RATIO:
+        return None
+    return Finding("sampled", {"predicted": one.predicted, "observed": one.observed})
+
+
+def _odds_ratio(a: float, b: float) -> float:
+    """Larger odds of two shares over the smaller; infinite where one is 0 or 1."""
+    low, high = sorted((a, b))
+    if low <= 0.0 or high >= 1.0:
+        return float("inf")
+    return high / (1.0 - high) / (low / (1.0 - low))
+
+
+def few_events(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Few samples of the rarer class of two, on which every fit would rest."""
+    data = facts.data
+    if not facts.is_about_class_one or not verdict.has_findings:
+        return None
+    events = data.rarer_count
+    if not 0 < events < FEWEST_EVENTS or events > RARE * data.n:
+        return None
+    return Finding("few_events", {"events": events, "n": data.n})
+
+
 # ---- where the scores are wrong
 
 
 def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
     """Groups of rows with a significant gap."""
-    groups = facts.groups
+    groups = verdict.groups
     if groups is None or "groups" not in verdict.significant:
         return None
     return Finding(
@@ -99,7 +163,7 @@ def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     """Classes whose mean probability differs significantly from their frequency."""
-    classes = facts.classes
+    classes = verdict.classes
     if classes is None or "classes" not in verdict.significant:
         return None
     worst = classes.significant[0]
@@ -163,9 +227,8 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
     """Calibration errors that are significant where the joint test finds nothing."""
     if "errors" not in verdict.significant or "confidence" in verdict.significant:
         return None
-    return Finding(
-        "errors", {"metrics": list(facts.errors), "p": min(facts.errors.values())}
-    )
+    metrics = [name for name, p in facts.errors.items() if p <= LEVEL]
+    return Finding("errors", {"metrics": metrics, "p": min(facts.errors.values())})
 
 
 # ---- what recalibration could do, and what the fit left
@@ -237,6 +300,9 @@ def effect_finding(
 FINDERS: tuple[Finder, ...] = (
     doubtful_labels,
     too_good,
+    lacking_classes,
+    sampled_by_class,
+    few_events,
     miscalibrated_groups,
     miscalibrated_classes,
     worst_range,

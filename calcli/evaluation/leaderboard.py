@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
@@ -27,9 +28,9 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
+from calcli.statistics.units import Units
 
 UNCALIBRATED = "uncalibrated"
 
@@ -38,13 +39,11 @@ UNCALIBRATED = "uncalibrated"
 class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
-    baseline: str | None = flag(
-        None, "Reference for differences.", "METHOD", shown="ts"
-    )
-    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
-    seed: int = seed()
-    level: float = same(MetricSettings, "level")
-    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+    baseline: str | None = None
+    folds: Annotated[int, Meta(ge=2, le=1000)] = 5
+    seed: Annotated[int, Meta(ge=0)] = 0
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = MetricSettings.level
+    thorough: bool = False
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
@@ -149,8 +148,7 @@ class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
     status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
-    (``json_output.units_json``).
-    given : as in ``Result``."""
+    (``json_output.units_json``). given : as in ``Result``."""
 
     bundle: str
     method: str
@@ -207,6 +205,14 @@ class OpenedFolds(NamedTuple):
     held: DataSet
     folds: Sequence[Fold]
 
+    @property
+    def units(self) -> Units | None:
+        """Units of the rows in the folds, which lack those of weight 0 in a
+        cross-validation."""
+        in_folds = sum(len(index) for _, _, index in self.folds)
+        whole = in_folds == self.held.n
+        return self.held.units() if whole else self.held.counted().units()
+
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -250,7 +256,7 @@ def held_out(
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
         fits = fold_fits(name, options, opened.folds, context)
         with others as against:
-            table = held_out_table(fits, opened.folds, against, opened.held.units())
+            table = held_out_table(fits, opened.folds, against, opened.units)
         return HeldOut(time.process_time() - begun, table, fits=fits)
     except Exception as error:
         code = getattr(error, "exit_code", CalcliError.exit_code)

@@ -8,13 +8,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calcli.evaluation.facts import Estimate, Facts
+from calcli.evaluation.facts import ClassOne, Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
-from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
+from calcli.evaluation.verdict import (
+    TWO_SIDED,
+    Verdict,
+    gap_half_width,
+    has_too_few_rows,
+    spread_sign,
+)
 from calcli.metrics.intervals import Interval
 from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
+from calcli.number_words import count as count
+from calcli.number_words import percent as percent
+from calcli.number_words import points as points
+from calcli.number_words import samples as samples
 
 LONGEST = 100
 """Characters of a headline or of the line of a finding."""
@@ -29,24 +39,17 @@ MOST_DECIMALS = 4
 
 
 def decimals_for(*shares: float) -> int:
-    """Decimals of percentages that show the smallest of these shares with a digit."""
+    """Decimals of percentages that show the smallest of these shares with a digit.
+
+    A share that ``MOST_DECIMALS`` do not show counts as 0.
+    """
     known = [abs(share) for share in shares if share and math.isfinite(share)]
     if not known:
         return 1
     percent = 100.0 * min(known)
-    if percent >= 0.095:
+    if percent >= 0.095 or percent < 0.5 * 10.0**-MOST_DECIMALS:
         return 1
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
-
-
-def percent(share: float, decimals: int = 1) -> str:
-    """A share as a percentage, ``71.5%``."""
-    return f"{100.0 * share:z.{decimals}f}%"
-
-
-def points(gap: float, decimals: int = 1) -> str:
-    """A difference of shares in percentage points with its sign, ``+14.1``."""
-    return f"{100.0 * gap:+z.{decimals}f}".replace("+0." + "0" * decimals, "0.0")
 
 
 def interval_points(interval: Interval, decimals: int = 1) -> str:
@@ -65,16 +68,6 @@ def gap_words(gap: Estimate) -> str:
     return f"{shown} points {interval_points(gap.interval, decimals)}"
 
 
-def count(n: int) -> str:
-    """A number of things with thousands separated, ``5,000``."""
-    return f"{n:,}"
-
-
-def samples(n: int) -> str:
-    """A number of samples, ``1 sample``, ``5,000 samples``."""
-    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
-
-
 def small(x: float) -> str:
     """A loss or its change with digits that show it, ``0.071``, ``0.00042``."""
     if x == 0.0 or not math.isfinite(x):
@@ -84,16 +77,16 @@ def small(x: float) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most ``longest`` characters: cut behind a clause, else with ``…``."""
+    """A text of at most ``longest`` characters: whole clauses, else cut with ``…``."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
-    for mark in ("; ", ": "):
-        head = text[: longest + 1]
-        if mark in head:
-            clause = head[: head.rindex(mark)]
-            if len(clause) > longest // 3:
-                return clause
+    head = text[: longest + 1]
+    for mark in ("; ", ": ", ", "):
+        clause = head.rpartition(mark)[0]
+        is_whole = clause.count("(") == clause.count(")")
+        if is_whole and len(clause) > longest // 3:
+            return clause
     return f"{text[: longest - 1].rstrip()}…"
 
 
@@ -152,7 +145,7 @@ def _calibrated(facts: Facts, verdict: Verdict) -> str:
 
 def _one_direction(facts: Facts, verdict: Verdict) -> str:
     if facts.is_about_class_one:
-        return f"{verdict.kind}: {_risk_words(facts)}"
+        return _risk_words(verdict.kind, facts)
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
@@ -160,33 +153,36 @@ def _one_direction(facts: Facts, verdict: Verdict) -> str:
     return f"{verdict.kind}: {means} ({gap})"
 
 
-def _risk_words(facts: Facts) -> str:
+def _risk_words(kind: str, facts: Facts) -> str:
     """How P(class 1) is wrong: its spread, then its mean."""
     one = facts.class_one
     assert one is not None
-    parts = []
-    shown_gap = 0.0
-    sharpness = facts.judged.sharpness.z
+    spread = _spread_words(one, spread_sign(facts, facts.judged))
     bias = facts.judged.gap.z
-    if abs(sharpness) > SIGNIFICANT_Z:
-        spread = "too extreme" if sharpness > 0.0 else "too moderate"
-        slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
-        parts.append(f"{spread}{slope}")
-    if abs(bias) > SIGNIFICANT_Z:
-        level = "high" if bias > 0.0 else "low"
-        size = abs(one.gap.value)
-        shown_gap = size
-        decimals = decimals_for(size)
-        parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
-    elif parts:
-        parts.append("right on average")
-    else:
-        parts.append("wrong in places, right on average")
-    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts, shown_gap)})"
+    if abs(bias) <= TWO_SIDED:
+        means = f"({_predicted_and_observed(facts)})"
+        spread = spread or "wrong in places"
+        return f"{kind}: risks {spread}, right on average {means}"
+    level = "too high" if bias > 0.0 else "too low"
+    gap = abs(one.gap.value)
+    means = f"({_predicted_and_observed(facts, gap)})"
+    size = f"{100.0 * gap:.{decimals_for(gap)}f} points {level}"
+    if not spread:
+        return f"{kind}: risks {size} {means}"
+    words = f"{kind}: risks {spread}, {size} {means}"
+    if len(words) > LONGEST:
+        return f"{kind}: risks {spread} and {level} {means}"
+    return words
 
 
-SIGNIFICANT_Z = 1.96
-"""Standard score from which words name a direction."""
+def _spread_words(one: ClassOne, sign: int) -> str:
+    """Whether risks are too extreme or too moderate, empty for neither."""
+    if not sign:
+        return ""
+    spread = "too extreme" if sign > 0 else "too moderate"
+    if one.slope is None:
+        return spread
+    return f"{spread} (slope {one.slope.value:.2f})"
 
 
 def _too_few(facts: Facts, verdict: Verdict) -> str:
@@ -211,7 +207,7 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 def samples_needed(facts: Facts) -> int:
     """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
     needed = _samples_needed(facts)
-    rounded = 100 if needed < 1000 else 1000
+    rounded = 100 if needed < 10_000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
 
 
@@ -239,18 +235,18 @@ def _samples_needed(facts: Facts) -> float:
 def _mixed(facts: Facts, verdict: Verdict) -> str:
     place = _place(facts, verdict)
     if facts.is_about_class_one and "confidence" in verdict.significant:
-        return f"miscalibrated: {_risk_words(facts)}"
+        return _risk_words("miscalibrated", facts)
     return f"miscalibrated in places: {_means(facts)} overall; {place}"
 
 
 def _place(facts: Facts, verdict: Verdict) -> str:
     """Where scores are wrong that are right overall, in a few words."""
     significant = verdict.significant
-    if "groups" in significant and facts.groups is not None:
-        groups = facts.groups
+    if "groups" in significant and verdict.groups is not None:
+        groups = verdict.groups
         return f"{groups.n_significant} of {groups.n_groups} groups"
-    if "classes" in significant and facts.classes is not None:
-        n_significant = len(facts.classes.significant)
+    if "classes" in significant and verdict.classes is not None:
+        n_significant = len(verdict.classes.significant)
         return f"{n_significant} of {facts.data.n_classes} classes"
     bin_ = worst_bin(verdict)
     if bin_ is not None:
@@ -300,8 +296,38 @@ def _quoted_words(numbers: Mapping[str, Any]) -> str:
     return str(numbers["words"])
 
 
+def _labels_words(numbers: Mapping[str, Any]) -> str:
+    """The question that a doubt asks: its reason stands in the headline."""
+    words = str(numbers["words"])
+    question = words.rpartition(": ")[2]
+    return question if question.endswith("?") else words
+
+
 def _too_good_words(numbers: Mapping[str, Any]) -> str:
     return "errors are smaller than calibrated scores show: were they fitted to these rows?"
+
+
+def _lacking_words(numbers: Mapping[str, Any]) -> str:
+    name = str(numbers["worst"])
+    if numbers["name"] is not None:
+        name = f"{name} ({name_words(numbers['name'], 24)})"
+    lack = f"class {name} has no sample, {numbers['expected']:.0f} expected"
+    others = numbers["n_lacking"] - 1
+    if others:
+        lack = f"{lack}, {others} more likewise"
+    return f"{lack}: add some before you fit class biases"
+
+
+def _sampled_words(numbers: Mapping[str, Any]) -> str:
+    predicted, observed = numbers["predicted"], numbers["observed"]
+    decimals = decimals_for(predicted, observed)
+    means = f"{percent(predicted, decimals)} predicted, {percent(observed, decimals)}"
+    return f"{means} observed: were samples drawn by class? See calcli adapt --prior"
+
+
+def _few_events_words(numbers: Mapping[str, Any]) -> str:
+    events, n = count(numbers["events"]), samples(numbers["n"])
+    return f"only {events} of {n} are of the rarer class: a fit would rest on these"
 
 
 def _groups_words(numbers: Mapping[str, Any]) -> str:
@@ -379,9 +405,13 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
 
 
 _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "labels": _quoted_words,
+    "labels": _labels_words,
     "data": _quoted_words,
+    "note": _quoted_words,
     "too_good": _too_good_words,
+    "lacking": _lacking_words,
+    "sampled": _sampled_words,
+    "few_events": _few_events_words,
     "groups": _groups_words,
     "classes": _classes_words,
     "range": _range_line,

@@ -19,14 +19,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError, blaming, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import Archive, Entry
-from calcli.importers.array_names import ROLES
-from calcli.importers.formats import open_archive
+from calcli.importers.formats import open_table
+from calcli.importers.names import ROLES
+from calcli.importers.table import Column, Table
 from calcli.io.inputs import note, stamp
 from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
 from calcli.optional_packages import optional_import
-from calcli.options import flag
 
 LAYOUTS = {
     "nhwc": (4,),
@@ -51,6 +50,7 @@ IMAGE_SUFFIXES = (
     ".ppm",
     ".pgm",
 )
+LABEL_NAMES = ROLES["labels"].words
 INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 
 
@@ -80,59 +80,25 @@ class Inputs(ABC):
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
-MODELS = "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory"
-INPUTS = (
-    "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted pattern of array"
-    " files writes a bundle each into the folder OUT."
-)
-LOSSY = (
-    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames (repeatable;"
-    " NAME:FROM:TO draws --transforms values)."
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Options to run a model. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
     number or one per channel. Raises UsageError."""
 
-    model: str | None = flag(
-        None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL"
-    )
-    inputs: str | None = flag(None, INPUTS, "INPUTS")
-    weights: str | None = flag(
-        None, "State dict for a factory: .pt or .safetensors.", "FILE"
-    )
-    layout: str | None = flag(
-        None,
-        "How an input array is stored, when its shape does not say.",
-        "|".join(LAYOUTS),
-    )
-    scale: float | None = flag(
-        None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE"
-    )
-    resize: tuple[int, int] | None = flag(
-        None, "Bring the images of a folder to one size.", "HxW", typed=str | None
-    )
-    grey: bool = flag(False, "Read the images of a folder as grey.")
-    transform: tuple[str, ...] = flag(
-        (), LOSSY, "NAME:ARG[:TO]", typed=list[str] | None
-    )
-    transforms: int = flag(
-        10, "Values to draw from each range.", "N", min=1, max=10_000
-    )
-    mean: tuple[float, ...] = flag(
-        (),
-        "The model's own normalisation, after the transforms.",
-        "M[,M,M]",
-        typed=str | None,
-    )
-    std: tuple[float, ...] = flag((), "See --mean.", "S[,S,S]", typed=str | None)
-    batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
-    device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
-    dtype: str = flag(
-        "float32", "Precision to store scores in.", "float16|float32|float64"
-    )
+    model: str | None = None
+    inputs: str | None = None
+    weights: str | None = None
+    layout: str | None = None
+    scale: float | None = None
+    resize: tuple[int, int] | None = None
+    grey: bool = False
+    transform: tuple[str, ...] = ()
+    transforms: int = 10
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    batch: int = 64
+    device: str = "auto"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         read = {
@@ -207,10 +173,10 @@ class ArrayInputs(Inputs):
     def __init__(
         self, path: Path, array: str | None, job: ModelJob, stack: ExitStack
     ) -> None:
-        archive = open_archive(path, stack)
-        entry = _pick(archive, array, INPUT_NAMES, path, "inputs")
-        self._data = entry.load()
-        self.name = entry.where
+        table = open_table(path, stack)
+        column = _pick(table, array, INPUT_NAMES, path, "inputs")
+        self._data = column.load()
+        self.name = column.where
         shape = tuple(self._data.shape)
         if len(shape) < 2 or shape[0] == 0:
             raise DataError(
@@ -227,11 +193,11 @@ class ArrayInputs(Inputs):
         )
         self.scale = job.scale or white
         rest = {
-            name: other for name, other in archive.entries.items() if other is not entry
+            name: other for name, other in table.columns.items() if other is not column
         }
         self.labels = self._labels(rest, job.labels, stack)
-        if "ids" in rest and len(ids := np.asarray(rest["ids"].load())) == self.n:
-            self.ids = ids
+        if "ids" in rest and len(rest["ids"].written_cells()) == self.n:
+            self.ids = rest["ids"].names("ids")
         if "class_names" in rest:
             self.class_names = [
                 str(name) for name in np.asarray(rest["class_names"].load()).tolist()
@@ -240,40 +206,40 @@ class ArrayInputs(Inputs):
         self.identity = {
             "file": path.name,
             "bytes": path.stat().st_size,
-            "array": entry.name,
+            "array": column.name,
         }
         self.identity |= {"layout": self.layout, "scale": self.scale}
 
     def _labels(
-        self, entries: dict[str, Entry], wish: str | None, stack: ExitStack
+        self, columns: dict[str, Column], option: str | None, stack: ExitStack
     ) -> AnyArray | None:
-        if wish is None:
-            entry = next(
-                (entries[name] for name in ROLES["labels"] if name in entries), None
-            )
-        elif wish in entries:
-            entry = entries[wish]
-        else:
-            file, array = split_where(wish)
-            if not file.is_file():
-                have = ", ".join(entries) or "no other array"
-                raise DataError(
-                    f"--labels {wish}: is neither an array beside {self.name} ({have}) nor a file"
-                )
-            archive = open_archive(file, stack)
-            entry = _pick(archive, array, ROLES["labels"], file, "labels")
-        if entry is None:
+        """Labels beside the inputs, or where ``--labels`` says. Raises DataError."""
+        column = self._label_column(columns, option, stack)
+        if column is None:
             return None
-        labels = np.asarray(entry.load()[...])
+        labels = np.asarray(column.load()[...])
         if labels.shape != (self.n,):
-            raise DataError(
-                f"{entry.where}: labels have shape {labels.shape}, expected ({self.n},): one per input"
-            )
+            message = f"labels have shape {labels.shape}, expected ({self.n},)"
+            raise DataError(f"{column.where}: {message}: one per input")
         if labels.dtype.kind not in "iu":
-            raise DataError(
-                f"{entry.where}: labels have type {labels.dtype}, expected integers"
-            )
+            message = f"labels have type {labels.dtype}, expected integers"
+            raise DataError(f"{column.where}: {message}")
         return labels.astype(np.int64)
+
+    def _label_column(
+        self, columns: dict[str, Column], option: str | None, stack: ExitStack
+    ) -> Column | None:
+        if option is None:
+            named = [name for name in LABEL_NAMES if name in columns]
+            return columns[named[0]] if named else None
+        if option in columns:
+            return columns[option]
+        file, array = split_where(option)
+        if not file.is_file():
+            have = ", ".join(columns) or "no other array"
+            message = f"is neither an array beside {self.name} ({have}) nor a file"
+            raise DataError(f"--labels {option}: {message}")
+        return _pick(open_table(file, stack), array, LABEL_NAMES, file, "labels")
 
     def read(self, start: int, stop: int) -> AnyArray:
         x = np.asarray(self._data[start:stop])
@@ -285,20 +251,23 @@ class ArrayInputs(Inputs):
 
 
 def _pick(
-    archive: Archive, wish: str | None, names: Sequence[str], path: Path, what: str
-) -> Entry:
-    entries = archive.entries
-    if wish is not None and wish not in entries:
-        raise DataError(
-            f"{path}: has no array {wish!r}; it holds: {', '.join(entries)}"
-        )
-    found = [wish] if wish is not None else [name for name in names if name in entries]
-    if archive.loose or len(entries) == 1:
-        found = found or list(entries)
-    if not found:
-        told = f"holds no array named {', '.join(names[:4])}, … (it has: {', '.join(entries)})"
-        raise DataError(f"{path}: {told}; name the {what} with --{what} FILE:NAME")
-    return entries[found[0]]
+    table: Table, option: str | None, names: Sequence[str], path: Path, what: str
+) -> Column:
+    """The array that an option names, else the first of these names. Raises DataError."""
+    columns = table.columns
+    if option is not None:
+        if option not in columns:
+            listing = ", ".join(columns)
+            raise DataError(f"{path}: has no array {option!r}; it holds: {listing}")
+        return columns[option]
+    for name in names:
+        if name in columns:
+            return columns[name]
+    if table.is_single or len(columns) == 1:
+        return next(iter(columns.values()))
+    listing = f"{', '.join(names[:4])}, … (it has: {', '.join(columns)})"
+    advice = f"name the {what} with --{what} FILE:NAME"
+    raise DataError(f"{path}: holds no array named {listing}; {advice}")
 
 
 CHANNELS = (1, 3, 4)

@@ -18,10 +18,11 @@ from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
 from calcli.fast_dataclass import dataclass
-from calcli.importers.archive import remark, remarks
-from calcli.importers.array_names import BundleArrays
-from calcli.importers.import_scores import ImportReport, Splitting, write_groups
-from calcli.importers.labelled_scores import Imported, Slab
+from calcli.importers.bundles import Imported, Slab
+from calcli.importers.dealing import Splitting
+from calcli.importers.proposal import Reading
+from calcli.importers.remarks import remark, remarks
+from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
@@ -182,11 +183,12 @@ def run_model(
                 "specs": specs,
                 "parts": None,
             }
-            candidate, dtype = (
-                BundleArrays("", "", kind, "", None, {}),
-                np.dtype(job.dtype),
+            rows = _Extracted(
+                reading=Reading("", "", kind, "", None, {}),
+                dtype=np.dtype(job.dtype),
+                scores=part,
+                **about,
             )
-            rows = _Extracted(candidate=candidate, dtype=dtype, _scores=part, **about)
             origin = identity | {
                 "calcli_version": __version__
             }  # without what a mere copy of the files would change
@@ -200,7 +202,7 @@ class _Extracted(Imported):
     """Scores of a job, checked batch by batch already."""
 
     def slabs(self) -> Iterator[Slab]:
-        for start, batch in self._scores.batches():
+        for start, batch in self.scores.batches():
             yield Slab(
                 start,
                 batch[:, 0],

@@ -1,4 +1,4 @@
-"""The request of an import: the options of ``calcli extract``, passed to every reader."""
+"""The request of an import: the options of ``calcli extract``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,99 +7,52 @@ from typing import Any
 from calcli.errors import check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import ByName
-from calcli.options import flag
 
-NORMALIZE = ("none", "chars", "bytes", "mutual")
-REDUCE = (
-    "none",
-    "mean",
-    "sum",
-    "min",
-    "first",
-)  # reductions of several positions to one row
+NORMALIZE = ("none", "sum", "chars", "bytes", "mutual")
+REDUCE = ("none", "mean", "sum", "min", "first")
+"""Reductions of several positions to one row."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ByName):
     """Options for reading arrays whose names do not determine their meaning."""
 
-    class_names: tuple[str, ...] = flag(
-        (),
-        "Names of the classes, in the order of the scores.",
-        "A,B,…",
-        shown=False,
-        typed=str | None,
-    )
-    normalize: str = flag(
-        "none",
-        "Log-likelihoods of choices: as they are, per character, per byte, or minus the unconditional ones.",
-        "|".join(NORMALIZE),
-    )
-    choices: int | None = flag(None, "Take the questions with N candidates only.", "N")
-    filter: str | None = flag(None, "Take the answers after this filter.", "NAME")
-    classes: int | None = flag(
-        None, "Of top-k tables: how many classes there are.", "C", min=2
-    )
-    class_axis: int | None = flag(
-        None,
-        "Axis of the classes, of scores of pixels or tokens.",
-        "AXIS",
-        min=-9,
-        max=9,
-    )
-    sample: int | None = flag(
-        None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1
-    )
-    reduce: str | None = flag(
-        None,
-        "Of several scores a row (tokens, prompts): how they become one.",
-        "|".join(REDUCE),
-        "--reduce",
-    )
-    gold: str | None = flag(
-        None,
-        "Another file with the right answers, joined by ids; with --votes their column.",
-        "FILE|COLUMN",
-    )
-    votes: str | None = flag(
-        None,
-        "Answers drawn several times a question; see --gold and --unit.",
-        "COLUMN|A:B",
-    )
-    join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
-    drop_duplicates: bool = flag(
-        False,
-        "Drop rows that repeat id, scores and label of an earlier one; count them.",
-    )
-    drop_missing: bool = flag(
-        False, "Leave out rows whose scores or label are blank or NaN; count them."
-    )
-    percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
-    per_label: bool = flag(
-        False, "Labels of which several may hold: a two-class bundle for each."
-    )
-    confidence: str | None = flag(
-        None, "Array of confidences, instead of scores of classes.", "NAME"
-    )
-    correct: str | None = flag(
-        None, "Array of right and wrong, or two whose agreement is right.", "NAME|A=B"
-    )
+    class_names: tuple[str, ...] = ()
+    normalize: str = "none"
+    choices: int | None = None
+    filter: str | None = None
+    classes: int | None = None
+    class_axis: int | None = None
+    sample: int | None = None
+    reduce: str | None = None
+    gold: str | None = None
+    votes: str | None = None
+    join: bool = False
+    drop_duplicates: bool = False
+    drop_missing: bool = False
+    percent: bool = False
+    per_label: bool = False
+    confidence: str | None = None
+    correct: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("--normalize", self.normalize, NORMALIZE)
         check_choice("--reduce", self.reduce, REDUCE)
         given: Any = self.class_names or ()
         names = given.split(",") if isinstance(given, str) else given
-        object.__setattr__(
-            self, "class_names", tuple(name.strip() for name in names if name.strip())
-        )
+        stripped = tuple(name.strip() for name in names if name.strip())
+        object.__setattr__(self, "class_names", stripped)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportRequest(ImportOptions):
-    """Import options and the named arrays. kind : of all scores. groups : parts of the source to import. carry : keep
-    unused columns of words and ids (see ``goes_along``). no_labels : labels may be missing. seed : of random draws.
-    typed : the whole command, as word groups of ``calcli.options.typed``, for advice in messages."""
+    """Import options and the named arrays.
+
+    kind : of all scores. groups : parts of the source to import. carry : keep unused
+    columns of words and ids (see ``looks.goes_along``). no_labels : labels may be
+    missing. seed : of random draws. typed : the whole command, as word groups of
+    ``calcli.settings.command_words``, for advice in messages.
+    """
 
     scores: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -114,34 +67,40 @@ class ImportRequest(ImportOptions):
     @property
     def pieces(self) -> set[str]:
         """Names of the arrays given by ``--confidence`` and ``--correct``."""
-        return {
-            piece.strip()
-            for text in (self.confidence or "", self.correct or "")
-            for piece in text.split("=")
-        }
+        names = set()
+        for option in (self.confidence or "", self.correct or ""):
+            names |= {piece.strip() for piece in option.split("=")}
+        return names
+
+    @property
+    def names_places(self) -> bool:
+        """True if arrays are named by their place in the file: 0, 1, 0/1."""
+        names = (*self.scores, *self.labels)
+        return any(name.replace("/", "").isdigit() for name in names)
 
     def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """The command as typed, with these options in place of those of the same name."""
+        """The command as typed, with these options in place of equal ones."""
         named = {option[0] for option in options}
-        kept = [group for group in self.typed or ((where,),) if group[0] not in named]
-        sources = [
-            group for group in kept if len(group) == 1 and not group[0].startswith("-")
-        ]
-        groups = [
-            *sources,
-            *options,
-            *(group for group in kept if group not in sources),
-        ]
+        typed = self.typed or ((where,),)
+        kept = [group for group in typed if group[0] not in named]
+        sources = [group for group in kept if _is_source(group)]
+        others = [group for group in kept if not _is_source(group)]
+        groups = [*sources, *options, *others]
         if not any(group[0] == "-o" for group in kept):
-            made = Path(where if Path(where).name.strip(".") else "scores").with_suffix(
-                ".h5"
-            )
-            groups.append(
-                (
-                    "-o",
-                    str(
-                        made if str(made) != where else made.with_suffix(".bundles.h5")
-                    ),
-                )
-            )
+            groups.append(("-o", _output_name(where)))
         return "calcli", "extract", *(word for group in groups for word in group)
+
+
+def _is_source(group: Sequence[str]) -> bool:
+    """True for a word that is no option."""
+    return len(group) == 1 and not group[0].startswith("-")
+
+
+def _output_name(where: str) -> str:
+    """Name of a file of bundles beside the source, never the source itself."""
+    has_name = bool(Path(where).name.strip("."))
+    source = Path(where if has_name else "scores")
+    output = source.with_suffix(".h5")
+    if str(output) == where:
+        output = output.with_suffix(".bundles.h5")
+    return str(output)

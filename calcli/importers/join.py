@@ -1,4 +1,4 @@
-"""Join the arrays of several files: shards, rank files, parts; labels in a file of their own."""
+"""Several files that are parts of one data set: shards, rank files, batches."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,458 +8,266 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, Entries, Entry, remark
-from calcli.importers.array_names import PER_ROW, ROLES, BundleArrays, parse_name
+from calcli.errors import DataError
+from calcli.importers.gold import Joined
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.positions import Parts, cut_alike
+from calcli.importers.missing import in_order
+from calcli.importers.names import ARRAY_ROLES, COLUMNS, parse_name
+from calcli.importers.past import past_of
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Table
+from calcli.io.cells import sortable
 from calcli.io.locate import natural
-from calcli.numerics import AnyArray, BoolArray
-from calcli.zeros import pooled
+from calcli.io.provenance import chain_of, words
+from calcli.numerics import IntArray
 
-BLANK = ("", "nan", "none", "null", "na", "n/a", "<na>")  # words for a missing value
 SHARD = re.compile(
     r"(?i)[_.-]?(rank|part|shard|chunk|proc|gpu|batch)?[_.-]?\d+([_.-]?of[_.-]?\d+)?$"
 )
 """Ending of a name with the number of a shard."""
 
+FEWEST_EQUAL = 10
+"""Rows from which equal labels are those of the same rows."""
 
-def remark_shards(archives: Sequence[Archive]) -> None:
+OF_ALL_ROWS = ("class_names", "specs")
+"""Roles of arrays that are the same in every part."""
+
+Parts = Mapping[str, Sequence[Column]]
+
+
+def remark_shards(tables: Sequence[Table]) -> None:
     """Remark on files that look like shards of one data set and are not joined."""
-    stems = [archive.path.stem for archive in archives]
-    same = (
-        len({tuple(archive.entries) for archive in archives})
-        == len({SHARD.sub("", stem) for stem in stems})
-        == 1
-    )
-    if (
-        len(archives) > 1
-        and same
-        and all(map(SHARD.search, stems))
-        and not archives[0].loose
-    ):
+    stems = [table.file.stem for table in tables]
+    if len(stems) < 2 or tables[0].is_single or not all(map(SHARD.search, stems)):
+        return
+    have_same_arrays = len({tuple(table.columns) for table in tables}) == 1
+    have_one_name = len({SHARD.sub("", stem) for stem in stems}) == 1
+    if have_same_arrays and have_one_name:
+        listing = f"{stems[0]}, {stems[1]}, …"
         remark(
-            f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes one bundle of them"
+            f"{listing} look like shards of one data set;"
+            " --join makes one bundle of them"
         )
 
 
-def join_archives(
-    archives: Sequence[Archive], ask: ImportRequest
-) -> tuple[dict[str, Entry], ImportRequest]:
-    """Concatenate arrays of the same name in several files; sort rows by ids that are whole numbers. Without ids, rows
-    repeated by a distributed sampler are found by their scores and refused, or dropped with ``--drop-duplicates``,
-    which the returned request then omits. Raises DataError for these, and for files of different arrays."""
-    parts: dict[str, list[Entry]] = {}
-    for archive in sorted(archives, key=lambda archive: natural(str(archive.path))):
-        for name, entry in archive.entries.items():
-            parts.setdefault(
-                SHARD.sub("", name) or name if archive.loose else name, []
-            ).append(entry)
-    _check_complete(archives)
-    _refuse_members(archives, parts)
-    padded = (
-        0 if any(parse_name(name).role == "ids" for name in parts) else _padded(parts)
-    )
-    if padded:
-        if not ask.drop_duplicates:
-            told = f"the first {padded}, as a sampler of ranks fills its last batch; --drop-duplicates leaves them out"
-            raise DataError(
-                f"{archives[0].path}: the last rows of the last {padded} files repeat the first of {told}"
-            )
-        remark(f"the last rows of the last {padded} files repeat first ones: left out")
-        for name, found in parts.items():
-            if parse_name(name).role not in ("class_names", "specs"):
-                found[-padded:] = map(_without_last_row, found[-padded:])
-    joined = {name: _joined(name, found) for name, found in parts.items()}
-    roles = {name: parse_name(name) for name in joined}
-    for folder in dict.fromkeys(name.folder for name in roles.values()):
-        inside = [path for path, name in roles.items() if name.folder == folder]
-        ids = [path for path in inside if roles[path].role == "ids"]
-        if not ids:
-            remark(
-                f"{len(archives)} files joined in the order of their names; there are no ids to check it by"
-            )
-        elif not any(roles[path].role == "group" for path in inside):
-            values = np.asarray(joined[ids[0]].load()[()])
-            if (
-                values.ndim == 1
-                and values.dtype.kind in "iu"
-                and (np.diff(values) < 0).any()
-            ):
-                order = np.argsort(values, kind="stable")
-                for path in inside:
-                    joined[path] = _ordered(joined[path], roles[path].role, order)
-                remark(f"{len(archives)} files joined, rows in the order of {ids[0]!r}")
-    return joined, replace(ask, drop_duplicates=False) if padded else ask
+def join_tables(tables: Sequence[Table], request: ImportRequest) -> Joined:
+    """Concatenate arrays of the same name; sort rows by ids that are whole numbers.
+
+    Without ids, rows repeated by a distributed sampler are found by their scores and
+    refused, or dropped with ``--drop-duplicates``, which the returned request then
+    omits. Raises DataError for these, for files of different arrays, and for files that
+    have been through different calibrators.
+    """
+    parts: dict[str, list[Column]] = {}
+    for table in sorted(tables, key=lambda table: natural(str(table.file))):
+        for name, column in table.columns.items():
+            if table.is_single:
+                name = SHARD.sub("", name) or name
+            parts.setdefault(name, []).append(column)
+    _refuse_other_pasts(tables)
+    _refuse_incomplete(tables)
+    _refuse_members(tables, parts)
+    n_padded = 0
+    if not any(parse_name(name).role == "ids" for name in parts):
+        n_padded = _count_padded(parts)
+    if n_padded:
+        _drop_padding(tables, parts, n_padded, request)
+        request = replace(request, drop_duplicates=False)
+    joined = {name: _joined(name, columns) for name, columns in parts.items()}
+    _sort_by_ids(joined, len(tables))
+    return Joined(joined, request)
 
 
-def _joined(name: str, parts: Sequence[Entry]) -> Entry:
-    """Entry of an array in several files, with the finest digits of any."""
-    decimals = [part.decimals for part in parts if part.decimals is not None]
-    zeros = [part.zeros for part in parts if part.zeros is not None]
-    return Entry(
-        parts[0].path,
-        name,
-        partial(_load, name, parts),
-        decimals=max(decimals, default=None),
-        zeros=pooled(zeros) if len(zeros) == len(parts) else None,
-    )
-
-
-def _refuse_members(
-    archives: Sequence[Archive], parts: Mapping[str, Sequence[Entry]]
+def _drop_padding(
+    tables: Sequence[Table],
+    parts: dict[str, list[Column]],
+    n_padded: int,
+    request: ImportRequest,
 ) -> None:
-    """Raise DataError for files with the same labels row by row: members of an ensemble, not shards."""
-    for name, entries in parts.items():
-        if parse_name(name).role != "labels" or len(entries) < 2:
+    """Drop the last row of the last files, in place; DataError if not asked to."""
+    if not request.drop_duplicates:
+        raise DataError(
+            f"{tables[0].file}: the last rows of the last {n_padded} files repeat"
+            f" the first of the first {n_padded}, as a sampler of ranks fills its last"
+            " batch; --drop-duplicates leaves them out"
+        )
+    remark(f"the last rows of the last {n_padded} files repeat first ones: left out")
+    for name, columns in parts.items():
+        if parse_name(name).role not in OF_ALL_ROWS:
+            columns[-n_padded:] = map(_without_last_row, columns[-n_padded:])
+
+
+def _sort_by_ids(joined: dict[str, Column], n_files: int) -> None:
+    """Sort the rows of every folder by its ids, in place, where these are numbers."""
+    names = {path: parse_name(path) for path in joined}
+    for folder in dict.fromkeys(name.folder for name in names.values()):
+        inside = [path for path, name in names.items() if name.folder == folder]
+        ids = [path for path in inside if names[path].role == "ids"]
+        if not ids:
+            message = "there are no ids to check it by"
+            remark(f"{n_files} files joined in the order of their names; {message}")
             continue
-        first, *others = [np.atleast_1d(entry.column()) for entry in entries]
-        if (
-            len(first) >= 10
-            and len(np.unique(first)) > 1
-            and all(np.array_equal(first, other) for other in others)
-        ):
-            told = "models or seeds on one data set, not shards; leave out --join for a group each"
+        if any(names[path].role == "group" for path in inside):
+            continue
+        order = _order_of_ids(joined[ids[0]])
+        if order is not None:
+            for path in inside:
+                joined[path] = in_order(path, joined[path], order)
+            remark(f"{n_files} files joined, rows in the order of {ids[0]!r}")
+
+
+def _order_of_ids(ids: Column) -> IntArray | None:
+    """Order of rows by ids that are whole numbers.
+
+    None for others, and where the rows have it.
+    """
+    try:
+        names = sortable(ids.names("ids"))
+    except DataError:  # the ids may not be wanted
+        return None
+    if names.ndim != 1 or names.dtype.kind not in "iu":
+        return None
+    if (names[1:] >= names[:-1]).all():
+        return None
+    return np.argsort(names, kind="stable")
+
+
+def _joined(name: str, columns: Sequence[Column]) -> Column:
+    """One column of those of several files."""
+    first = columns[0]
+    joined = Column(
+        first.file,
+        name,
+        partial(_concatenated, name, columns),
+        joined_from=tuple(columns),
+    )
+    is_of_rows = parse_name(name).role in (*COLUMNS, "split")
+    if is_of_rows or any(column.written is not None for column in columns):
+        joined = replace(joined, written=partial(_joined_cells, columns))
+    return joined
+
+
+def _joined_cells(columns: Sequence[Column]) -> Any:
+    """Cells of a column in several files, one after the other."""
+    parts = [column.written_cells() for column in columns]
+    are_arrays = all(isinstance(cells, np.ndarray) for cells in parts)
+    if are_arrays and len({cells.dtype.kind for cells in parts}) == 1:
+        return np.concatenate(parts)
+    return [cell for cells in parts for cell in cells]
+
+
+def _refuse_other_pasts(tables: Sequence[Table]) -> None:
+    """Raise DataError for scores that went through other calibrators than the first."""
+    first: dict[str, tuple[Table, str]] = {}
+    for table in sorted(tables, key=lambda table: natural(str(table.file))):
+        for path, column in table.columns.items():
+            if parse_name(path).role != "scores":
+                continue
+            links = chain_of(past_of(column, table.columns))
+            is_now = f"is calibrated by {words(links)}" if links else "is uncalibrated"
+            name = "" if table.is_single else path
+            other, was = first.setdefault(name, (table, is_now))
+            if is_now != was:
+                message = f"{table.file}: {is_now}, {other.file} {was}"
+                raise DataError(f"{message}; files that are joined must agree in it")
+
+
+def _refuse_members(tables: Sequence[Table], parts: Parts) -> None:
+    """Raise DataError for files with the same labels row by row.
+
+    They are members of an ensemble, not shards.
+    """
+    for name, columns in parts.items():
+        if parse_name(name).role != "labels" or len(columns) < 2:
+            continue
+        first, *others = [np.atleast_1d(column.values()) for column in columns]
+        if len(first) < FEWEST_EQUAL or len(np.unique(first)) < 2:
+            continue
+        if all(np.array_equal(first, other) for other in others):
+            message = f"has the labels of {tables[0].file} row by row"
+            advice = "leave out --join for a group each"
             raise DataError(
-                f"{archives[1].path}: has the labels of {archives[0].path} row by row: {told}"
+                f"{tables[1].file}: {message}: models or seeds on one data set, not"
+                f" shards; {advice}"
             )
 
 
-def _padded(parts: Mapping[str, Sequence[Entry]]) -> int:
-    """Number of the W files that end in a padding row: row i is in file i mod W, padding repeats the first rows."""
-    for name, entries in parts.items():
-        if len(entries) < 2 or parse_name(name).role in ROLES:
+def _count_padded(parts: Parts) -> int:
+    """Number of the W files that end in a padding row.
+
+    Row i is in file i mod W; padding repeats the first rows.
+    """
+    for name, columns in parts.items():
+        if len(columns) < 2 or parse_name(name).role in ARRAY_ROLES:
             continue
-        arrays = [np.asarray(entry.load()[()]) for entry in entries]
+        arrays = [np.asarray(column.load()[()]) for column in columns]
         first = arrays[0]
-        if (
-            len({a.shape for a in arrays}) > 1
-            or first.dtype.kind != "f"
-            or first.ndim != 2
-            or len(first) < 2
-        ):
+        if len({array.shape for array in arrays}) > 1:
             continue
-        for padded in range(len(arrays) - 1, 0, -1):
-            ends, starts = arrays[-padded:], arrays[:padded]
+        if first.dtype.kind != "f" or first.ndim != 2 or len(first) < 2:
+            continue
+        for n_padded in range(len(arrays) - 1, 0, -1):
+            last_files, first_files = arrays[-n_padded:], arrays[:n_padded]
             if all(
-                np.array_equal(end[-1], start[0])
-                for end, start in zip(ends, starts, strict=True)
+                np.array_equal(last[-1], first[0])
+                for last, first in zip(last_files, first_files, strict=True)
             ):
-                return padded
+                return n_padded
     return 0
 
 
-def _without_last_row(entry: Entry) -> Entry:
-    return Entry(entry.path, entry.name, lambda: np.asarray(entry.load()[()])[:-1])
+def _without_last_row(column: Column) -> Column:
+    return column.ordered(lambda array: array[:-1])
 
 
-def _check_complete(archives: Sequence[Archive]) -> None:
-    several = [archive for archive in archives if not archive.loose]
-    for archive in several:
-        folders = {name.rpartition("/")[0] for name in archive.entries}
-        missing = sorted(
-            {name for other in several for name in other.entries}
-            - archive.entries.keys()
-        )
-        if absent := [name for name in missing if name.rpartition("/")[0] in folders]:
-            raise DataError(
-                f"{archive.path}: has no array {absent[0]!r}, which the other files to join have"
-            )
+def _refuse_incomplete(tables: Sequence[Table]) -> None:
+    """Raise DataError for a file without an array that the others have."""
+    several = [table for table in tables if not table.is_single]
+    every_name = {name for table in several for name in table.columns}
+    for table in several:
+        folders = {name.rpartition("/")[0] for name in table.columns}
+        for name in sorted(every_name - table.columns.keys()):
+            if name.rpartition("/")[0] in folders:
+                message = f"has no array {name!r}, which the other files to join have"
+                raise DataError(f"{table.file}: {message}")
 
 
-def _load(name: str, entries: Sequence[Entry]) -> Any:
-    role, arrays = parse_name(name).role, [entry.load() for entry in entries]
+def _concatenated(name: str, columns: Sequence[Column]) -> Any:
+    """The arrays of all parts, one after the other. Raises DataError."""
+    role = parse_name(name).role
+    arrays = [column.load() for column in columns]
     if {array.shape[1:] for array in arrays} == {(), (1,)}:
         arrays = [np.asarray(array[()]).reshape(-1) for array in arrays]
-    first, axis, of_all = (
-        arrays[0],
-        1 if role == "transformed" else 0,
-        role in ("class_names", "specs"),
-    )
+    first = arrays[0]
     if len(arrays) == 1:
         return first
-    for entry, array in zip(entries, arrays, strict=True):
-        others = [at for at in range(first.ndim) if at != axis]
-        alike = array.ndim == first.ndim and all(
-            array.shape[at] == first.shape[at] for at in others
-        )
-        if (
-            (array.ndim <= axis and not of_all)
-            or not alike
-            or (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS")
-        ):
-            told = f"the first file to join has {tuple(first.shape)} and {first.dtype}"
-            raise DataError(
-                f"{entry.where}: has shape {tuple(array.shape)} and type {array.dtype}, {told}"
+    axis = 1 if role == "transformed" else 0
+    is_of_all = role in OF_ALL_ROWS
+    for column, array in zip(columns, arrays, strict=True):
+        if not _fits(array, first, axis, is_of_all):
+            message = f"has shape {tuple(array.shape)} and type {array.dtype}"
+            expected = (
+                f"the first file to join has {tuple(first.shape)} and {first.dtype}"
             )
-        if of_all and not np.array_equal(np.asarray(array), np.asarray(first)):
-            raise DataError(
-                f"{entry.where}: differs from the first file to join; join the same classes only"
-            )
-    return (
-        first
-        if of_all
-        else np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
+            raise DataError(f"{column.where}: {message}, {expected}")
+        if is_of_all and not np.array_equal(np.asarray(array), np.asarray(first)):
+            message = "differs from the first file to join"
+            raise DataError(f"{column.where}: {message}; join the same classes only")
+    if is_of_all:
+        return first
+    return np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
+
+
+def _fits(array: Any, first: Any, axis: int, is_of_all: bool) -> bool:
+    """True for arrays that differ in the number of rows only."""
+    if array.ndim <= axis and not is_of_all:
+        return False
+    if array.ndim != first.ndim:
+        return False
+    if (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
+        return False
+    return all(
+        array.shape[other] == first.shape[other]
+        for other in range(first.ndim)
+        if other != axis
     )
-
-
-def _ordered(entry: Entry, role: str, order: AnyArray, n: int | None = None) -> Entry:
-    """The array with rows in the given order. n : number of rows of the array, if the order selects some."""
-    rows = len(order) if n is None else n
-
-    def load() -> Any:
-        array = np.asarray(entry.load()[()])
-        if role == "transformed" and array.ndim > 1 and array.shape[1] == rows:
-            return array[:, order]
-        per_row = role in PER_ROW or role in ("", "scores")
-        return array[order] if per_row and array.ndim and len(array) == rows else array
-
-    return Entry(entry.path, entry.name, load)
-
-
-def without_missing(
-    entries: Entries,
-    paths: Sequence[str],
-    where: str,
-    probabilities: str | None = None,
-) -> dict[str, Entry]:
-    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN, and rows of probabilities that are all
-    0. Raises DataError if none is left."""
-    found = [entries[path].load() for path in paths]
-    if any(isinstance(array, Parts) for array in found):
-        return _without_missing_positions(entries, paths, where)
-    arrays = [np.asarray(array[()]) for array in found]
-    n = min((len(array) for array in arrays if array.ndim), default=0)
-    missing = np.any([_blank_rows(array[:n]) for array in arrays], axis=0)
-    zeros = np.zeros(n, dtype=np.bool_)
-    if probabilities is not None:
-        zeros = _zero_rows(np.asarray(entries[probabilities].load()[()])[:n]) & ~missing
-    if (missing | zeros).all():
-        raise DataError(f"{where}: every row lacks a score or a label, nothing is left")
-    remark(
-        f"{where}: {int(missing.sum())} of {n} rows left out: they lack a score or a label"
-    )
-    if zeros.any():
-        remark(
-            f"{where}: {int(zeros.sum())} of {n} rows left out: they hold zeros only, which is no answer"
-        )
-    kept = np.flatnonzero(~(missing | zeros))
-    return {
-        path: _ordered(entry, parse_name(path).role, kept, n)
-        for path, entry in entries.items()
-    }
-
-
-def _zero_rows(array: AnyArray) -> BoolArray:
-    """Mask of rows of several numbers that are all 0."""
-    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
-        return np.zeros(len(array), dtype=np.bool_)
-    return np.asarray((array == 0).all(axis=1))
-
-
-def _blank_rows(array: AnyArray) -> BoolArray:
-    """Mask of rows that contain a blank or NaN."""
-    blank = np.zeros(array.shape, dtype=np.bool_)
-    if array.dtype.kind in "OSU":
-        words = [
-            v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v)
-            for v in array.ravel()
-        ]
-        blank = np.array(
-            [word.strip().lower() in BLANK for word in words], dtype=np.bool_
-        )
-    elif array.dtype.kind == "f":
-        blank = np.isnan(array)
-    return (
-        np.asarray(blank.reshape(len(array), -1).any(axis=1))
-        if array.size
-        else np.zeros(len(array), np.bool_)
-    )
-
-
-def _without_missing_positions(
-    entries: Entries, paths: Sequence[str], where: str
-) -> dict[str, Entry]:
-    """``without_missing`` for sequences of different lengths; empty ones are dropped. Raises DataError for images."""
-    loaded = [entries[path].load() for path in paths]
-    found = [
-        cut_alike(array, other)
-        for array, other in zip(loaded, loaded[::-1], strict=True)
-    ]
-    if any(array.ndim > 3 for array in found) or (len(found) > 1 and found[1].ndim > 2):
-        raise DataError(
-            f"{where}: --drop-missing leaves out rows and tokens, no pixels; for these --ignore-label"
-        )
-    if not all(
-        isinstance(array, Parts) and len(array) == len(found[0]) for array in found
-    ):
-        return dict(entries)
-    keep = []
-    for unit in range(len(found[0])):
-        gaps = [_blank_rows(array.of(unit)) for array in found]
-        alike = len({len(gap) for gap in gaps}) == 1
-        if not (alike or any(gap.all() for gap in gaps)):
-            return dict(entries)
-        keep.append(
-            ~np.any(gaps, axis=0) if alike else np.zeros(len(gaps[0]), np.bool_)
-        )
-    kept = np.array(
-        [unit for unit, mask in enumerate(keep) if mask.any()], dtype=np.int64
-    )
-    if not len(kept):
-        raise DataError(
-            f"{where}: every position lacks a score or a label, nothing is left"
-        )
-    total = sum(map(len, keep))
-    left = total - sum(int(mask.sum()) for mask in keep)
-    remark(
-        f"{where}: {left} of {total} positions left out: they lack a score or a label"
-    )
-
-    def part(array: Parts) -> Parts:
-        shapes = [(int(keep[unit].sum()), *array.shapes[unit][1:]) for unit in kept]
-        return Parts(
-            shapes, array.dtype, lambda i: array.of(kept[i])[keep[kept[i]]], array.where
-        )
-
-    n = len(keep)
-    others = {
-        path: _ordered(entry, parse_name(path).role, kept, n)
-        for path, entry in entries.items()
-    }
-    for path, array in zip(paths, found, strict=True):
-        others[path] = Entry(
-            entries[path].path, entries[path].name, partial(part, array)
-        )
-    return others
-
-
-# ---- labels in a file of their own, matched to the scores by ids
-
-
-GOLD = "gold"  # name of the array of labels from ``--gold``
-ANSWERS = ("answer", "answer_key", "correct_answer", "truth", "class", "target")
-
-
-def add_gold(
-    entries: Entries, archive: Archive, ask: ImportRequest
-) -> tuple[dict[str, Entry], ImportRequest]:
-    """Add the labels of ``--gold FILE`` as an array ``gold`` beside every array of ids: (entries, ask). If neither side
-    has ids, rows are matched by position. ``--labels NAME`` names the column of labels. Raises UsageError for ambiguous
-    columns, DataError for rows without a label."""
-    known = archive.entries
-    free = {
-        path: parse_name(path) for path in known if not path.startswith("class_names_")
-    }
-    named = [name for name in ask.labels if name in known]
-    named = named or [path for path, name in free.items() if name.role == "labels"]
-    named = named or [
-        path for path, name in free.items() if name.core.lower() in ANSWERS
-    ]
-    named = named or [path for path, name in free.items() if not name.role]
-    if len(named) != 1:
-        raise UsageError(
-            f"{archive.path}: which of {', '.join(known)} is the right answer? choose with --labels NAME"
-        )
-    labels = tuple(GOLD if name == named[0] else name for name in ask.labels)
-    ask = replace(
-        ask, labels=labels if labels or ask.confidence else (GOLD,), gold=None
-    )
-    answers, ids = known[named[0]], _ids_of(known)
-    homes = {
-        name.folder: path
-        for path in entries
-        if (name := parse_name(path)).role == "ids"
-    }
-    added = dict(entries)
-    if ids is None and not homes:
-        added[GOLD] = replace(answers, made_of={})
-        remark(f"{answers.where} was read as the gold, row by row: there are no ids")
-        return added, ask
-    if ids is None or not homes:
-        lacking = archive.path if ids is None else next(iter(entries.values())).path
-        raise DataError(
-            f"{lacking}: has no ids to find the gold by; add a column 'id' that both files have"
-        )
-    for folder, path in homes.items():
-        load = partial(_aligned, entries[path], ids, answers)
-        added["/".join((*folder, GOLD))] = Entry(answers.path, answers.name, load)
-    remark(
-        f"{answers.where} was read as the gold, {ids.name!r} as its ids; rows were joined by them"
-    )
-    return added, ask
-
-
-def _ids_of(entries: Entries) -> Entry | None:
-    return next(
-        (entry for path, entry in entries.items() if parse_name(path).role == "ids"),
-        None,
-    )
-
-
-def aligned_labels(candidate: BundleArrays, entries: Entries) -> Entries:
-    """The arrays, with labels of another file reordered to the scores by ids, if both files have them."""
-    if candidate.labels is None or candidate.labels.rpartition("/")[2] == GOLD:
-        return entries
-    scores, labels = entries[candidate.scores], entries[candidate.labels]
-    if scores.path == labels.path:
-        return entries
-    here, there = (
-        _ids_of({p: e for p, e in entries.items() if e.path == one.path})
-        for one in (scores, labels)
-    )
-    if here is None or there is None:
-        if here is not there:
-            remark(
-                f"{labels.where}: labels go by their place, as only one of the files has ids"
-            )
-        return entries
-    moved = Entry(labels.path, labels.name, partial(_aligned, here, there, labels))
-    remark(f"{labels.where} was joined to the scores by {there.name!r}")
-    return {**entries, candidate.labels: moved}
-
-
-def _aligned(ids: Entry, other: Entry, answers: Entry) -> AnyArray:
-    """Labels (``answers``) of the ids of the gold file (``other``), reordered to ``ids``. Raises DataError."""
-    wanted, known = texts_in(ids), texts_in(other)
-    if max(wanted.ndim, known.ndim) > 1:
-        raise DataError(
-            f"{other.where}: ids have shape {known.shape} here, {wanted.shape} there, expected one per row"
-        )
-    values = np.atleast_1d(np.asarray(answers.load()[()]))
-    if len(values) != len(known):
-        raise DataError(
-            f"{answers.where}: has {len(values)} answers for {len(known)} ids"
-        )
-    order = np.argsort(known, kind="stable")
-    known = known[order]
-    again = known[1:] == known[:-1]
-    if (
-        again
-        & np.any(
-            values[order][1:] != values[order][:-1], axis=tuple(range(1, values.ndim))
-        )
-    ).any():
-        raise DataError(
-            f"{other.where}: id {str(known[1:][again][0])!r} has several answers, expected one"
-        )
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    missing = known[place] != wanted
-    if missing.any():
-        row = int(np.argmax(missing))
-        told = f"which {other.path} does not have ({int(missing.sum())} of {len(wanted)} rows lack an answer)"
-        raise DataError(
-            f"{ids.where}: row {row} has the id {str(wanted[row])!r}, {told}"
-        )
-    return values[order][place]
-
-
-def texts_in(entry: Entry) -> AnyArray:
-    """Values as stripped strings; 7 and 7.0 become equal."""
-    values = np.atleast_1d(entry.column())
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    texts = [
-        v.decode() if isinstance(v, bytes) else str(v) for v in values.ravel().tolist()
-    ]
-    return np.array([text.strip() for text in texts], dtype="U").reshape(values.shape)

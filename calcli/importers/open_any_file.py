@@ -1,15 +1,16 @@
-"""Open any file that ``extract`` reads as a bundle, for the commands that work on bundles."""
+"""Open any file that ``extract`` reads as a bundle, for commands on bundles."""
 
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import field
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import dataclass
@@ -28,21 +29,27 @@ from calcli.io.locate import (
     split_where,
 )
 from calcli.io.probe import probe_together
-from calcli.options import taken, typed
+from calcli.io.read_line import read_line
+from calcli.settings import command_words, common_fields
 
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-NAMES = (
-    "scores",
-    "labels",
-    "kind",
-    "ignore-label",
-    "group-by",
-    "sample-weight",
-    "ids",
-    "unit",
-    "calibrator",
+if TYPE_CHECKING:
+    from calcli.importers.writing import ImportReport
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z-…])")
+"""An option in a message, not one that is cut off."""
+
+OPTIONS_OF_COMMANDS = (
+    *("--scores", "--labels", "--kind", "--ignore-label", "--group-by"),
+    *("--sample-weight", "--ids", "--unit", "--calibrator"),
 )
-OWN = [f"--{name}" for name in NAMES]  # options of the commands that read score files
+"""Options of the commands that read files of scores."""
+
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+SQLITE = b"SQLite format 3\0"
+HEAD_BYTES = 4096
+
+LONGEST_NAME = 8192
+"""Characters of a name with its group; systems allow 4096 at most for a path."""
 
 
 class Opening(TypedDict, total=False):
@@ -50,30 +57,39 @@ class Opening(TypedDict, total=False):
 
     prefer: Sequence[str]
     layout: Layout
-    ignore_labels: Sequence[int]
+    ignore_labels: Sequence[float]
     need_labels: bool
 
 
-@dataclass
+@dataclass(frozen=True)
 class Import:
-    """A file imported to a temporary file of bundles. notes : remarks not yet printed.
-    likely_unit : its unused column that looks like units."""
+    """A temporary file of bundles, and the remarks that are not yet printed.
 
-    path: Path
+    report : of the import. told : names of the bundles of which was said what was read.
+    """
+
+    file: Path
     notes: list[str]
-    likely_unit: str | None
+    report: "ImportReport"
+    told: set[str] = field(default_factory=set)
 
 
-_imports: ContextVar[tuple[ExitStack, dict[str, Import]] | None] = ContextVar(
-    "imports", default=None
-)
+@dataclass(frozen=True)
+class _Imports:
+    """Imports that are kept until ``stack`` closes, by what was asked for."""
+
+    stack: ExitStack
+    known: dict[str, Import]
+
+
+_imports: ContextVar[_Imports | None] = ContextVar("imports", default=None)
 
 
 @contextmanager
 def importing_once() -> Iterator[None]:
-    """Context in which a file is imported, and its remarks printed, at most once however often it is opened."""
+    """Context in which a file is imported, and its remarks printed, at most once."""
     with ExitStack() as stack:
-        token = _imports.set((stack, {}))
+        token = _imports.set(_Imports(stack, {}))
         try:
             yield
         finally:
@@ -84,15 +100,22 @@ def importing_once() -> Iterator[None]:
 def open_rows(
     where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
 ) -> Iterator[BundleRows]:
-    """Open a bundle as rows (see ``open_bundle``). Files of other formats or layouts are first imported, as by
-    ``calcli extract`` with the names and the kind in ``layout``, into a temporary file that is deleted when the rows
-    are closed. tell : receives the remarks of the import. Raises as ``open_bundle`` and ``import_scores``."""
-    path, group = split_where(where)
-    layout, ignore = how.get("layout", Layout()), how.get("ignore_labels", ())
-    ignored = (word for label in ignore for word in ("--ignore-label", str(label)))
-    options = (*chain.from_iterable(typed(layout)), *ignored)
+    """Open a bundle as rows (see ``open_bundle``).
+
+    Files of other formats or layouts are first imported, as by ``calcli extract`` with
+    the names and the kind in ``layout``, into a temporary file that is deleted when the
+    rows are closed. tell : receives the remarks of the import. Raises as
+    ``open_bundle`` and ``import_scores``.
+    """
+    source, group = _source_and_group(where)
+    layout = how.get("layout", Layout())
+    ignored = how.get("ignore_labels", ())
+    ignore_options = (
+        word for label in ignored for word in ("--ignore-label", str(label))
+    )
+    options = (*chain.from_iterable(command_words(layout)), *ignore_options)
     with ExitStack() as stack:
-        if not _is_foreign(path):
+        if not _is_foreign(source):
             try:
                 rows = stack.enter_context(open_bundle(where, **how))
             except NoBundles:
@@ -102,101 +125,137 @@ def open_rows(
                 yield rows
                 return
         need_labels = how.get("need_labels", True)
-        done = stack.enter_context(_imported(path, layout, ignore, need_labels))
-        made = done.path
-        inside = f"{made}:{group}" if group is not None else str(made)
-        layout = Layout(unit=layout.unit)
+        made = stack.enter_context(_imported(source, layout, ignored, need_labels))
+        inside = f"{made.file}:{group}" if group is not None else str(made.file)
         try:
             with open_bundle(
                 inside,
                 prefer=how.get("prefer", ()),
-                layout=layout,
+                layout=Layout(unit=layout.unit),
                 need_labels=need_labels,
             ) as rows:
-                rows.path, rows.options = (
-                    Path("stdin") if str(path) == "-" else path,
-                    options,
-                )
-                rows.name = (
-                    f"{rows.path.name}:{rows.group}" if rows.group else rows.path.name
-                )
-                rows.likely_unit = done.likely_unit
-                while tell is not None and done.notes:
-                    tell(done.notes.pop(0))
+                rows.path = Path("stdin") if str(source) == "-" else source
+                rows.options = options
+                rows.name = rows.path.name
+                if rows.group:
+                    rows.name = f"{rows.path.name}:{rows.group}"
+                rows.likely_unit = made.report.likely_unit
+                rows.arrays = made.report.arrays.get(rows.group or "", "")
+                if tell is not None:
+                    _tell(made, rows, tell)
                 yield rows
         except CalcliError as problem:
-            raise problem.translated(
-                lambda t: t.replace(str(made), str(path)).replace(made.name, path.name)
-            ) from None
+
+            def with_own_name(text: str) -> str:
+                text = text.replace(str(made.file), str(source))
+                return text.replace(made.file.name, source.name)
+
+            raise problem.translated(with_own_name) from None
+
+
+def _import_of(file: Path, report: "ImportReport") -> Import:
+    """An import whose remarks are still to be said; what was read is said by bundle."""
+    notes = [note for note in report.notes if note not in report.lines]
+    return Import(file, notes, report)
+
+
+def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
+    """Say, once, what was read, and the remarks of the import."""
+    name = rows.group or ""
+    if name not in made.told:
+        made.told.add(name)
+        tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
+    while made.notes:
+        tell(made.notes.pop(0))
+
+
+def _source_and_group(where: str) -> tuple[Path, str | None]:
+    """File and group of a name; the table of a database is part of its file's name."""
+    path, group = split_where(where)
+    if group is not None and _head(path).startswith(SQLITE):
+        return Path(where), None
+    return path, group
 
 
 @contextmanager
 def _imported(
-    path: Path, layout: Layout, ignore: Sequence[int], need_labels: bool
+    source: Path, layout: Layout, ignored: Sequence[float], need_labels: bool
 ) -> Iterator[Import]:
-    """Import a file to a temporary file of bundles. Raises DataError."""
+    """Import a file to a temporary file of bundles. Raises DataError, UsageError."""
     from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
-    scores, labels = (
-        (name,) if name is not None else () for name in (layout.scores, layout.labels)
+    request = ImportRequest(
+        scores=() if layout.scores is None else (layout.scores,),
+        labels=() if layout.labels is None else (layout.labels,),
+        kind=layout.kind,
+        carry=not need_labels,
+        no_labels=not need_labels,
+        typed=((str(source),), *command_words(layout)),
+        **common_fields(ByName, layout),
     )
-    named = (str(path),), *typed(layout)
-    more = {
-        "carry": not need_labels,
-        "no_labels": not need_labels,
-        **taken(ByName, layout),
-    }
-    ask = ImportRequest(
-        scores=scores, labels=labels, kind=layout.kind, typed=named, **more
-    )
-    with ExitStack() as own:
-        stack, known = _imports.get() or (own, {})
-        key = repr((path, ask, ignore))
-        if key not in known:
-            made = (
-                Path(stack.enter_context(TemporaryDirectory(prefix="calcli-")))
-                / "bundle.h5"
-            )
+    with ExitStack() as own_stack:
+        imports = _imports.get() or _Imports(own_stack, {})
+        key = repr((source, request, ignored))
+        if key not in imports.known:
+            folder = TemporaryDirectory(prefix="calcli-")
+            file = Path(imports.stack.enter_context(folder)) / "bundle.h5"
             try:
-                report = import_scores([path], made, ask, ignore_labels=ignore)
+                report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
-                foreign = [
-                    option
-                    for option in dict.fromkeys(OPTION.findall(str(problem)))
-                    if option not in OWN
-                ]
-                foreign = [] if "calcli extract" in str(problem) else foreign
-                hint = (
-                    f"; {', '.join(foreign)}: of calcli extract, which makes a bundle of it"
-                    if foreign
-                    else ""
-                )
-                raise problem.advising(more=hint) from None
-            known[key] = Import(made, report.notes, report.likely_unit)
-        yield known[key]
+                raise problem.advising(more=_whose_options(problem)) from None
+            imports.known[key] = _import_of(file, report)
+        yield imports.known[key]
+
+
+def _whose_options(problem: CalcliError) -> str:
+    """End of a message that advises options which only ``calcli extract`` has."""
+    message = str(problem)
+    if "calcli extract" in message:
+        return ""
+    options = [
+        option
+        for option in dict.fromkeys(OPTION.findall(message))
+        if option not in OPTIONS_OF_COMMANDS
+    ]
+    if not options:
+        return ""
+    return f"; {', '.join(options)}: of calcli extract, which makes a bundle of it"
 
 
 def _is_foreign(path: Path) -> bool:
-    """True for standard input, a folder, or an existing file that is not HDF5 (also at offsets 512, 1024, … bytes)."""
+    """True for standard input, a folder, or an existing file that is not HDF5.
+
+    The signature of HDF5 may stand at offsets of 512, 1024, … bytes.
+    """
     if str(path) == "-" or os.path.isdir(path):
         return True
     if not os.path.isfile(path):
-        return False
+        return _head(split_where(str(path))[0]).startswith(SQLITE)
+    return HDF5 not in _head(path) and path.suffix.lower() not in HDF5_SUFFIXES
+
+
+def _head(path: Path) -> bytes:
+    """First bytes of a file; the signature of HDF5 for one that cannot be read."""
+    if not os.path.isfile(path):
+        return b""
     try:
         with path.open("rb") as file:
-            head = file.read(4096)
+            return file.read(HEAD_BYTES)
     except OSError:
-        return False
-    return HDF5 not in head and path.suffix.lower() not in (".h5", ".hdf5", ".hdf")
+        return HDF5  # the reader of bundles raises the error
 
 
 def probe_all(names: Sequence[str]) -> None:
-    """Probe the HDF5 files of many bundles in one child process, in a tenth of the time of one process each."""
+    """Probe the HDF5 files of many bundles in one child process.
+
+    It takes a tenth of the time of one process each.
+    """
     files = dict.fromkeys(split_where(name)[0] for name in names)
-    probe_together(
-        [path for path in files if os.path.isfile(path) and not _is_foreign(path)]
-    )
+    hdf5_files = [
+        path for path in files if os.path.isfile(path) and not _is_foreign(path)
+    ]
+    probe_together(hdf5_files)
 
 
 @contextmanager
@@ -206,8 +265,11 @@ def open_data(
     tell: Callable[[str], None] | None = None,
     **how: Unpack[Opening],
 ) -> Iterator[DataSet]:
-    """Open one bundle, or several as one data set with concatenated rows (see ``open_rows``). Raises DataError that
-    names the bundle that cannot be read or does not belong to this data set."""
+    """Open one bundle, or several as one data set with concatenated rows.
+
+    See ``open_rows``. Raises DataError that names the bundle that cannot be read or
+    does not belong to this data set.
+    """
     check_open_files(len(names))
     probe_all(names)
     with ExitStack() as stack:
@@ -219,38 +281,33 @@ def open_data(
 
 # ---- expansion of names
 
-LONGEST_NAME = (
-    8192  # characters of a name with its group; systems allow 4096 at most for a path
-)
-
 
 def expand(
-    name: str, layout: Layout = Layout(), ignore: Sequence[int] = ()
+    name: str, layout: Layout = Layout(), ignore: Sequence[float] = ()
 ) -> list[str]:
-    """Expand ``FILES:GROUP``, both of which may be shell patterns (``shards/*.h5``, ``scores.npz:*``), to names of
-    bundles in natural order. layout, ignore : see ``open_rows``. Raises DataError where nothing matches."""
-    if (
-        len(name) > LONGEST_NAME
-    ):  # matching takes quadratic time in the length of the pattern
-        raise DataError(
-            f"{name[:60]}…: has {len(name)} characters, longer than any file's name"
-        )
+    """Expand ``FILES:GROUP`` to names of bundles in natural order.
+
+    Both may be shell patterns (``shards/*.h5``, ``scores.npz:*``). layout, ignore : see
+    ``open_rows``. Raises DataError where nothing matches.
+    """
+    if len(name) > LONGEST_NAME:  # matching takes quadratic time in the length
+        message = f"has {len(name)} characters, longer than any file's name"
+        raise DataError(f"{name[:60]}…: {message}")
     path, group = split_where(name)
     files = matching_files(str(path))
     if group is None:
         return files
-    return [
-        bundle
-        for file in files
-        for bundle in _matching(Path(file), group, layout, ignore)
-    ]
+    names = []
+    for file in files:
+        names += _matching(Path(file), group, layout, ignore)
+    return names
 
 
 def _matching(
-    path: Path, group: str, layout: Layout, ignore: Sequence[int]
+    path: Path, group: str, layout: Layout, ignore: Sequence[float]
 ) -> list[str]:
     """Names of a file's bundles that match a pattern; the root bundle is "FILE:"."""
-    if not any(c in group for c in WILD):
+    if not any(character in group for character in WILD):
         return [f"{path}:{group}"]
     names: list[str] = []
     if not _is_foreign(path):
@@ -258,14 +315,13 @@ def _matching(
             names = find_bundles(file)
     if not names:
         with (
-            _imported(path, layout, ignore, False) as done,
-            open_file(done.path) as file,
+            _imported(path, layout, ignore, False) as made,
+            open_file(made.file) as file,
         ):
             names = find_bundles(file)
     names.sort(key=natural)
-    if not (
-        matching := [f"{path}:{name}" for name in names if fnmatchcase(name, group)]
-    ):
+    matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]
+    if not matching:
         listing = ", ".join(f"{path.name}:{name}" for name in names)
         raise DataError(
             f"{path}: no bundle matches {group!r}; bundles in it: {listing}"

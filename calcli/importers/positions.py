@@ -1,273 +1,147 @@
-"""Scores of every pixel of an image or token of a sequence: each position a row, or several reduced to one."""
+"""Scores of every pixel of an image or token of a sequence.
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+Each position becomes a row (``Dense``), or the positions of a row become one
+(``reduced_to_rows``).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import remark
+from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import to_labels
+from calcli.importers.ragged import Parts, Positions, Shape
+from calcli.importers.remarks import remark
+from calcli.importers.table import Record
 from calcli.io.validate import check_labels
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ScoreKind
 from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
-PIECE_BYTES = 4 << 20  # bytes of scores read at once, unless one unit has more
+PIECE_BYTES = 4 << 20
+"""Bytes of scores that are read at once, unless one unit has more."""
 
-Shape = tuple[int, ...]
-
-
-class Positions:
-    """A lazy array of rows, (n,) or (n, k), computed in pieces when sliced. starts : (pieces + 1,) first row of each
-    piece. of : returns the rows of one."""
-
-    def __init__(self, starts: IntArray, of: Callable[[int], AnyArray]) -> None:
-        self._starts, self._of = starts, lru_cache(2)(of)
-        first = of(0)
-        self.dtype, self.shape, self.ndim = (
-            first.dtype,
-            (int(starts[-1]), *first.shape[1:]),
-            first.ndim,
-        )
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> AnyArray:
-        if not isinstance(rows, slice):
-            return self[:][rows]
-        first, last, _ = rows.indices(len(self))
-        begin = int(np.searchsorted(self._starts, first, "right")) - 1
-        end = max(int(np.searchsorted(self._starts, last)), begin + 1)
-        parts = []
-        for piece in range(begin, min(end, len(self._starts) - 1)):
-            start = int(self._starts[piece])
-            parts.append(self._of(piece)[max(first - start, 0) : max(last - start, 0)])
-        return (
-            parts[0]
-            if len(parts) == 1
-            else np.concatenate(parts)
-            if parts
-            else self._of(0)[:0]
-        )
+INDEX_BYTES = 8
 
 
-class Parts:
-    """A ragged array: one array per unit (a sentence, an image) of any size; the shape has the longest of each axis.
-    shapes : of the arrays. of : returns that of a unit. Raises DataError for arrays of different numbers of axes."""
-
-    def __init__(
-        self,
-        shapes: Sequence[Shape],
-        dtype: Any,
-        of: Callable[[int], AnyArray],
-        where: str,
-    ) -> None:
-        if len({len(shape) for shape in shapes}) > 1:
-            raise DataError(
-                f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]}, expected as many axes"
-            )
-        self.shapes, self.dtype, self.of, self.where = (
-            list(shapes),
-            np.dtype(dtype),
-            of,
-            where,
-        )
-        self.shape = (
-            len(self.shapes),
-            *(max(ends) for ends in zip(*self.shapes, strict=True)),
-        )
-        self.ndim = len(self.shape)
-
-    def __len__(self) -> int:
-        return len(self.shapes)
-
-    def __getitem__(self, units: Any) -> AnyArray:
-        """Arrays of some units: stacked if of one shape, else concatenated, or padded with zeros to the longest."""
-        which = (
-            range(*units.indices(len(self)))
-            if isinstance(units, slice)
-            else range(len(self))
-        )
-        found = [self.of(unit) for unit in which]
-        if len({each.shape for each in found}) == 1:
-            return np.stack(found)
-        if len({each.shape[1:] for each in found}) == 1:
-            return np.concatenate(found)
-        return self.padded(found, 0)
-
-    def as_fractions(self) -> "Parts":
-        """Percentages divided by 100."""
-        return Parts(
-            self.shapes,
-            np.float64,
-            lambda unit: self.of(unit).astype(np.float64) / 100.0,
-            self.where,
-        )
-
-    def padded(self, parts: Sequence[AnyArray], fill: float) -> AnyArray:
-        """Stack arrays of units, padded with ``fill`` to the largest."""
-        made = np.full(
-            (len(parts), *self.shape[1:]), fill, np.result_type(self.dtype, type(fill))
-        )
-        for unit, part in enumerate(parts):
-            made[unit][tuple(map(slice, part.shape))] = part
-        return made
-
-
-FEWEST_PARTS = 30
-"""Fewest arrays of a list that may be sentences; batches, folds and shards are fewer, or of one length."""
-
-
-def joined(
-    arrays: Sequence[AnyArray], where: str, *, sure: bool = False
-) -> AnyArray | Parts | None:
-    """Concatenate a list of arrays, or make ``Parts`` if each is that of a unit; None if they do not fit together.
-    Sentences differ in length by more than folds or batches (whose last may be shorter) and are many; sure : the list
-    does not hold batches, so a few of any lengths are sentences. Images differ in size."""
-    shapes = [array.shape for array in arrays]
-    if len({len(shape) for shape in shapes}) > 1 or not shapes[0]:
-        return None
-    *lengths, last = [shape[0] for shape in shapes]
-    spread = max(lengths, default=0) - min(lengths, default=0)
-    sentences = spread > 1 and len(lengths) + 1 >= FEWEST_PARTS
-    sentences = sentences or (
-        sure and (spread > 0 or last > max(lengths, default=last))
-    )
-    sizes = len({shape[1:] for shape in shapes}) > 1
-    if sentences or (sizes and (len(shapes[0]) > 2 or arrays[0].dtype.kind in "iu")):
-        return Parts(
-            shapes,
-            np.result_type(*{array.dtype for array in arrays}),
-            list(arrays).__getitem__,
-            where,
-        )
-    return None if sizes else np.concatenate(arrays)
-
-
-def objects(values: Any, where: str) -> AnyArray | Parts:
-    """Convert nested lists, or lists of arrays, to an array or ``Parts``; an empty array of objects if impossible."""
-    with suppress(ValueError, TypeError):
-        return np.array(
-            values if isinstance(values, np.ndarray) else list(values or ())
-        )
-    with suppress(ValueError, TypeError, DataError):
-        arrays = [np.asarray(value) for value in values]
-        arrays = [
-            each.astype(np.float64) if each.dtype.kind == "O" else each
-            for each in arrays
-        ]  # None is NaN
-        if not isinstance(values[0], np.ndarray):
-            return Parts(
-                [each.shape for each in arrays],
-                np.result_type(*arrays),
-                arrays.__getitem__,
-                where,
-            )
-        if (made := joined(arrays, where, sure=True)) is not None:
-            return made
-    return np.empty(0, dtype=object)
-
-
-def cut_alike(array: Any, like: Any) -> Any:
-    """Cut an array of all rows, or of padded units, to ``Parts`` of the lengths of ``like``; else unchanged."""
-    if not isinstance(like, Parts) or isinstance(array, Parts) or array is None:
-        return array
-    lengths = [shape[0] for shape in like.shapes]
-    if len(array) == sum(lengths) != len(like):
-        pieces = np.split(np.asarray(array[()]), np.cumsum(lengths[:-1]))
-        return Parts(
-            [piece.shape for piece in pieces],
-            array.dtype,
-            pieces.__getitem__,
-            like.where,
-        )
-    if len(array) == len(like) and array.ndim > 1 and array.shape[1] >= max(lengths):
-        shapes = [(length, *array.shape[2:]) for length in lengths]
-        return Parts(
-            shapes,
-            array.dtype,
-            lambda unit: np.asarray(array[unit])[: lengths[unit]],
-            like.where,
-        )
-    return array
+# ---- which axis the classes are on
 
 
 def class_axis_of(
-    scores: Any, labels: Any, asked: int | None, where: str
+    scores: Any, labels: Any, requested: int | None, where: str
 ) -> int | None:
-    """Axis of the classes in scores of positions; None for scores of rows or of views. The labels have the same shape
-    without this axis, or 1 in its place. For a binary model, of one three-axis shape with the labels, it is an axis
-    after the last. Raises UsageError if ambiguous, DataError if the labels are not those of the positions."""
-    shape, truth = tuple(scores.shape), None if labels is None else tuple(labels.shape)
+    """Axis of the classes in scores of positions; None for scores of rows or of views.
+
+    The labels have the same shape without this axis, or 1 in its place. Of a binary
+    model, whose scores have three axes and the shape of the labels, it is an axis after
+    the last. Raises UsageError if ambiguous, DataError if the labels are not those of
+    the positions.
+    """
+    shape = tuple(scores.shape)
+    label_shape = None if labels is None else tuple(labels.shape)
     if isinstance(scores, Parts) and len(shape) == 2:
-        if shape == truth and asked is None:
+        if shape == label_shape and requested is None:
             return 2
-        row = next(
-            row for row, own in enumerate(scores.shapes) if own != scores.shapes[0]
-        )
-        told = f"different lengths ({scores.shapes[0][0]} in row 0, {scores.shapes[row][0]} in row {row}), expected one"
-        raise DataError(
-            f"{where}: its lists have {told} number per class, or per position beside as many labels"
-        )
-    if asked is not None:
-        axis = asked + len(shape) if asked < 0 else asked
-        if len(shape) < 3 or not 0 < axis < len(shape):
-            raise UsageError(
-                f"--class-axis {asked}: {where} has shape {shape}, expected one from 1 of three or more"
-            )
-        expected = (*shape[:axis], *shape[axis + 1 :])
-        if truth not in (None, expected, (*shape[:axis], 1, *shape[axis + 1 :])):
-            raise DataError(
-                f"{where}: has shape {shape}, classes on axis {axis}; labels have {truth}, not {expected}"
-            )
-        return axis
-    if (
-        shape == truth
-        and len(shape) == 3
-        and not ((np.asarray(labels[:1]) == 1).sum(axis=-1) == 1).all()
-    ):
-        return 3  # not one-hot labels, with a single 1 along the last axis
-    both = None if truth is None else len(truth) - len(shape)
-    if truth is None or len(shape) < 3 or both not in (0, -1) or prod(truth[1:]) < 2:
+        raise _unequal_lists(scores, where)
+    if requested is not None:
+        return _requested_axis(shape, label_shape, requested, where)
+    if shape == label_shape and len(shape) == 3 and not _are_one_hot(labels):
+        return 3
+    if not _may_be_of_positions(shape, label_shape):
         if len(shape) > 3:
-            told = (
-                "; name them with --labels, or say --class-axis 1"
-                if truth is None
-                else f"; labels have {truth}"
-            )
-            raise DataError(
-                f"{where}: has shape {shape}, expected (rows, classes), or a label per position{told}"
-            )
+            raise _without_axis(shape, label_shape, where)
         return None
-    one = (1,) * (both == 0)
+    return _axis_by_labels(shape, label_shape or (), where)
+
+
+def _unequal_lists(scores: Parts, where: str) -> DataError:
+    first = scores.shapes[0]
+    row = next(row for row, shape in enumerate(scores.shapes) if shape != first)
+    lengths = f"{first[0]} in row 0, {scores.shapes[row][0]} in row {row}"
+    expected = "expected one number per class, or per position beside as many labels"
+    return DataError(
+        f"{where}: its lists have different lengths ({lengths}), {expected}"
+    )
+
+
+def _requested_axis(
+    shape: Shape, label_shape: Shape | None, requested: int, where: str
+) -> int:
+    axis = requested + len(shape) if requested < 0 else requested
+    if len(shape) < 3 or not 0 < axis < len(shape):
+        expected = "expected one from 1 of three or more"
+        raise UsageError(
+            f"--class-axis {requested}: {where} has shape {shape}, {expected}"
+        )
+    expected_shape = (*shape[:axis], *shape[axis + 1 :])
+    with_one = (*shape[:axis], 1, *shape[axis + 1 :])
+    if label_shape not in (None, expected_shape, with_one):
+        message = f"has shape {shape}, classes on axis {axis}"
+        raise DataError(
+            f"{where}: {message}; labels have {label_shape}, not {expected_shape}"
+        )
+    return axis
+
+
+def _are_one_hot(labels: Any) -> bool:
+    """Check for a single 1 along the last axis, in the first unit."""
+    ones = np.asarray(labels[:1]) == 1
+    return bool((ones.sum(axis=-1) == 1).all())
+
+
+def _may_be_of_positions(shape: Shape, label_shape: Shape | None) -> bool:
+    if label_shape is None or len(shape) < 3:
+        return False
+    if len(label_shape) - len(shape) not in (0, -1):
+        return False
+    return prod(label_shape[1:]) > 1
+
+
+def _without_axis(shape: Shape, label_shape: Shape | None, where: str) -> DataError:
+    expected = "expected (rows, classes), or a label per position"
+    advice = "name them with --labels, or say --class-axis 1"
+    if label_shape is not None:
+        advice = f"labels have {label_shape}"
+    return DataError(f"{where}: has shape {shape}, {expected}; {advice}")
+
+
+def _axis_by_labels(shape: Shape, label_shape: Shape, where: str) -> int | None:
+    """Axis without which the scores have the shape of the labels."""
+    in_its_place = (1,) if len(label_shape) == len(shape) else ()
     axes = [
         axis
         for axis in range(1, len(shape))
-        if (*shape[:axis], *one, *shape[axis + 1 :]) == truth
+        if (*shape[:axis], *in_its_place, *shape[axis + 1 :]) == label_shape
     ]
-    if len(axes) > 1 and len(shape) > 3:
-        which = " or ".join(map(str, axes))
+    if len(shape) > 3 and len(axes) > 1:
+        names = " or ".join(map(str, axes))
         raise UsageError(
-            f"{where}: has shape {shape}: which axis are the classes? --class-axis {which}"
+            f"{where}: has shape {shape}: which axis are the classes?"
+            f" --class-axis {names}"
         )
-    if not axes and len(shape) > 3:
-        raise DataError(
-            f"{where}: has shape {shape}, labels have {truth}: expected a label per position"
-        )
+    if len(shape) > 3 and not axes:
+        message = f"has shape {shape}, labels have {label_shape}"
+        raise DataError(f"{where}: {message}: expected a label per position")
     return axes[-1] if axes else None  # in sequences the classes are last
 
 
+# ---- positions as rows
+
+
 class Dense:
-    """Scores of positions as rows; the first axis is the unit, the others are positions and classes. scores,
-    labels : arrays that are read by slices of the first axis. axis : of the classes. ignore : labels of positions to
-    leave out. With ``--sample`` positions of each unit are drawn without replacement."""
+    """Scores of positions as rows.
+
+    The first axis is the unit, the others are positions and classes. scores, labels :
+    arrays that are read by slices of the first axis. axis : of the classes. ignore :
+    labels of positions to leave out. With ``--sample``, positions of each unit are
+    drawn without replacement.
+    """
 
     def __init__(
         self,
@@ -276,208 +150,258 @@ class Dense:
         axis: int,
         where: str,
         ignore: Any,
-        ask: ImportRequest,
+        request: ImportRequest,
     ) -> None:
-        self._scores, self._labels, self._axis = scores, labels, axis
-        self._ignore, self._sample, self._seed = (
-            np.asarray(ignore, dtype=np.int64),
-            ask.sample,
-            ask.seed,
-        )
+        self._scores = scores
+        self._labels = labels
+        self._axis = axis
+        whole = [label for label in ignore if float(label).is_integer()]
+        self._ignore = np.asarray(whole, dtype=np.int64)
+        self._sample = request.sample
+        self._seed = request.seed
         shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
-        self.units, self.k, each = (
-            shape[0],
-            shape[axis],
-            prod(shape[1:]) // max(shape[axis], 1),
-        )
-        if self.units == 0 or each == 0:
-            raise DataError(
-                f"{where}: has shape {shape}, expected at least one position"
-            )
-        self._at: range | IntArray = range(0, self.units * each + 1, each)
+        self.units = shape[0]
+        self.k = shape[axis]
+        size = prod(shape[1:]) // max(self.k, 1)
+        if self.units == 0 or size == 0:
+            expected = "expected at least one position"
+            raise DataError(f"{where}: has shape {shape}, {expected}")
+        self.positions = (*shape[:axis], *shape[axis + 1 :])
+        self._starts_of_units: range | IntArray = range(0, self.units * size + 1, size)
+        sizes = str(size)
         if isinstance(scores, Parts):
-            self._at = np.concatenate(
-                [[0], np.cumsum(_positions(scores, labels, axis))]
-            ).astype(np.int64)
-            each = f"{np.diff(self._at).min()} to {np.diff(self._at).max()}"
-        self.positions, total = (*shape[:axis], *shape[axis + 1 :]), int(self._at[-1])
-        row = max(self.k * scores.dtype.itemsize, 8)  # or 8 bytes of an index
-        steps = np.arange(0, total, max(1, PIECE_BYTES // row))
-        self._edges = np.unique(
-            [*np.searchsorted(self._at, steps, "right") - 1, self.units]
-        ).tolist()
-        self._places = lru_cache(2)(self._kept)
-        counts = [len(self._kept(piece)) for piece in range(len(self._edges) - 1)]
+            counts = _count_positions(scores, labels, axis)
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            self._starts_of_units = starts.astype(np.int64)
+            sizes = f"{min(counts)} to {max(counts)}"
+        self._cut_into_pieces()
+        if self.n == 0:
+            message = "every position has an ignored label, nothing is left"
+            raise DataError(f"{where}: {message}")
+        self._remark(where, sizes)
+
+    def _cut_into_pieces(self) -> None:
+        """Find the units of every piece, and the rows that are kept of it."""
+        row_bytes = max(self.k * self._scores.dtype.itemsize, INDEX_BYTES)
+        total = int(self._starts_of_units[-1])
+        steps = np.arange(0, total, max(1, PIECE_BYTES // row_bytes))
+        first_units = np.searchsorted(self._starts_of_units, steps, "right") - 1
+        self._edges = np.unique([*first_units, self.units]).tolist()
+        self._kept = lru_cache(2)(self._find_kept)
+        counts = [len(self._find_kept(piece)) for piece in range(len(self._edges) - 1)]
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self.n = int(self._starts[-1])
-        if self.n == 0:
-            raise DataError(
-                f"{where}: every position has an ignored label, nothing is left"
-            )
-        why = "ignored labels and --sample" if ask.sample else "ignored labels"
-        left = f", {self.n} of them taken ({why})" if self.n < total else ""
+
+    def _remark(self, where: str, sizes: str) -> None:
+        total = int(self._starts_of_units[-1])
+        left_out = ""
+        if self.n < total:
+            reason = "ignored labels"
+            if self._sample:
+                reason = "ignored labels and --sample"
+            left_out = f", {self.n} of them taken ({reason})"
         remark(
-            f"{where}: {self.units} x {each} positions became {total} rows{left}; what lies together is a unit"
+            f"{where}: {self.units} x {sizes} positions became {total} rows{left_out};"
+            " what lies together is a unit"
         )
 
-    def _kept(self, piece: int) -> IntArray:
+    def _find_kept(self, piece: int) -> IntArray:
         """Indices, within a piece, of the positions that are kept."""
         low, high = self._edges[piece : piece + 2]
-        keep = np.ones(self._at[high] - self._at[low], dtype=np.bool_)
+        start = self._starts_of_units[low]
+        keep = np.ones(self._starts_of_units[high] - start, dtype=np.bool_)
         if self._labels is not None:
             labels = _flat(self._labels, low, high)
             keep = ~np.isin(labels, self._ignore)
-            keep &= ~np.isnan(labels) if labels.dtype.kind == "f" else True
-        for unit in range(low, high) if self._sample else ():
-            own = keep[
-                self._at[unit] - self._at[low] : self._at[unit + 1] - self._at[low]
-            ]
-            here = np.flatnonzero(own)
-            if len(here) > self._sample:  # type: ignore[operator]
-                own[:] = False
-                own[
-                    np.random.default_rng([self._seed, unit]).choice(
-                        here, self._sample, replace=False
-                    )
-                ] = True
+            if labels.dtype.kind == "f":
+                keep &= ~np.isnan(labels)
+        if self._sample is not None:
+            for unit in range(low, high):
+                first = self._starts_of_units[unit] - start
+                last = self._starts_of_units[unit + 1] - start
+                self._draw(keep[first:last], unit, self._sample)
         return np.flatnonzero(keep)
 
-    def rows(self, of: Callable[[int, int], AnyArray]) -> Positions:
-        """Lazy rows of the kept positions. of : (low, high) units -> their (positions,) or (positions, k) values."""
-        return Positions(
-            self._starts,
-            lambda piece: of(*self._edges[piece : piece + 2])[self._places(piece)],
-        )
+    def _draw(self, keep: AnyArray, unit: int, most: int) -> None:
+        """Leave at most ``most`` positions of a unit, in place."""
+        kept = np.flatnonzero(keep)
+        if len(kept) <= most:
+            return
+        rng = np.random.default_rng([self._seed, unit])
+        drawn = rng.choice(kept, most, replace=False)
+        keep[:] = False
+        keep[drawn] = True
+
+    def rows(self, values_of: Callable[[int, int], AnyArray]) -> Positions:
+        """Lazy rows of the kept positions.
+
+        values_of : (low, high) units -> their (positions,) or (positions, k) values.
+        """
+
+        def piece_of(piece: int) -> AnyArray:
+            low, high = self._edges[piece : piece + 2]
+            return values_of(low, high)[self._kept(piece)]
+
+        return Positions(self._starts, piece_of)
 
     def scores(self) -> Positions:
-        return self.rows(
-            lambda low, high: _flat(self._scores, low, high, self._axis, self.k)
-        )
+        """Scores as rows."""
 
-    def labels(self, where: str, names: Sequence[str] | None) -> Any:
+        def values_of(low: int, high: int) -> AnyArray:
+            return _flat(self._scores, low, high, self._axis, self.k)
+
+        return self.rows(values_of)
+
+    def labels(self, where: str, names: Sequence[str] | None) -> Positions:
         """Labels (n,) in the smallest integer type, checked when read."""
         k = max(self.k, 2)
 
-        def of(piece: int) -> AnyArray:
-            raw = _flat(self._labels, *self._edges[piece : piece + 2])[
-                self._places(piece)
-            ]
+        def piece_of(piece: int) -> AnyArray:
+            low, high = self._edges[piece : piece + 2]
+            raw = _flat(self._labels, low, high)[self._kept(piece)]
             if raw.dtype.kind not in "biuf" and names is None:
-                raise DataError(
-                    f"{where}: has type {raw.dtype}, expected class indices, or words of --class-names"
-                )
-            raw = (
-                raw
-                if raw.dtype.kind in "biu"
-                else to_labels(raw, len(raw), k, names, where)[0]
-            )
-            checked = check_labels(
+                expected = "expected class indices, or words of --class-names"
+                raise DataError(f"{where}: has type {raw.dtype}, {expected}")
+            if raw.dtype.kind not in "biu":
+                raw, _ = to_labels(raw, len(raw), k, names, where)
+            labels = check_labels(
                 raw.astype(np.int64),
                 len(raw),
                 k,
                 where,
                 first_row=int(self._starts[piece]),
             )
-            return checked.astype(np.min_scalar_type(k - 1))
+            return labels.astype(np.min_scalar_type(k - 1))
 
-        return Positions(self._starts, of)
+        return Positions(self._starts, piece_of)
 
     def column(self, values: AnyArray) -> Any:
-        """Convert a column of units or positions to rows; words in memory, numbers lazily."""
-        at, flat = self._at, values.reshape(-1)
-        if self.is_of_positions(values):
-            made = self.rows(lambda low, high: flat[at[low] : at[high]])
-        else:
-            made = self.rows(
-                lambda low, high: np.repeat(flat[low:high], np.diff(at[low : high + 1]))
-            )
-        return made[:] if made.dtype.kind in "OUS" else made
+        """Make rows of a column of units or positions; words lie in memory."""
+        starts = self._starts_of_units
+        flat = values.reshape(-1)
+        is_of_positions = self.is_of_positions(values)
+
+        def values_of(low: int, high: int) -> AnyArray:
+            if is_of_positions:
+                return flat[starts[low] : starts[high]]
+            return np.repeat(flat[low:high], np.diff(starts[low : high + 1]))
+
+        rows = self.rows(values_of)
+        return rows[:] if rows.dtype.kind in "OUS" else rows
 
     def is_of_positions(self, values: AnyArray) -> bool:
         """True for a column with a value per position, not per unit."""
-        return tuple(values.shape) == self.positions or values.shape == (
-            self._at[-1],
-        ) != (self.units,)
+        if tuple(values.shape) == self.positions:
+            return True
+        n_positions = self._starts_of_units[-1]
+        return values.shape == (n_positions,) and n_positions != self.units
 
 
-def _positions(scores: Parts, labels: Any, axis: int) -> list[int]:
-    """Number of positions of each unit. Raises DataError for another number of labels or of classes."""
-    found = [
-        prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]) for shape in scores.shapes
-    ]
-    own = (
-        [prod(shape) for shape in labels.shapes]
-        if isinstance(labels, Parts)
-        else found
-        if labels is None
-        else []
-    )
-    if len(own) != len(found):
+def _count_positions(scores: Parts, labels: Any, axis: int) -> list[int]:
+    """Number of positions of each unit.
+
+    Raises DataError for another number of labels or of classes.
+    """
+    counts = []
+    for shape in scores.shapes:
+        counts.append(prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]))
+    if labels is None:
+        label_counts = counts
+    elif isinstance(labels, Parts):
+        label_counts = [prod(shape) for shape in labels.shapes]
+    else:
+        label_counts = []
+    if len(label_counts) != len(counts):
+        n_labels = len(label_counts) or labels.shape
         raise DataError(
-            f"{scores.where}: has {len(found)} parts, its labels {len(own) or labels.shape}"
+            f"{scores.where}: has {len(counts)} parts, its labels {n_labels}"
         )
     k = (*scores.shape, 1)[axis]
     for unit, shape in enumerate(scores.shapes):
-        if (*shape, 1)[axis - 1] != k or found[unit] != own[unit]:
-            told = f"part {unit} has shape {shape} and {own[unit]} labels"
-            raise DataError(
-                f"{scores.where}: {told}, expected {k} classes and a label for each position"
-            )
-    return found
+        if (*shape, 1)[axis - 1] != k or counts[unit] != label_counts[unit]:
+            message = f"part {unit} has shape {shape} and {label_counts[unit]} labels"
+            expected = f"expected {k} classes and a label for each position"
+            raise DataError(f"{scores.where}: {message}, {expected}")
+    return counts
 
 
 def _flat(
     array: Any, low: int, high: int, axis: int | None = None, k: int = 1
 ) -> AnyArray:
-    """Values of units low to high by position: (positions,), or (positions, k) if ``axis`` has k classes."""
+    """Values of units low to high by position.
+
+    Returns (positions,), or (positions, k) if ``axis`` has k classes.
+    """
     if isinstance(array, Parts):
+        units = range(low, high)
         return np.concatenate(
-            [_flat(array.of(unit)[None], 0, 1, axis, k) for unit in range(low, high)]
+            [_flat(array.of(unit)[None], 0, 1, axis, k) for unit in units]
         )
-    units = np.asarray(array[low:high])
+    values = np.asarray(array[low:high])
     if axis is None:
-        return units.reshape(-1)
-    return np.moveaxis(
-        units.reshape(*units.shape, *(1,) * (axis == units.ndim)), axis, -1
-    ).reshape(-1, k)
+        return values.reshape(-1)
+    if axis == values.ndim:
+        values = values[..., None]
+    return np.moveaxis(values, axis, -1).reshape(-1, k)
 
 
-# ---- reduction of several scores (tokens, prompts, crops, passes) of a row to one
+# ---- several scores of a row (tokens, prompts, crops, passes) reduced to one
 
 
-def one_a_row(
-    scores: Any, labels: Any, how: str | None, kind: ScoreKind, where: str
-) -> tuple[Any, ScoreKind]:
-    """Reduce scores (rows, m, classes) or (m, rows, classes) to one per row, with their kind; reduced log_probs are
-    logits, as they no longer normalise. how : ``--reduce``. labels : (rows,), by which the axis of rows is found.
-    Raises DataError for such scores without a how, UsageError for one that does not fit."""
-    shape, n = tuple(scores.shape), None if labels is None else len(labels)
-    axes = [axis for axis in (1, 0) if len(shape) == 3 and n in (None, shape[1 - axis])]
+@dataclass(frozen=True)
+class RowScores:
+    """Scores (n, k), or (n,), and their kind."""
+
+    scores: Any
+    kind: ScoreKind
+
+
+def reduced_to_rows(
+    given: RowScores, labels: Any, how: str | None, where: str
+) -> RowScores:
+    """Reduce scores (rows, m, classes) or (m, rows, classes) to one per row.
+
+    Reduced log_probs are logits, as they no longer normalise. how : ``--reduce``.
+    labels : (rows,), by which the axis of rows is found. Raises DataError for such
+    scores without a how, UsageError for one that does not fit.
+    """
+    scores = given.scores
+    shape = tuple(scores.shape)
     if how is None:
         if len(shape) != 3:
-            return scores, kind
-        told = "expected (rows, classes); of several scores a row (tokens, crops) --reduce mean makes one, by labels"
-        raise DataError(f"{where}: has shape {shape}, {told}")
-    if not axes:
+            return given
+        advice = "of several scores a row (tokens, crops) --reduce mean makes one"
+        expected = f"expected (rows, classes); {advice}, by labels"
+        raise DataError(f"{where}: has shape {shape}, {expected}")
+    axis = _axis_to_reduce(shape, labels)
+    request = f"--reduce {how}: {where} has shape {shape}"
+    if axis is None:
+        raise UsageError(f"{request}, expected (rows, positions, classes)")
+    has_wide_labels = labels is not None and labels.ndim > 1 and labels.shape[1] > 1
+    if how == "none" or has_wide_labels:
+        expected = "expected a label per position with none, one per row with others"
+        raise UsageError(f"{request}, labels {np.shape(labels)}, {expected}")
+    if how in ("sum", "min") and given.kind == "probs":
+        advice = "save log_probs, or --reduce mean"
         raise UsageError(
-            f"--reduce {how}: {where} has shape {shape}, expected (rows, positions, classes)"
+            f"--reduce {how}: {where} holds probs, whose {how} is none; {advice}"
         )
-    if how == "none" or (
-        labels is not None and labels.ndim > 1 and labels.shape[1] > 1
-    ):
-        told = "a label per position with none, one per row with others"
-        raise UsageError(
-            f"--reduce {how}: {where} has shape {shape}, labels {np.shape(labels)}, expected {told}"
-        )
-    if how in ("sum", "min") and kind == "probs":
-        raise UsageError(
-            f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs, or --reduce mean"
-        )
-    changed: ScoreKind = "logits" if kind == "log_probs" and how != "first" else kind
-    remark(f"{where}: {how} of {shape[axes[0]]} positions ({changed})")
-    return reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axes[0]).astype(
-        scores.dtype
-    ), changed
+    kind = given.kind
+    if kind == "log_probs" and how != "first":
+        kind = "logits"
+    remark(f"{where}: {how} of {shape[axis]} positions ({kind})")
+    values = reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axis)
+    return replace(given, scores=values.astype(scores.dtype), kind=kind)
+
+
+def _axis_to_reduce(shape: Shape, labels: Any) -> int | None:
+    """Axis of the positions: 1, unless the labels are as many as axis 1 has."""
+    if len(shape) != 3:
+        return None
+    for axis, rows in ((1, 0), (0, 1)):
+        if labels is None or len(labels) == shape[rows]:
+            return axis
+    return None
 
 
 def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
@@ -486,71 +410,90 @@ def reduced(values: AnyArray, how: str, axis: int = 0) -> Any:
         return np.take(values, 0, axis=axis)
     if how == "sum":
         return np.nansum(values, axis=axis)
-    return (
-        np.nanmean(values, axis=axis) if how == "mean" else np.nanmin(values, axis=axis)
-    )
+    if how == "mean":
+        return np.nanmean(values, axis=axis)
+    return np.nanmin(values, axis=axis)
+
+
+# ---- confidences of the tokens of an answer
 
 
 def token_rows(
-    rows: Sequence[Mapping[str, Any]], ask: ImportRequest, where: str
+    rows: Sequence[Record], request: ImportRequest, where: str
 ) -> list[dict[str, Any]]:
-    """Reduce the field ``--confidence``, a list over tokens of log-probabilities (<= 0) or probabilities, to the
-    exponential of the reduced log-probabilities. ``--reduce none`` makes every token a row, with its own entry of every
-    list of the same length. If no row has such a list, rows are unchanged. Raises DataError."""
-    name = ask.confidence or ""
-    if ask.reduce is None or not any(isinstance(row.get(name), list) for row in rows):
+    """Reduce the field ``--confidence``, a list over tokens, to one number a row.
+
+    The list holds log-probabilities (<= 0) or probabilities; the number is the
+    exponential of the reduced log-probabilities. ``--reduce none`` makes every token a
+    row, with its own entry of every list of the same length. If no row has such a list,
+    rows are unchanged. Raises DataError.
+    """
+    name = request.confidence or ""
+    has_lists = any(isinstance(row.get(name), list) for row in rows)
+    if request.reduce is None or not has_lists:
         return [dict(row) for row in rows]
-    values = [
-        _token_values(row, name, f"{where}: row {i}") for i, row in enumerate(rows)
+    tokens = [
+        _tokens(row.get(name), name, f"{where}: row {number}")
+        for number, row in enumerate(rows)
     ]
-    zeros = _zeros_of_tokens(values)
+    zeros = _zeros_of_tokens(tokens)
     made: list[dict[str, Any]] = []
-    for row, own in zip(rows, values, strict=True):
-        are_logs = not np.nanmax(own) > 0
-        if ask.reduce == "none":
-            lists = {
-                key: value
-                for key, value in row.items()
-                if isinstance(value, list) and len(value) == len(own)
-            }
-            probabilities = np.exp(own) if are_logs else own
-            for i in np.flatnonzero(~np.isnan(own)):
-                at = {key: value[i] for key, value in lists.items()}
-                made.append({**row, **at, name: float(probabilities[i])})
+    for row, values in zip(rows, tokens, strict=True):
+        if request.reduce == "none":
+            made += _rows_of_tokens(row, name, values)
         else:
-            logs = own if are_logs else zeros.confidence_logs(own)[0]
-            made.append({**row, name: float(np.exp(reduced(logs, ask.reduce)))})
+            logs = values if _are_logs(values) else zeros.confidence_logs(values)[0]
+            confidence = float(np.exp(reduced(logs, request.reduce)))
+            made.append({**row, name: confidence})
     return made
 
 
-def _token_values(row: Mapping[str, Any], name: str, where: str) -> NDArray[Any]:
+def _tokens(tokens: Any, name: str, where: str) -> FloatArray:
     """Numbers of the tokens of a row, NaN where there is none. Raises DataError."""
-    tokens = row.get(name)
     if not isinstance(tokens, list) or not tokens:
-        raise DataError(
-            f"{where} has no list of tokens in {name!r}, expected one number per token"
-        )
+        expected = "expected one number per token"
+        raise DataError(f"{where} has no list of tokens in {name!r}, {expected}")
+    numbers = [np.nan if token is None else token for token in tokens]
     try:
-        values = np.array(
-            [np.nan if token is None else token for token in tokens],
-            dtype=np.float64,
-        )
+        values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
             f"{where} has something in {name!r} that is no number"
         ) from None
-    if np.nanmin(values) < 0 < np.nanmax(values) or np.nanmax(values) > 1:
-        file, _, number = where.rpartition(": ")
-        raise DataError(
-            f"{file}: {name!r} of {number} holds neither log-probabilities nor probabilities"
-        )
+    largest = np.nanmax(values)
+    if np.nanmin(values) < 0 < largest or largest > 1:
+        file, _, row = where.rpartition(": ")
+        message = "holds neither log-probabilities nor probabilities"
+        raise DataError(f"{file}: {name!r} of {row} {message}")
     return values
 
 
-def _zeros_of_tokens(values: Sequence[NDArray[Any]]) -> Zeros:
+def _are_logs(values: FloatArray) -> bool:
+    """True for log-probabilities, of which none is above 0."""
+    return not np.nanmax(values) > 0
+
+
+def _zeros_of_tokens(tokens: Sequence[FloatArray]) -> Zeros:
     """What a probability of 0 counts as among those of all tokens."""
-    found = [own[~np.isnan(own)] for own in values if np.nanmax(own) > 0]
-    if not found:
+    probabilities = [
+        values[~np.isnan(values)] for values in tokens if not _are_logs(values)
+    ]
+    if not probabilities:
         return Zeros.of_type(np.dtype(np.float64), one_column=True)
-    digits = digits_of_values(np.concatenate(found)[:, None])
+    digits = digits_of_values(np.concatenate(probabilities)[:, None])
     return Zeros.of(digits, FLOAT64, one_column=True, decimals=0)
+
+
+def _rows_of_tokens(row: Record, name: str, values: FloatArray) -> list[dict[str, Any]]:
+    """A row for every token, with its own entry of every list of the same length."""
+    lists = {
+        key: value
+        for key, value in row.items()
+        if isinstance(value, list) and len(value) == len(values)
+    }
+    probabilities = np.exp(values) if _are_logs(values) else values
+    made = []
+    for token in np.flatnonzero(~np.isnan(values)):
+        entries = {key: value[token] for key, value in lists.items()}
+        made.append({**row, **entries, name: float(probabilities[token])})
+    return made

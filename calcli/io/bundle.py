@@ -19,6 +19,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.artifact import Link
+from calcli.io.cells import NameColumn, names_of, sortable
 from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.hdf5 import (
     check_bundle_format,
@@ -87,7 +88,7 @@ def open_bundle(
     *,
     prefer: Sequence[str] = (),
     layout: Layout = Layout(),
-    ignore_labels: Sequence[int] = (),
+    ignore_labels: Sequence[float] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
     """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
@@ -109,7 +110,7 @@ class BundleRows(DataSet):
         path: Path,
         group: str,
         layout: Layout,
-        ignore: tuple[int, ...],
+        ignore: tuple[float, ...],
         need_labels: bool,
     ) -> None:
         self.path, self.group, self._layout = path, group, layout
@@ -168,7 +169,7 @@ class BundleRows(DataSet):
                 else ()
             ):
                 self._check_length(column)
-                if column.dtype.kind == "f":
+                if column.dtype.kind == "f" and role != "group":
                     self.column(role)
         self.has_labels, self.assigned = (
             self._labels is not None,
@@ -240,7 +241,7 @@ class BundleRows(DataSet):
             raise DataError(
                 f"{self.name}: {path} is a group, expected a dataset; rename it"
             )
-        check_stored(node, self._where(node), external=self._layout.external)
+        check_stored(node, self._where(node), external=self._layout.allow_external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -274,7 +275,7 @@ class BundleRows(DataSet):
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_labels(
-        self, layout: Layout, ignore: tuple[int, ...], needed: bool
+        self, layout: Layout, ignore: tuple[float, ...], needed: bool
     ) -> "AnyArray | h5py.Dataset | None":
         """Read labels of the rows kept; sets which rows are kept."""
         path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
@@ -307,7 +308,7 @@ class BundleRows(DataSet):
         self,
         dataset: h5py.Dataset,
         where: str,
-        ignore: tuple[int, ...] = (),
+        ignore: tuple[float, ...] = (),
         what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
         """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
@@ -401,32 +402,45 @@ class BundleRows(DataSet):
         return names
 
     def column(self, name: str) -> AnyArray | None:
-        columns = {}
-        for own, dataset in self._datasets(name).items():
-            values = self._column(dataset)
-            whole = name in ("ids", "unit")
-            columns[own] = (
-                validate.whole_names(values, name, f"{self.name}: {own}")
-                if whole
-                else values
-            )
+        values = self.stored_column(name)
+        return None if values is None else sortable(values)
+
+    def stored_column(self, name: str) -> AnyArray | None:
+        """A column as ``column`` gives it, but texts of whole numbers stay texts."""
+        columns = {
+            own: self._names_in(dataset, own, name)
+            for own, dataset in self._datasets(name).items()
+        }
         return intersections(columns) if columns else None
 
+    def _names_in(self, dataset: h5py.Dataset, own: str, role: str) -> AnyArray:
+        """Values of a column: weights as numbers, all else as names."""
+        values = self._column(dataset)
+        if role == "weights":
+            return values
+        return names_of(values, NameColumn(f"{self.name}: {own}", role))
+
     def _names(self, role: str) -> list[str]:
-        return self._layout.named.get(role) or self.own_names.get(role, [role])
+        """Names of the columns of a role in the source; several in an order of their
+        own, as that of ``intersections``."""
+        named = self._layout.named.get(role) or self.own_names.get(role, [role])
+        return sorted(named) if len(named) > 1 else named
 
     def own_name(self, role: str) -> str:
         return ", ".join(self._names(role))
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
-        """Values of a column by its original name, or the columns that it is combined from by theirs."""
+        """Values of a column by its original name, or the columns that it is combined
+        from by theirs; texts of whole numbers stay texts."""
         names = self._names(role)
-        found = {
-            name: dataset for name in names if (dataset := self._find(name)) is not None
-        }
+        found = {}
+        for name in names:
+            dataset = self._find(name)
+            if dataset is not None:
+                found[name] = self._names_in(dataset, name, role)
         if len(names) > 1 and len(found) == len(set(names)):
-            return {name: self._column(dataset) for name, dataset in found.items()}
-        values = self.column(role)
+            return found
+        values = self.stored_column(role)
         return {} if values is None else {", ".join(names): values}
 
     @cached_property

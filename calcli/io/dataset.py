@@ -19,6 +19,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
+from calcli.io.cells import together
 from calcli.io.locate import Location
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, rounding, row_facts
@@ -61,7 +62,8 @@ class DataSet(Rows):
     spread : runs passes in other processes, or None. progress : callback for the rows
     that a pass has read. unit : dataset of the units as requested, ``none`` for
     independent rows. likely_unit : unused column of an imported file that looks like
-    units, for commands to propose.
+    units, for commands to propose. arrays : of an imported file which array was read as
+    what, in words.
     """
 
     name: str
@@ -76,6 +78,7 @@ class DataSet(Rows):
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
     likely_unit: str | None = None
+    arrays: str = ""
     options: tuple[str, ...] = ()
 
     @property
@@ -120,14 +123,20 @@ class DataSet(Rows):
 
     @property
     def caveats(self) -> list[str]:
-        """Warnings for every report of these rows: calibrators applied, recorded warnings, doubtful scores."""
+        """Warnings for every report of these rows, and notes on them."""
+        return [*self.doubts, *rounding(self)]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Warnings: calibrators applied, recorded warnings, doubtful scores."""
         seen = in_sample(self.upstream)
-        return [
-            *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
-            *self.recorded,
-            *rounding(self),
-            *doubts(self),
-        ]
+        of_fit = [f"{seen}: {NOT_HELD_OUT}"] if seen else []
+        return [*of_fit, *self.recorded, *doubts(self)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of these rows and is no reason to doubt them."""
+        return rounding(self)
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
@@ -168,7 +177,8 @@ class DataSet(Rows):
     def carry(self, name: str) -> Codes:
         """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
         if name not in self.columns:
-            values = self.column("group" if self.own_name("group") == name else name)
+            is_group = _same_columns(self.own_name("group"), name)
+            values = self.column("group" if is_group else name)
             if (
                 values is None and name == "label"
             ):  # multi-label: the groups are the labels' names
@@ -318,6 +328,11 @@ def _weighted(
     return work(replace(block, weight=weight), *along)
 
 
+def _same_columns(one: str, other: str) -> bool:
+    """True for the names of the same columns, joined by commas, in any order."""
+    return sorted(one.split(", ")) == sorted(other.split(", "))
+
+
 def _carrying(
     work: Callable[..., Any],
     names: Mapping[str, tuple[str, ...]],
@@ -433,7 +448,7 @@ class PooledRows(DataSet):
         if lacking:
             told = f"has no dataset {name!r}, others of these bundles do"
             raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
-        return np.concatenate([values for values in columns if values is not None])
+        return together([values for values in columns if values is not None])
 
     @cached_property
     def given_units(self) -> Units | None:

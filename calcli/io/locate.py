@@ -5,36 +5,28 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
+from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
-from calcli.options import flag
 from calcli.rows import SCORE_KINDS
-
-TOGETHER = "Column that says which rows belong together (a patient, an image, a question); none: rows are independent."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByName:
     """Names of the per-row columns in a file; None for the standard names."""
 
-    group_by: list[str] | None = flag(
-        None,
-        "Column of groups (repeatable: their intersections).",
-        "COLUMN",
-        "--group-by",
-    )
-    sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
-    ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
-    unit: str | None = flag(
-        None, TOGETHER, "COLUMN|none", shown="unit, where it exists"
-    )
+    group_by: list[str] | None = None
+    sample_weight: str | None = None
+    ids: str | None = None
+    unit: str | None = None
 
     @property
     def named(self) -> dict[str, list[str]]:
@@ -54,16 +46,44 @@ class ByName:
             role: [] if names == ["none"] else names for role, names in lists.items()
         }
 
+    @property
+    def names_groups(self) -> bool:
+        """True where the user has named a column of groups."""
+        return bool(self.named.get("group"))
+
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
-    """Values of a single column, or the intersections of several as text, ``race=Black, sex=F``."""
+    """Names of a single column, or the intersections of several as text,
+    ``race=Black, sex=F``: the columns by their names, in whatever order they come."""
     if len(columns) == 1:
         return next(iter(columns.values()))
-    texts = [
-        [f"{name}={value}" for value in values.tolist()]
-        for name, values in columns.items()
-    ]
-    return np.array([", ".join(row) for row in zip(*texts, strict=True)], dtype=object)
+    parts = []
+    for column, names in sorted(columns.items()):
+        parts.append([f"{column}={name}" for name in sortable(names).tolist()])
+    return words([", ".join(row) for row in zip(*parts, strict=True)])
+
+
+def columns_of(groups: AnyArray, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns that ``intersections`` combined, by name; empty for a single column.
+
+    groups : of every row, (n,). names : of the columns.
+    """
+    if len(names) < 2:
+        return {}
+    sorted_names = sorted(names)
+    parts = [f"{re.escape(name)}=(.*)" for name in sorted_names]
+    pattern = re.compile(", ".join(parts), re.DOTALL)
+    values, place = np.unique(groups, return_inverse=True)
+    matches = [pattern.fullmatch(str(value)) for value in values.tolist()]
+    columns = {}
+    for place_of_name, name in enumerate(sorted_names, start=1):
+        texts = []
+        for match in matches:
+            if match is None:
+                return {}
+            texts.append(match[place_of_name])
+        columns[name] = np.array(texts, dtype=object)[place]
+    return columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,31 +94,32 @@ class Layout(ByName):
     the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
     """
 
-    scores: str | None = flag(
-        None, "Dataset with the scores, when it has another name.", "PATH"
-    )
-    labels: str | None = flag(
-        None, "Dataset with the labels, when it has another name.", "PATH"
-    )
-    kind: str | None = flag(
-        None,
-        "Type of the scores, if the dataset's name does not imply it.",
-        "|".join(SCORE_KINDS),
-    )
-    external: bool = flag(
-        False,
-        "Allow HDF5 external storage outside the bundle's folder.",
-        None,
-        "--allow-external",
-    )
+    scores: str | None = None
+    labels: str | None = None
+    kind: str | None = None
+    allow_external: bool = False
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)
+        for field in ("scores", "labels"):
+            name = _only_one(f"--{field}", getattr(self, field))
+            object.__setattr__(self, field, name)
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
                 raise UsageError(
                     f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}"
                 )
+
+
+def _only_one(option: str, names: Any) -> str | None:
+    """The name that an option gives. Raises UsageError for several."""
+    if names is None or isinstance(names, str):
+        return names
+    if len(names) > 1:
+        listing = " and ".join(names)
+        advice = f"columns of one array are listed: {option} {','.join(names)}"
+        raise UsageError(f"{option}: names {listing}, expected one array; {advice}")
+    return names[0] if names else None
 
 
 CALIBRATION = ("cal", "val", "validation", "valid", "calibration", "calib", "dev")

@@ -12,6 +12,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.io.bundle import BundleRows
+from calcli.io.cells import NameColumn, names_of
 from calcli.io.locate import Layout
 from calcli.numerics import AnyArray
 from calcli.rows import ScoreKind
@@ -49,6 +50,30 @@ def as_array(values: Any, what: str) -> AnyArray:
         with suppress(TypeError, OverflowError):  # complex numbers are left as they are
             return array.astype(np.float64)
     return array
+
+
+def as_names(values: Any, what: str, role: str) -> AnyArray:
+    """Names of rows, (n,), from an array, list, Series, tensor or generator (see
+    ``names_of``). Raises DataError for a missing value and for what is no column."""
+    column = NameColumn(what, role, in_file=False)
+    if isinstance(values, np.ndarray) or hasattr(values, "detach"):
+        array = as_array(values, what)
+        if array.ndim == 1:
+            return names_of(array if array.dtype != object else values, column)
+        raise DataError(f"{what}: have shape {array.shape}, expected one name per row")
+    if len(getattr(values, "shape", (0,))) != 1 or isinstance(values, str | bytes):
+        found = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
+        raise DataError(f"{what}: have {found[:40]}, expected one name per row")
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind != "O":  # a Series
+        return names_of(np.asarray(values), column)
+    try:
+        to_list = getattr(values, "to_pylist", None)  # of Arrow
+        cells = list(values) if to_list is None else to_list()
+    except TypeError:
+        told = f"are of type {type(values).__name__}"
+        raise DataError(f"{what}: {told}, expected one name per row") from None
+    return names_of(cells, column)
 
 
 def plain_array(values: Any, what: str) -> AnyArray:
@@ -101,13 +126,7 @@ def bundle_in_memory(
         if weights is not None:
             file["weights"] = plain_array(weights, "weights")
         if units is not None:
-            column = as_array(units, "units")
-            words = column.dtype.kind in "OSUT"
-            file["unit"] = (
-                np.asarray([str(text) for text in column], dtype=object)
-                if words
-                else column
-            )
+            file["unit"] = as_names(units, "units", "unit")
         if class_names is not None and alone:
             raise DataError(
                 "scores: are confidences, of which no class is known; leave class_names out"

@@ -139,6 +139,20 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
     }
 
 
+def joined_past(pasts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Provenance attributes of rows of several files with the same calibrators."""
+    first = dict(pasts[0])
+    if all(past == first for past in pasts):
+        return first
+    links = [of_several(*same) for same in zip(*map(chain_of, pasts), strict=True)]
+    made = {"calibrated_by": chain_text(links)} if links else {}
+    for name in ("calibrator", "corrupted_labels"):
+        texts = [past[name] for past in pasts if name in past]
+        if texts:
+            made[name] = texts[0]
+    return made
+
+
 def chain_text(links: Sequence[Link]) -> str:
     """Encode a chain as the attribute ``calibrated_by`` (JSON)."""
     return msgspec.json.encode(links).decode()

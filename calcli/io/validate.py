@@ -13,7 +13,6 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_norma
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
-LARGEST_WEIGHT = 1e100  # so that squares of weights and their sums do not overflow
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
 MOST_SHRUNK, SMALL = 500, 64 << 20
@@ -53,33 +52,6 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
 
 def _are_percentages(values: AnyArray) -> bool:
     return bool(values.min() >= 0 and 20 < values.max() <= 100)
-
-
-def whole_names(values: AnyArray, role: str, where: str) -> AnyArray:
-    """Check ids or units, (n,), and convert floats to integers. Raises DataError for numbers that are not whole, and
-    for empty units."""
-    if values.dtype.kind == "f":
-        bad = ~(
-            (np.abs(values) < 1 << 53) & (values == np.floor(values))
-        )  # NaN is neither
-    elif values.dtype.kind in "OU" and role == "unit":
-        bad = values == ""
-    else:
-        return values
-    if bad.any():
-        row = int(np.argmax(bad))
-        found = (
-            "empty"
-            if values[row] == ""
-            else "NaN"
-            if np.isnan(values[row])
-            else f"{values[row]:g}"
-        )
-        expected = f"expected the {role.removesuffix('s')} of the row, a whole number or a word"
-        raise DataError(
-            f"{where}: row {row} is {found}, {expected}; leave such rows out, or pass --{role} none"
-        )
-    return values.astype(np.int64) if values.dtype.kind == "f" else values
 
 
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
@@ -381,7 +353,7 @@ def check_labels(
     n: int,
     k: int,
     where: str,
-    ignore: tuple[int, ...] = (),
+    ignore: tuple[float, ...] = (),
     what: str = "label",
     first_row: int = 0,
 ) -> IntArray:
@@ -419,11 +391,12 @@ def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
     return "are labels and scores those of the same model?"
 
 
-def to_ignore(labels: AnyArray, ignore: tuple[int, ...]) -> BoolArray:
-    """Mask of labels to ignore, (n,); numbers beyond int64 never match."""
+def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
+    """Mask of labels to ignore, (n,); fractions and numbers beyond int64 never match."""
     most = np.iinfo(np.int64)
+    whole = [label for label in ignore if float(label).is_integer()]
     known = np.array(
-        [label for label in ignore if most.min <= label <= most.max], dtype=np.int64
+        [label for label in whole if most.min <= label <= most.max], dtype=np.int64
     )
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
     return np.isin(labels.astype(np.int64), known) & inside
@@ -461,10 +434,5 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     if not w.any():
         raise DataError(
             f"{where}: all weights are zero, expected at least one positive weight; delete them if unused"
-        )
-    if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:
-        expected = f"expected one between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
-        raise DataError(
-            f"{where}: the largest weight is {w.max():.3g}, {expected}; scale them to a mean of 1"
         )
     return w

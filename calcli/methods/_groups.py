@@ -16,6 +16,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import content_folds
+from calcli.names import places_of_groups
 from calcli.numerics import (
     BoolArray,
     FloatArray,
@@ -91,12 +92,11 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group that is not among them."""
-    found, known = groups_of(block, by), {name: i for i, name in enumerate(names)}
-    return entries(
-        found.code,
-        np.array([known.get(name, len(known)) for name in found.names], dtype=np.int64),
-    )
+    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group
+    that is not among them (see ``places_of_groups``)."""
+    groups = groups_of(block, by)
+    known = places_of_groups(tuple(names), tuple(groups.names))
+    return entries(groups.code, np.where(known < 0, len(names), known))
 
 
 @dataclass(frozen=True)

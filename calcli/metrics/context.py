@@ -7,10 +7,11 @@ from copy import copy
 from dataclasses import field, replace
 from functools import wraps
 from inspect import cleandoc
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
@@ -29,7 +30,6 @@ from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
-from calcli.options import flag, seed
 from calcli.parallel import check_memory
 from calcli.statistics.units import (
     FEW_WRONG,
@@ -70,20 +70,18 @@ class MetricSettings:
     ordered_levels : are the classes levels from low to high?
     """
 
-    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
-    norm: float = flag(1.0, "Norm of binned errors, 1 or more.", min=1)
+    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
+    norm: Annotated[float, Meta(ge=1)] = 1.0
     scheme: Literal["width", "mass"] = "width"
     label: Label = "top"
     compat: str | None = None
-    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
-    resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
-    seed: int = seed()
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
+    resamples: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    seed: Annotated[int, Meta(ge=0)] = 0
     unit: str | None = None
     ordered_levels: bool = False
     interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: float = flag(
-        0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0
-    )
+    threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
 
 
 @dataclass(frozen=True)

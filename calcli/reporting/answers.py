@@ -12,8 +12,8 @@ from calcli.evaluation.facts import Estimate, Facts
 from calcli.evaluation.findings import DOUBTS, Finding
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
 from calcli.evaluation.results import Judgement
+from calcli.evaluation.verdict import TWO_SIDED, spread_sign
 from calcli.evaluation.words import (
-    SIGNIFICANT_Z,
     finding_line,
     name_words,
     samples_needed,
@@ -142,17 +142,17 @@ def _trust_one_way(report: Judgement) -> Answer:
 
 def _trust_risks(facts: Facts) -> Answer:
     """Of P(class 1): whether its spread or its mean is off."""
-    sharpness = facts.judged.sharpness.z
-    spread = "too extreme" if sharpness > 0.0 else "too moderate"
-    if abs(facts.judged.gap.z) <= SIGNIFICANT_Z:
-        if abs(sharpness) <= SIGNIFICANT_Z:
+    sign = spread_sign(facts, facts.judged)
+    spread = "too extreme" if sign > 0 else "too moderate"
+    if abs(facts.judged.gap.z) <= TWO_SIDED:
+        if not sign:
             return Answer("On average.", "Single risks are significantly off.")
         return Answer("On average.", f"Single risks are {spread}.")
     gap = facts.main_gap
     level = "high" if gap.value > 0.0 else "low"
     size = f"On average they are {points(gap.value)} points too {level}"
     off = f"{size} ({_ends(gap)})."
-    if abs(sharpness) > SIGNIFICANT_Z:
+    if sign:
         return Answer(f"No: risks are {spread}.", off)
     return Answer("No: risks are off.", off)
 

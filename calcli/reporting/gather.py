@@ -11,7 +11,7 @@ from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
 from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
-from calcli.evaluation.groups import group_lines, group_parts, test_all_groups
+from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
 from calcli.evaluation.results import GroupLine, Judgement, Result
 from calcli.io.artifact import Artifact
 from calcli.io.provenance import title_of
@@ -388,7 +388,7 @@ def _group_lines(
         n_units = None if table.units is None else table.units.n
         factor = candidate.fit_size.error_factor(table.n, n_units)
     parts = group_parts(context, subject.margins)
-    tested = test_all_groups(parts, report.facts.is_about_class_one, factor)
+    tested = gaps_of_groups(parts, report.facts.is_about_class_one, factor)
     return group_lines(tested, [], report.verdict.gates["groups"])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from calcli.io.cells import HIDDEN, finite
+from calcli.io.harmless import HIDDEN, finite
 from calcli.reporting.glossary import GLOSSARY
 
 TAB_AND_NEWLINE = {ord("\t"), ord("\n")}

@@ -65,7 +65,7 @@ def expected_jumps(sums: JumpSums) -> float:
     """Expected number of jumps of one size; infinite where nothing varies."""
     if not sums.fourth > 0.0:
         return math.inf
-    return sums.variance**2 / sums.fourth
+    return sums.variance * (sums.variance / sums.fourth)  # its square may underflow
 
 
 def skellam_tails(rise: float, fall: float, count: float) -> tuple[float, float]:

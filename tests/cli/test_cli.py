@@ -49,8 +49,8 @@ def test_the_main_job(run, bundle, tmp_path):
     before = digest(bundle)
     fitted = run("fit", "--method", "ts", "logits.h5")
     assert (fitted.code, fitted.out) == (0, "logits.ts.json\n")
-    assert "before" in fitted.err
-    assert "after" in fitted.err
+    assert fitted.err.startswith("Fitted ts: T = ")
+    assert "\nIn-sample: NLL " in fitted.err
     artifact = json.loads((tmp_path / "logits.ts.json").read_text(encoding="utf-8"))
     assert list(artifact) == [
         "calcli_artifact", "calcli_version", "method", "options", "params",

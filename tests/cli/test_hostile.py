@@ -279,7 +279,7 @@ def test_binary_scores_go_all_the_way(run, tmp_path, kind, shape):
             out["probs"][:, 1], 1 / (1 + np.exp(-s / temperature)), rtol=1e-5
         )
     values = [
-        run("evaluate", *words, "--metric", "nll", "--value-only", "-q").out
+        run("evaluate", *words, "--metric", "nll", "--format", "value", "-q").out
         for words in (["out.h5"], ["b.h5", "-c", "b.ts.json"])
     ]
     assert float(values[0]) == pytest.approx(
@@ -320,7 +320,7 @@ def test_half_precision_reads_what_it_wrote(run, tmp_path, kind):
         run("apply", "flat.identity.json", "flat.h5", "-o", "out.h5", "--as", kind).code
         == 0
     )
-    done = run("evaluate", "out.h5", "--metric", "nll", "--value-only", "-q")
+    done = run("evaluate", "out.h5", "--metric", "nll", "--format", "value", "-q")
     assert float(done.out) == pytest.approx(np.log(1000), rel=1e-4)
 
 
@@ -364,8 +364,8 @@ def hdf5(tmp_path, what):
             case "strange version":
                 file["logits"] = Z
                 file.attrs["calcli_bundle"] = np.arange(3)
-            case "tiny weights":
-                file["logits"], file["weights"] = Z, np.full(300, 5e-324)
+            case "endless weights":
+                file["logits"], file["weights"] = Z, np.full(300, np.inf)
             case "latin-1 names":
                 file["logits"], file["class_names"] = (
                     Z,
@@ -399,7 +399,7 @@ def hdf5(tmp_path, what):
         ("a group", "weights is a group, expected a dataset"),
         ("lost labels", "labels is a link to /gone"),
         ("strange version", "attribute calcli_bundle is array([0, 1, 2])"),
-        ("tiny weights", "scale them to a mean of 1"),
+        ("endless weights", "row 0 has weight inf, expected a finite number >= 0"),
         ("latin-1 names", r"class_names: entry 2 is b'\xe9', expected UTF-8"),
         ("whole transforms", "transforms/logits: scores have type int64"),
         ("huge label", "row 5 has label 18446744073709551615, expected 0..3"),
@@ -550,7 +550,8 @@ def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_pat
         "-q",
         "--metric",
         "ece",
-        "--value-only",
+        "--format",
+        "value",
     )
     assert (done.code, len(done.err.splitlines()), len(done.out.splitlines())) == (
         3,
@@ -561,7 +562,7 @@ def test_junit_files_replace_no_input_and_patterns_fail_alone(run, good, tmp_pat
     assert (
         len(
             run(
-                "evaluate", "two.h5:*", "-q", "--metric", "ece", "--value-only"
+                "evaluate", "two.h5:*", "-q", "--metric", "ece", "--format", "value"
             ).out.splitlines()
         )
         == 2

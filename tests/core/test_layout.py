@@ -17,11 +17,11 @@ PACKAGE = Path(calcli.__file__).parent
 LAYERS = [
     ["__main__"],
     ["cli"],
-    ["sklearn"],
+    ["sklearn", "testing"],
     ["api"],
     ["reporting"],
     ["diagrams", "evaluation", "exporting", "extracting"],
-    ["fit_and_apply", "adapt"],
+    ["fit_and_apply", "adapt", "fit_words"],
     ["workers"],
     ["importers"],
     ["metrics"],
@@ -33,10 +33,10 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
-    ["zeros"],
+    ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "options"],
+    ["forks", "errors", "fast_dataclass", "number_words", "settings"],
 ]
 NUMERICAL = {
     "methods",

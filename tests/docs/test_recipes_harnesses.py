@@ -33,7 +33,9 @@ def whole(run, command, *more):
             if "ids" in file and file["ids"].dtype.kind == "O"
             else None
         )
-    done = run("evaluate", "whole.h5", "--metric", "accuracy", "--value-only", "-q")
+    done = run(
+        "evaluate", "whole.h5", "--metric", "accuracy", "--format", "value", "-q"
+    )
     assert done.code == 0, done.err
     return scores, labels, ids, float(done.out)
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import REPOSITORY
 from synthetic import truth
 
-from calcli.cli.app import load, summaries
+from calcli.cli.app import COMMANDS, load
 from calcli.evaluation.term_meanings import BY_PART, REPORT
 from calcli.metrics.catalog import metric, metric_names
 from calcli.reporting.glossary import GLOSSARY
@@ -84,7 +84,7 @@ def test_messages_use_the_words_of_the_field(path):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("command", summaries())
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_uses_the_words_of_the_field(command):
     parser = load(command)
     texts = [

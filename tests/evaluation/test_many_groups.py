@@ -1,16 +1,19 @@
 """Tables of many groups: what each group gives alone, in a number of passes that does not grow with theirs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from calcli.evaluation import evaluate_bundle
-from calcli.evaluation.evaluate_bundle import group_lines, scores_of
-from calcli.evaluation.results import Score
+from calcli.evaluation import groups as group_tables
+from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
+from calcli.evaluation.scores import Score
+from calcli.io.locate import columns_of, intersections
 from calcli.metrics import context as metric_context
 from calcli.metrics import smooth
-from calcli.metrics.catalog import report_metrics
+from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.rows import ArrayRows
@@ -28,6 +31,12 @@ def context_of(groups, k=4, rows=30, weights=None, **settings):
         ArrayRows(z, y, weight=weights), [None], class_bins=15, group=group
     )[0]
     return MetricContext(table, MetricSettings(**settings))
+
+
+def lines_of(context, names):
+    """The lines of all groups of rows."""
+    parts = group_parts(context, {})
+    return group_lines(gaps_of_groups(parts, False, 1.0), names)
 
 
 def same(one: Score, other: Score) -> bool:
@@ -51,16 +60,14 @@ def same(one: Score, other: Score) -> bool:
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("weights", [None, "random"])
 def test_a_group_s_line_is_what_its_rows_give_alone(k, weights):
-    whole, names = (
-        context_of(9, k=k, weights=weights, resamples=150),
-        report_metrics(k=k),
-    )
-    for line in group_lines(whole, names):
+    whole = context_of(9, k=k, weights=weights, resamples=150)
+    names = [name for name in report_metrics(k=k) if not metric(name).needs]
+    for line in lines_of(whole, names):
         alone = MetricContext(
             whole.table.take(whole.table.group == line.group), whole.settings
         )
         assert (line.n, list(line.scores)) == (alone.n, list(names))
-        for name, score in scores_of(alone, names).items():
+        for name, score in measured(alone, names).items():
             assert same(line.scores[name], score), (line.group, name)
 
 
@@ -70,7 +77,7 @@ def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     monkeypatch.setattr(
         smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given)
     )
-    lines = group_lines(context_of(20), ["smece"])
+    lines = lines_of(context_of(20), ["smece"])
     assert (len(lines), len(solved)) == (
         20,
         2 * 20 // smooth.AT_ONCE,
@@ -89,7 +96,7 @@ def test_laws_of_the_bins_of_groups_are_made_together(monkeypatch, names, made):
         "bin_laws",
         lambda parts: calls.append(len(parts)) or plain(parts),
     )
-    group_lines(context_of(20), names)
+    lines_of(context_of(20), names)
     assert calls == [20] * made  # one at a time: 20 calls a scheme of bins
 
 
@@ -115,12 +122,55 @@ def test_rows_are_dealt_to_their_groups_at_once(monkeypatch):
 )
 def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
     """200,000 draws in all, but 200 of a group; nobody gets more than asked for."""
-    whole, seen = context_of(3, resamples=asked), []
-    monkeypatch.setattr(evaluate_bundle, "MOST_DRAWS", 200_000 * 3 // groups)
-    monkeypatch.setattr(
-        evaluate_bundle,
-        "scores_of",
-        lambda part, names: seen.append(part.settings.resamples) or {},
-    )
-    group_lines(whole, [])
+    seen = []
+
+    def record(context, names):
+        seen.append(context.settings.resamples)
+        return {}
+
+    monkeypatch.setattr(group_tables, "MOST_DRAWS", 200_000 * 3 // groups)
+    monkeypatch.setattr(group_tables, "_scores", record)
+    lines_of(context_of(3, resamples=asked), [])
     assert seen == [draws] * 3
+
+
+def test_intersections_are_taken_apart_into_their_columns():
+    site = np.array(["Porto, north", "Lyon", "Porto, north"], dtype=object)
+    sex = np.array(["F", "M", "M"], dtype=object)
+    groups = intersections({"site": site, "sex": sex})
+    assert groups.tolist()[0] == "sex=F, site=Porto, north"
+    columns = columns_of(groups, ["site", "sex"])
+    assert {name: values.tolist() for name, values in columns.items()} == {
+        "site": site.tolist(),
+        "sex": sex.tolist(),
+    }
+    assert columns_of(site, ["site"]) == {}
+    assert columns_of(site, ["site", "sex"]) == {}
+
+
+def test_margins_stand_before_intersections_and_are_tested_with_them(run):
+    """Class 1 of one site is rarer than stated; each margin holds the rows of its intersections."""
+    rng = np.random.default_rng(6)
+    n = 4000
+    site, sex = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    odds = 2.0 * rng.normal(size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-odds + 1.5 * site))).astype(int)
+    np.savez("p.npz", logits=np.stack([0 * odds, odds], axis=1), labels=y,
+             site=np.array(["Lyon", "Porto"])[site], sex=np.array(["F", "M"])[sex])  # fmt: skip
+    words = ["evaluate", "p.npz", "--group-by", "site", "--group-by", "sex"]
+    result = json.loads(run(*words, "--json", "-q").out)["results"][0]
+    lines = result["per_group"]
+    assert [line["margin"] for line in lines] == [True] * 4 + [False] * 4
+    assert lines[0]["group"] == "site=Porto"
+    sizes = {line["group"]: line["n"] for line in lines}
+    for name in ("site=Lyon", "site=Porto"):
+        assert sizes[name] == sum(sizes[f"sex={each}, {name}"] for each in "FM")
+    finding = result["report"]["messages"][0]
+    assert (finding["kind"], finding["n_groups"]) == ("groups", 8)
+    assert "site=Porto" in finding["worst"]
+    text = run(*words).out
+    table = text.partition("by group (p adjusted for 8 rows")[2].splitlines()[2:10]
+    assert [line.split("  ")[0] for line in table[:4]] == [
+        line["group"] for line in sorted(lines[:4], key=lambda line: -abs(line["gap"]))
+    ]
+    assert len(table) == 8

@@ -82,7 +82,7 @@ def test_endless_tensors_end(run, tmp_path):
     }
     for name, (content, says) in files.items():
         torch.save(content, tmp_path / name)
-        done = run("extract", name, "--no-labels", "-o", "o.h5")
+        done = run("extract", name, "--labels", "none", "-o", "o.h5")
         assert (done.code, says in done.line) == (3, True), done.line
     with (
         zipfile.ZipFile(tmp_path / "laugh.pt") as source,
@@ -150,17 +150,17 @@ def npy(header):
 )
 def test_npy_headers_that_lie(run, tmp_path, header):
     (tmp_path / "logits.npy").write_bytes(npy(header))
-    assert run("extract", "logits.npy", "--no-labels", "-o", "o.h5").code == 3
+    assert run("extract", "logits.npy", "--labels", "none", "-o", "o.h5").code == 3
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("logits.npy", npy(header))
-    assert run("extract", "x.npz", "--no-labels", "-o", "o.h5").code == 3
+    assert run("extract", "x.npz", "--labels", "none", "-o", "o.h5").code == 3
 
 
 def test_arrays_that_swell_are_refused_before_memory_is_given_to_them(run, tmp_path):
     np.savez_compressed(tmp_path / "x.npz", logits=np.zeros((10_000_000, 2), "f4"))
     assert (
         "far more than scores shrink by"
-        in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+        in run("extract", "x.npz", "--labels", "none", "-o", "o.h5").line
     )
     np.savez_compressed(
         tmp_path / "x.npz",
@@ -178,7 +178,7 @@ def test_arrays_of_one_name_are_not_chosen_from(run, tmp_path):
             archive.writestr("logits.npy", array)
     assert (
         "two arrays named 'logits'"
-        in run("extract", "x.npz", "--no-labels", "-o", "o.h5").line
+        in run("extract", "x.npz", "--labels", "none", "-o", "o.h5").line
     )
 
 
@@ -198,7 +198,8 @@ def test_safetensors_offsets_beyond_all_numbers(run, tmp_path):
         len(header).to_bytes(8, "little") + header + bytes(16)
     )
     assert (
-        "infinity" in run("extract", "x.safetensors", "--no-labels", "-o", "o.h5").line
+        "infinity"
+        in run("extract", "x.safetensors", "--labels", "none", "-o", "o.h5").line
     )
 
 
@@ -239,7 +240,7 @@ def test_a_first_line_that_counts_is_a_header(run, tmp_path):
     (tmp_path / "labels.csv").write_text("0\n0\n1\n2\n")
     refused = run("extract", "logits.csv", "labels.csv", "-o", "o.h5", "-q")
     assert "did pandas write a header?" in refused.line
-    assert run("extract", "logits.csv", "--no-labels", "-o", "o.h5").code == 0
+    assert run("extract", "logits.csv", "--labels", "none", "-o", "o.h5").code == 0
     with h5py.File(tmp_path / "o.h5") as file:
         assert file["logits"].shape == (3, 3)
 
@@ -265,7 +266,7 @@ def test_tables_that_swell_are_refused(run, tmp_path):
     )
     assert (
         "far more than scores shrink by"
-        in run("extract", "x.parquet", "--no-labels", "-o", "o.h5").line
+        in run("extract", "x.parquet", "--labels", "none", "-o", "o.h5").line
     )
 
 

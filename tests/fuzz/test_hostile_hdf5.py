@@ -188,10 +188,13 @@ def test_whole_sources_beside_the_file_are_read(run, tmp_path):
             external=[("y.bin", 0, 400), ("y.bin", 400, h5py.h5f.UNLIMITED)],
         )
         file["other"] = h5py.ExternalLink("good.h5", "/")
-    wanted = run("evaluate", "good.h5", "-m", "nll", "--value-only", "-q").out
-    assert run("evaluate", "x.h5:", "-m", "nll", "--value-only", "-q").out == wanted
+    wanted = run("evaluate", "good.h5", "-m", "nll", "--format", "value", "-q").out
     assert (
-        run("evaluate", "x.h5:other", "-m", "nll", "--value-only", "-q").out == wanted
+        run("evaluate", "x.h5:", "-m", "nll", "--format", "value", "-q").out == wanted
+    )
+    assert (
+        run("evaluate", "x.h5:other", "-m", "nll", "--format", "value", "-q").out
+        == wanted
     )
 
 
@@ -241,7 +244,7 @@ def test_groups_with_colons_can_be_named(run):
         for group in ("x:y", "x"):
             file[f"{group}/logits"], file[f"{group}/labels"] = Z, Y
     assert run("inspect", "names.h5:x:y").out.splitlines()[0].endswith("names.h5:x:y")
-    done = run("evaluate", "names.h5:*", "-m", "ece", "--value-only", "-q")
+    done = run("evaluate", "names.h5:*", "-m", "ece", "--format", "value", "-q")
     assert (done.code, len(done.out.splitlines())) == (0, 2)
 
 
@@ -418,7 +421,7 @@ def test_datasets_without_a_shape_are_no_scores(run):
     with h5py.File("x.h5", "w") as file:
         file["logits"], file["labels"] = h5py.Empty("f4"), Y
     assert run("extract", "x.h5", "-o", "o.h5").code == 3
-    assert run("extract", "x.h5", "--all-scores", "-o", "o.h5").code in (2, 3)
+    assert run("extract", "x.h5", "--scores", "*", "-o", "o.h5").code in (2, 3)
 
 
 def test_a_long_source_makes_no_long_page(run):

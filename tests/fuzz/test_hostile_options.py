@@ -14,7 +14,7 @@ from run_calcli import runner
 from synthetic import truth
 
 from calcli import evaluate
-from calcli.cli.app import load, summaries
+from calcli.cli.app import COMMANDS, load
 from calcli.cli.commands.extract import ExtractArgs
 from calcli.metrics.catalog import metric_names, settings_of
 
@@ -67,7 +67,7 @@ SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
 def cases():
     """An option that several commands share is one declaration: it is tried with one of them, unless there is time."""
     shared = {}
-    for command in summaries():
+    for command in COMMANDS:
         for option in load(command).params:
             if not getattr(option, "is_flag", False):
                 shared.setdefault(
@@ -161,20 +161,20 @@ IDLE = [
     )),
     *([*MODEL, *words.split()] for words in (
         "--class-names a,b", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
-        "--drop-duplicates", "--confidence a", "--correct b", "--all-scores",
+        "--drop-duplicates", "--confidence a", "--correct b", "--scores *",
         "--group a", "--unit a", "--ignore-label 1", "--scores a", "--transforms 4",
     )),
-    ["extract", "s.npz", "-o", "n.h5", "--all-scores", "--scores", "logits"],
-    ["extract", "s.npz", "-o", "n.h5", "--no-labels", "--labels", "labels"],
+    ["extract", "s.npz", "-o", "n.h5", "--scores", "*", "--scores", "logits"],
+    ["extract", "s.npz", "-o", "n.h5", "--labels", "none", "--labels", "labels"],
     ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--per-label"],
     ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
     *(["evaluate", "x.h5", *words.split()] for words in (
-        "-m nll --full", "-m nll --split", "-m nll --value-only --per-class", "-m nll --value-only --explain",
-        "-m nll --value-only --baseline ts.json", "--json --explain", "--format markdown --per-class",
+        "-m nll --full", "-m nll --split", "-m nll --format value --per-class", "-m nll --format value --explain",
+        "-m nll --format value --baseline ts.json", "--json --explain", "--format markdown --per-class",
         "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
-        "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --value-only --bins 7",
-        "-m nll --label class", "-m nll --compat guo", "-m nll --value-only --group g",
-        "--format markdown --split", "--format csv --group g",
+        "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --format value --bins 7",
+        "-m nll --label class", "-m nll --compat guo", "-m nll --format value --group-by g",
+        "--format markdown --split", "--format csv --group-by g",
     )),
     ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],
     *(["export", "ts.json", "--to", "python", "-o", "n.py", *words.split()] for words in (
@@ -204,13 +204,14 @@ def test_what_would_be_ignored_is_refused(here, folder, words):
 
 def test_options_of_groups_that_are_not_there_are_refused(here):
     assert (
-        "no dataset 'g'" in here("report", "x.h5", "-o", "n.html", "--group", "g").line
+        "no dataset 'g'"
+        in here("report", "x.h5", "-o", "n.html", "--group-by", "g").line
     )
     assert "for two classes" in here("evaluate", "x.h5", "--threshold", "0.3").line
     assert "for two classes" in here("diagram", "x.h5", "--label", "positive").line
 
 
-@pytest.mark.parametrize("command", summaries())
+@pytest.mark.parametrize("command", COMMANDS)
 def test_reasons_belong_to_options(command):
     """What ``unused_options`` names is a field, or it would never be looked up."""
     fields = {option.name for option in load(command).params}
@@ -220,7 +221,7 @@ def test_reasons_belong_to_options(command):
             ExtractArgs(output="o.h5", model="m"),
         ]
         assert all(set(each.unused_options) <= fields for each in args)
-    assert BASE.keys() == set(summaries())
+    assert BASE.keys() == set(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -217,9 +217,55 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [*(name for name in TEXTS if name != "reviews.csv"), *ARRAYS]
-)  # which is split
+PROVEN = {
+    "classes.csv": "logits",
+    "prefixed.csv": "probs",
+    "odds.csv": "logits",
+    "letters.jsonl": "log_probs",
+    "choices.jsonl": "log_probs",
+    "outputs.npz": "logits",
+    "unnamed.npz": "logits",
+    "one hot.npz": "probs",
+}
+"""Files of which names and values leave one reading, and the kind of their scores."""
+
+LINES = {
+    "classes.csv": "('cat, dog, cow' as logits, 'species' as labels)",
+    "prefixed.csv": "('p_a, p_b, p_c' as probs, 'labels')",
+    "odds.csv": "('z_a, z_b, z_c' as logits, 'label')",
+    "letters.jsonl": "('logprobs' as log_probs, 'expected' as labels, 'id')",
+    "choices.jsonl": "('choice_logprobs' as log_probs, 'answer' as labels)",
+    "outputs.npz": "('outputs' as logits, 'targets')",
+    "unnamed.npz": "('arr_0' as logits, 'arr_1' as labels)",
+    "one hot.npz": "('y_pred' as probs, 'y_true')",
+}
+"""What is said of them: which array was read as what."""
+
+SPLIT = {"reviews.csv"}
+
+
+def write(name):
+    if name in TEXTS:
+        Path(name).write_text(TEXTS[name], "utf-8")
+    else:
+        np.savez(name, **ARRAYS[name])
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_what_names_and_values_prove_is_read_without_options(
+    name, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    write(name)
+    done = runner(monkeypatch, capsys)("extract", name, "-o", "new.h5")
+    assert done.code == 0, done.err
+    with h5py.File("new.h5") as file:
+        assert np.array_equal(file["labels"], C) and PROVEN[name] in file
+    line = done.err.splitlines()[0]
+    assert line.startswith(f"Read {name}: {len(C)} samples, ") and LINES[name] in line
+
+
+@pytest.mark.parametrize("name", sorted({*TEXTS, *ARRAYS} - {*PROVEN, *SPLIT}))
 @pytest.mark.parametrize(
     "words",
     [
@@ -242,10 +288,7 @@ def test_the_command_to_try_has_what_was_typed_and_works(
     name, words, monkeypatch, capsys, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
-    if name in TEXTS:
-        Path(name).write_text(TEXTS[name], "utf-8")
-    else:
-        np.savez(name, **ARRAYS[name])
+    write(name)
     run = runner(monkeypatch, capsys)
     refused = run("extract", name, *words)
     assert refused.code in (2, 3) and not Path("new.h5").exists()
@@ -278,9 +321,7 @@ def test_what_other_commands_refuse_keeps_the_columns_that_were_named(
     assert run("evaluate", Path(name).with_suffix(".h5"), "-q").code == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["churn.csv", "said.jsonl", "letters.jsonl", "reviews.csv"]
-)
+@pytest.mark.parametrize("name", ["churn.csv", "said.jsonl", "reviews.csv"])
 def test_run_on_one_file_ends_with_the_commands_to_the_verdict(
     name, monkeypatch, capsys, tmp_path
 ):
@@ -293,7 +334,7 @@ def test_run_on_one_file_ends_with_the_commands_to_the_verdict(
     for command in commands:
         done = run(*shlex.split(command)[1:])
         assert done.code == 0, done.err
-    assert "\nverdict: " in done.out and done.out.endswith(".report.html\n")
+    assert ", auto: " in done.out and done.out.endswith(".report.html\n")
 
 
 def test_parts_that_are_joined_are_all_in_the_command(monkeypatch, capsys, tmp_path):
@@ -345,16 +386,21 @@ def test_scores_of_classes_that_are_named_as_a_confidence_end_with_the_command_t
 def test_inspect_lists_what_it_cannot_describe(monkeypatch, capsys, tmp_path):
     """The refusal was all."""
     monkeypatch.chdir(tmp_path)
-    np.savez("vgg.npz", out_val=Z, out_test=Z, target_val=C, target_test=C, epoch=7)
+    margin = np.log(P / (1 - P))
+    np.savez(
+        "vgg.npz",
+        score_val=margin,
+        score_test=margin,
+        target_val=Y,
+        target_test=Y,
+        epoch=7,
+    )
     run = runner(monkeypatch, capsys)
     refused = run("inspect", "vgg.npz")
-    assert refused.code == 2 and "say what 'out_val' holds" in refused.line
+    assert refused.code == 2 and "say what 'score_val' holds" in refused.line
     assert [line.split() for line in refused.out.splitlines()] == [
         ["array", "shape", "type", "looks", "like"],
-        *(
-            [f"out_{part}", "240", "x", "3", "float64", "logits?"]
-            for part in ("val", "test")
-        ),
+        *([f"score_{part}", "240", "float64", "log-odds?"] for part in ("val", "test")),
         *([f"target_{part}", "240", "int64", "labels?"] for part in ("val", "test")),
         ["epoch", "1", "int64"],
     ]
@@ -371,7 +417,8 @@ def test_a_score_of_one_column_is_called_as_the_column_is(
     Path("reviews.csv").write_text(TEXTS["reviews.csv"], "utf-8")
     run = runner(monkeypatch, capsys)
     assert run("inspect", "reviews.csv", "--labels", "sentiment").out.startswith(
-        "'prob_positive' was read as the scores (probs), 'sentiment' as the labels, 'split' as the splits\n"
+        "Read reviews.csv:dev: 120 samples, 2 classes"
+        " ('prob_positive' as probs, 'sentiment', 'split').\n"
     )
     listed = run("run", "reviews.csv").line
     assert (
@@ -387,7 +434,10 @@ def test_what_is_made_of_an_hdf5_file_does_not_go_onto_it(
     monkeypatch.chdir(tmp_path)
     with h5py.File("run.h5", "w") as file:
         for part in ("valid", "test"):
-            file[f"{part}/predictions"], file[f"{part}/targets"] = Z, C
+            file[f"{part}/predictions"], file[f"{part}/targets"] = (
+                np.log(P / (1 - P)),
+                Y,
+            )
     run = runner(monkeypatch, capsys)
     advised = run("evaluate", "run.h5").line.partition("to try: ")[2]
     assert run(*shlex.split(advised)[1:]).code == 0, advised

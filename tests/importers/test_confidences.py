@@ -77,7 +77,7 @@ def test_the_ece_of_an_extracted_table_is_the_one_computed_by_hand(run, tmp_path
     )
     # bins of 1/15: (1 |.95 - 1| + 2 |.9 - .5| + 2 |.6 - .5| + 1 |.3 - 0|) / 6
     assert float(
-        run("evaluate", "qa.h5", "--metric", "ece", "--value-only").out
+        run("evaluate", "qa.h5", "--metric", "ece", "--format", "value").out
     ) == pytest.approx(1.35 / 6, abs=1e-15)
     found = json.loads(run("evaluate", "qa.h5", "--json").out)["results"][0]
     assert (
@@ -175,7 +175,7 @@ def test_weights_count_as_repeated_rows():
         np.testing.assert_allclose(through(one, c), through(other, c), atol=1e-8)
 
 
-WORK = "platt, beta, ir, hb, venn-abers, sb, platt-by, spline, bbq, mline, quadratic, logit-spline, identity"
+WORK = "auto, platt, beta, ir, hb, venn-abers, sb, platt-by, spline, bbq, mline, quadratic, logit-spline, identity"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_metrics_of_the_whole_vector_say_why_not(run):
         assert done["metrics"][name]["reason"] == (
             "needs the probabilities of all classes, these rows hold one confidence each"
         )
-    alone = run("evaluate", "qa.h5", "--metric", "nll", "--value-only")
+    alone = run("evaluate", "qa.h5", "--metric", "nll", "--format", "value")
     assert (alone.out, alone.code) == (
         "null\n",
         0,

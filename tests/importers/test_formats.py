@@ -34,12 +34,12 @@ def test_harnesses_are_named_as_plug_ins_of_others_are():
 
 
 PLUGIN = """
-from calcli.importers.archive import Archive
+from calcli.importers.table import Table
 from calcli.importers.formats import reader
 
 @reader("mine", "a file of mine", suffixes=[".mine", ".csv"], sniff=lambda file: file.head.startswith(b"mine"), order=3)
 def read_mine(file, stack, ask):
-    return Archive.held(file.path, "mine", {"logits": 2 * np.eye(3), "labels": np.arange(3)})
+    return Table.held(file.path, "mine", {"logits": 2 * np.eye(3), "labels": np.arange(3)})
 
 import numpy as np
 """

@@ -15,18 +15,21 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Entry, Mapped, reading
-from calcli.importers.columns import LEFT_OVER
-from calcli.importers.formats import open_archive
+from calcli.importers.dealing import Splitting
+from calcli.importers.formats import open_table
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import Splitting, import_scores
-from calcli.importers.join import _ordered
-from calcli.importers.nested import _join, flatten, merge_batches, value_column
+from calcli.importers.import_scores import import_scores
+from calcli.importers.json_columns import column_of_cells
+from calcli.importers.missing import in_order
+from calcli.importers.names import LEFT_OVER
+from calcli.importers.nested import _join, flatten, merge_batches
+from calcli.importers.pickled import _tensor
 from calcli.importers.positions import token_rows
-from calcli.importers.readers.pickles import _tensor
-from calcli.importers.readers.torch_files import _Anything
+from calcli.importers.remarks import reading
 from calcli.importers.sources import settle_sources
-from calcli.importers.topk import by_token
+from calcli.importers.table import Column, Mapped
+from calcli.importers.token_classes import by_token
+from calcli.importers.torch_tensors import _Anything
 from calcli.io.split import deal_rows, parse_split
 from calcli.io.validate import check_confidences
 
@@ -38,7 +41,7 @@ def brought(tmp_path, text, name="t.csv", splitting=Splitting(), **ask):
 
 
 def entry_of(values):
-    return Entry(Path("a.npz"), "a", lambda: values)
+    return Column(Path("a.npz"), "a", lambda: values)
 
 
 def test_two_columns_that_count_are_one_array(tmp_path):
@@ -115,12 +118,15 @@ def test_positions_overlap_with_the_first_group_too():
 
 def test_only_what_has_a_value_per_row_is_put_in_order():
     order = np.array([2, 0, 1])
-    load = lambda role, values: _ordered(entry_of(values), role, order).load().tolist()  # noqa: E731
+    load = lambda role, values: in_order(role, entry_of(values), order).load().tolist()  # noqa: E731
     assert load("ids", np.array([7, 8, 9])) == [9, 7, 8]
     assert load("ids", np.float64(3.0)) == 3.0
     assert load("weights", np.arange(4)) == [0, 1, 2, 3]
     assert load("class_names", np.array([7, 8, 9])) == [7, 8, 9]
-    assert load("transformed", np.arange(6).reshape(2, 3)) == [[2, 0, 1], [5, 3, 4]]
+    assert load("transformed_logits", np.arange(6).reshape(2, 3)) == [
+        [2, 0, 1],
+        [5, 3, 4],
+    ]
 
 
 def test_lists_of_words_and_numbers_are_no_scores(tmp_path):
@@ -261,8 +267,8 @@ def test_one_column_that_is_left_over_is_no_array_of_classes(tmp_path):
     (tmp_path / "one.csv").write_text("label,cat\n0,1.5\n1,2.5\n")
     (tmp_path / "two.csv").write_text("label,cat,dog\n0,1.5,0\n1,2.5,1\n")
     with ExitStack() as stack:
-        assert LEFT_OVER not in open_archive(tmp_path / "one.csv", stack).entries
-        assert LEFT_OVER in open_archive(tmp_path / "two.csv", stack).entries
+        assert LEFT_OVER not in open_table(tmp_path / "one.csv", stack).columns
+        assert LEFT_OVER in open_table(tmp_path / "two.csv", stack).columns
 
 
 def test_other_cases_of_a_class_are_known_where_they_leave_no_doubt():
@@ -303,9 +309,9 @@ def test_tensors_of_pickles_lie_in_one_piece():
 
 
 def test_lists_among_numbers_are_no_column():
-    assert value_column(Path("t.json"), "x", [1, 2]).load().tolist() == [1, 2]
+    assert column_of_cells(Path("t.json"), "x", [1, 2]).load().tolist() == [1, 2]
     with pytest.raises(DataError, match="t.json"):
-        value_column(Path("t.json"), "x", [[1.0], 2.0]).load()
+        column_of_cells(Path("t.json"), "x", [[1.0], 2.0]).load()
 
 
 @pytest.mark.parametrize("at", ["/", "a/b"])
@@ -336,7 +342,7 @@ def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
         len(header).to_bytes(8, "little") + header + values.tobytes()
     )
     with ExitStack() as stack:
-        load = open_archive(tmp_path / "a.safetensors", stack).entries["logits"].load
+        load = open_table(tmp_path / "a.safetensors", stack).columns["logits"].load
         if fits:
             expected = values[offsets[0] // 4 : offsets[1] // 4].reshape(shape)
             assert np.array_equal(np.asarray(load()[...]), expected)
@@ -424,9 +430,9 @@ def test_a_file_cut_short_while_it_is_read_is_an_error_and_no_end_of_the_process
         )
     code = (
         "import os, sys\nfrom contextlib import ExitStack\nfrom pathlib import Path\n"
-        "from calcli.errors import DataError\nfrom calcli.importers.formats import open_archive\n"
+        "from calcli.errors import DataError\nfrom calcli.importers.formats import open_table\n"
         "with ExitStack() as stack:\n"
-        "    array = open_archive(Path(sys.argv[1]), stack).entries['logits'].load()\n"
+        "    array = open_table(Path(sys.argv[1]), stack).columns['logits'].load()\n"
         "    assert array[:10].shape == (10, 100)\n"
         "    os.truncate(sys.argv[1], 8192)\n"
         "    try:\n        array[3000:]\n    except DataError as error:\n        print(error)\n"

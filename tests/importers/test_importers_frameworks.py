@@ -28,27 +28,20 @@ P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
         ("predictions", "label_ids"),
     ],
 )
-def test_names_of_frameworks_need_a_kind_unless_they_have_one(
+def test_names_of_frameworks_have_the_kind_that_all_values_prove(
     tmp_path, out, scores, labels
 ):
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
-    if labels != "label_ids":  # which the Trainer writes beside logits
-        with pytest.raises(
-            UsageError,
-            match=f"say what '{scores}' holds with --kind .*outside \\[0, 1\\]",
-        ):
-            bring(tmp_path / "a.npz", out)
-    found = bring(
-        tmp_path / "a.npz", out, kind=None if labels == "label_ids" else "logits"
-    )
+    found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    assert f"({scores!r} as logits, {labels!r})" in found["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
-    if labels == "label_ids":
-        with pytest.raises(DataError, match="look like probabilities"):
-            bring(tmp_path / "a.npz", out)
-    else:
-        with pytest.raises(UsageError, match="rows sum to 1, as probabilities do"):
-            bring(tmp_path / "a.npz", out)
+    found = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(found["probs"], P)
+    assert f"({scores!r} as probs, {labels!r})" in found["notes"]
+    np.savez(tmp_path / "a.npz", **{scores: P[:, :1], labels: Y == 0})
+    with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind"):
+        bring(tmp_path / "a.npz", out)  # one column proves nothing
 
 
 @pytest.mark.parametrize(
@@ -180,8 +173,7 @@ def test_torch_tuples_and_batches(tmp_path, out):
     torch = pytest.importorskip("torch")
     z, y = torch.tensor(Z), torch.tensor(Y)
     torch.save((z, y), tmp_path / "a.pt")
-    with pytest.raises(UsageError, match="--kind"):
-        bring(tmp_path / "a.pt", out)
+    assert np.array_equal(bring(tmp_path / "a.pt", out)["labels"], Y)
     assert np.array_equal(bring(tmp_path / "a.pt", out, kind="logits")["labels"], Y)
     torch.save([(z[:5], y[:5]), (z[5:], y[5:])], tmp_path / "a.pt")
     assert np.array_equal(bring(tmp_path / "a.pt", out, kind="logits")["logits"], Z)
@@ -200,7 +192,7 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
     found = bring(tmp_path / "result.pkl", out)
     assert np.array_equal(found["probs"], P) and np.array_equal(found["labels"], Y)
-    assert "pred_score was read as probs" in found["notes"]
+    assert "('pred_score' as probs, 'gt_label')" in found["notes"]
 
 
 # ---- several scores a row
@@ -257,7 +249,7 @@ def test_confidences_of_predictions_are_not_probabilities_of_class_1(tmp_path, o
 SAMPLES = {
     "made/mmpretrain/result.pkl": ({}, (10, 3, "probs")),
     "vlm_pickle/oodcv_first40.pkl": ({"labels": ("answer",)}, (40, 6, "logits")),
-    "made/trainer/trainer_predict.npz": ({}, (12, 5, "logits")),
+    "made/trainer/trainer_predict.npz": ({}, (12, 5, "log_probs")),
     "netcal_npz/lenet-5-cifar-10_first40.npz": ({"kind": "probs"}, (40, 10, "probs")),
     "made/tables/predict_proba_pandas_index_with_target.csv": (
         {"kind": "probs"},
@@ -268,7 +260,7 @@ SAMPLES = {
     "made/timm/resnet-224_topk0_30classes.csv": ({"no_labels": True}, (4, 30, "probs")),
     "made/wandb/preds.table.json": ({}, (12, 5, "probs")),
     "made/sharding/outputs_targets.pt": ({"kind": "logits"}, None),
-    "made/mmpretrain/mmcls_0.x_out_all.pkl": ({}, "found no labels for 'probs'"),
+    "made/mmpretrain/mmcls_0.x_out_all.pkl": ({}, "found no labels for 'class_scores'"),
     "made/openood/cifar10.npz": ({"kind": "probs"}, "holds no array named"),
     "made/openood/binary.npz": ({"kind": "probs"}, "holds no array named"),
     "made/openood/feature.npz": ({"kind": "logits"}, "holds no array named"),

@@ -1,21 +1,25 @@
 """Shards joined to one bundle, (confidence, correct) pairs, sources that are folders, pipes or gzipped."""
 
 import gzip
+import json
+import re
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from imports import bring
+from imports import bring, plan
 from run_calcli import process, runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, SourceFile, remark, remarks, unite
-from calcli.importers.array_names import plan
+from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.import_scores import Splitting, import_scores
+from calcli.importers.import_scores import import_scores
 from calcli.importers.labels import to_labels
 from calcli.importers.nested import flatten, merge_batches
+from calcli.importers.remarks import remark, remarks
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table, unite
 from calcli.io.split import parse_split
 
 N, K = 10, 3
@@ -184,7 +188,7 @@ def test_labels_of_another_split_are_not_taken():
 
 def test_only_several_files_of_several_arrays_become_folders():
     def made(name, *arrays, loose=False):
-        return Archive.of(Path(name), "npz", dict.fromkeys(arrays, list), loose=loose)
+        return Table.of(Path(name), "npz", dict.fromkeys(arrays, list), is_single=loose)
 
     assert list(
         unite([made("a.npz", "logits", "ids"), made("y.npy", "y", loose=True)])
@@ -241,13 +245,11 @@ def test_what_is_said_of_the_gold_file_is_heard_too(tmp_path, out):
     notes = import_scores(
         [tmp_path / "a.npz"], out, ImportRequest(gold=str(tmp_path / "gold.csv"))
     ).notes
+    assert notes[0] == "Read a.npz: 10 samples, 3 classes ('logits', 'answer', 'ids')."
     assert (
-        "the first column, without a name, counts the rows and was left out" in notes[0]
+        "the first column, without a name, counts the rows and was left out" in notes[1]
     )
-    assert [
-        sum(text in note for note in notes)
-        for text in ("read as the gold", "read as the scores")
-    ] == [1, 1]
+    assert sum("read as the gold" in note for note in notes) == 1
     with remarks() as outer:
         with remarks() as inner:
             remark("a")
@@ -458,3 +460,76 @@ def test_classes_by_rows_are_seen_whatever_the_shape_of_the_labels(tmp_path):
     np.savez(tmp_path / "a.npz", logits=Z.T, labels=Y[None])
     with pytest.raises(DataError, match="classes by rows"):
         import_scores([tmp_path / "a.npz"], tmp_path / "o.h5", ImportRequest())
+
+
+# ---- calibrators that have been applied to the files
+
+
+def calibrated(run, ending):
+    """Three files of calibrated rows, a.ENDING by ts, b.ENDING by vs, c.ENDING by ts."""
+    for seed, name in enumerate("fabc"):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 3, 60)
+        np.savez(
+            f"{name}.npz",
+            logits=2.0 * np.eye(3)[y] + rng.normal(size=(60, 3)),
+            labels=y,
+        )
+    for method in ("ts", "vs"):
+        assert run("fit", "f.npz", "-m", method, "-o", f"{method}.json", "-q").code == 0
+    for name, method in (("a", "ts"), ("b", "vs"), ("c", "ts")):
+        words = ("apply", f"{method}.json", f"{name}.npz", "-o", f"{name}_p.{ending}")
+        assert run(*words, "-q").code == 0
+    return [f"{name}_p.{ending}" for name in "abc"]
+
+
+@pytest.mark.parametrize("ending", ["h5", "npz", "parquet", "csv", "jsonl"])
+def test_files_with_different_pasts_are_not_joined(ending, run):
+    by_ts, by_vs, again = calibrated(run, ending)
+    refused = run("extract", by_ts, by_vs, "--join", "-o", "j.h5")
+    assert refused.code == 3
+    assert f"{by_vs}: is calibrated by vs (" in refused.err
+    assert f"{by_ts} is calibrated by ts (" in refused.err
+    assert run("extract", by_ts, again, "--join", "-o", "j.h5", "-q").code == 0
+    done = run("inspect", "j.h5", "--json")
+    links = json.loads(done.out)["bundles"][0]["calibrated_by"]
+    assert [link["method"] for link in links] == ["ts"]
+    assert run("fit", "j.h5", "-o", "x.json", "-q").code == 0
+    assert run("apply", "ts.json", "j.h5", "-o", "o.h5").code == 3  # twice
+
+
+@pytest.mark.parametrize("ending", ["h5", "npz", "parquet", "csv", "jsonl"])
+def test_an_uncalibrated_file_does_not_hide_a_calibrated_one(ending, run):
+    by_ts, *_ = calibrated(run, ending)
+    raw = f"_raw.{ending}"  # the same columns without the record of the calibrator
+    if ending in ("csv", "jsonl"):
+        text = Path(by_ts).read_text()
+        mark = re.search(r"ts:[0-9a-f]{16}", text)[0]
+        text = text.replace(f",{mark}", "").replace(",calibrated_by", "")
+        Path(raw).write_text(text.replace(f',"calibrated_by":"{mark}"', ""))
+    elif ending == "npz":
+        with np.load(by_ts) as arrays:
+            kept = {name: arrays[name] for name in arrays if "calibra" not in name}
+        np.savez(raw, **kept)
+    elif ending == "parquet":
+        pq = pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pq.read_table(by_ts).replace_schema_metadata({}), raw)
+    else:
+        with h5py.File(by_ts) as one, h5py.File(raw, "w") as other:
+            for name in one:
+                other[name] = one[name][()]
+    refused = run("extract", raw, by_ts, "--join", "-o", "j.h5")
+    assert refused.code == 3
+    assert f"{by_ts}: is calibrated by ts (" in refused.err
+    assert (
+        f"{raw} is uncalibrated; files that are joined must agree in it" in refused.err
+    )
+
+
+def test_a_part_that_was_fitted_on_is_said_of_the_joined_rows(run):
+    """As of bundles that are pooled: the record of one file stood for all rows."""
+    calibrated(run, "h5")
+    assert run("apply", "ts.json", "f.npz", "-o", "d_p.h5", "-q").code == 0
+    assert run("extract", "a_p.h5", "d_p.h5", "--join", "-o", "j.h5", "-q").code == 0
+    done = run("evaluate", "j.h5")
+    assert "ts was fitted on some of these rows" in done.out

@@ -718,3 +718,27 @@ def test_a_pipeline_of_transformers_names_its_classes(tmp_path):
         ]
         == Y
     ).all()
+
+
+@pytest.mark.parametrize("name", ["custom_id", "id"])
+@pytest.mark.parametrize("ids", [["000", "001", "01"], [0, 1, 2], ["0", "1", "2"]])
+def test_an_id_of_a_response_is_its_text(tmp_path, name, ids):
+    """000 was not found beside a gold of the same ids, and 0 was no id."""
+    rows = [
+        {name: one, "response": {"body": chat([0.7, 0.1, 0.1, 0.1], "A")}}
+        for one in ids
+    ]
+    path = lines(tmp_path / "o.jsonl", rows)
+    for key, gold in (
+        (
+            "key.csv",
+            "id,answer\n"
+            + "".join(f"{one},{'AB'[i % 2]}\n" for i, one in enumerate(ids)),
+        ),
+        ("key.json", json.dumps({str(one): "AB"[i % 2] for i, one in enumerate(ids)})),
+    ):
+        (tmp_path / key).write_text(gold)
+        ask = {"class_names": ("A", "B"), "gold": str(tmp_path / key)}
+        found, _ = bring(path, tmp_path / "o.h5", **ask)
+        assert found["labels"].tolist() == [0, 1, 0]
+        assert [one.decode() for one in found["ids"]] == list(map(str, ids))

@@ -149,7 +149,7 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     named = bring(tmp_path, rows, scores=("choices_2/logits",))
     assert (
         named["logits"].shape == (1, 2)
-        and "'choices_2/logits' was read as the scores" in named["notes"]
+        and ": 1 sample, 2 classes ('choices_2/logits', " in named["notes"]
     )
 
 
@@ -263,3 +263,43 @@ def test_lighteval_details(tmp_path):
         with h5py.File(tmp_path / "out.h5") as file:
             assert np.allclose(file["logits"], expected)
             assert file["labels"][()].tolist() == GOLD
+
+
+def test_a_target_that_names_no_choice_is_shown_with_its_row(tmp_path):
+    """It was always the first row."""
+    records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(5)]
+    records[3]["target"] = "7"
+    with pytest.raises(
+        DataError, match=r"row 3 \(doc_id 3\): target '7' names no choice"
+    ):
+        bring(tmp_path, records)
+    chosen = [one | {"filter": name} for one in records for name in ("a", "b")]
+    with pytest.raises(DataError, match=r"row 7 \(doc_id 3\): target '7' names no"):
+        bring(tmp_path, chosen, filter="b")  # row of the file, not of the filter
+    with pytest.raises(DataError, match=r"row 0 \(doc_id 0\): target 'x' names no"):
+        bring(tmp_path, [one | {"target": "x"} for one in records])
+
+
+@pytest.mark.parametrize("value", [None, "high", True, [1.0], float("nan")])
+def test_what_is_no_log_likelihood_is_one_sentence(tmp_path, value):
+    records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
+    records[1]["filtered_resps"][2] = [value, False]
+    told = r"row 1 \(doc_id 1\): log-likelihood of choice 2 is .*, expected a number"
+    with pytest.raises(DataError, match=told):
+        bring(tmp_path, records)
+
+
+@pytest.mark.parametrize("value", [None, [0], {"a": 1}, True, float("inf")])
+def test_what_is_no_id_of_a_question_is_one_sentence(tmp_path, value):
+    records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
+    records[2]["doc_id"] = value
+    told = "row 2: doc_id is .*, expected a number or a word"
+    with pytest.raises(DataError, match=told):
+        bring(tmp_path, records)
+
+
+def test_words_that_look_like_numbers_stay_ids_of_questions(tmp_path):
+    names = ["007", "7", "1_0", "7.0", "-0"]
+    records = [record(name, [-1.0 - i, -2.0, -3.0], 0) for i, name in enumerate(names)]
+    found = bring(tmp_path, records)
+    assert [name.decode() for name in found["ids"]] == names

@@ -58,7 +58,9 @@ def test_a_fit_to_any_format_is_that_to_the_bundle(run):
 
 def test_evaluate_apply_and_diagram_take_them_too(run):
     assert run("fit", "-m", "ts", "s.npz").out == "s.ts.json\n"
-    accuracy = float(run("evaluate", "s.jsonl", "-m", "accuracy", "--value-only").out)
+    accuracy = float(
+        run("evaluate", "s.jsonl", "-m", "accuracy", "--format", "value").out
+    )
     assert accuracy == pytest.approx((Z.argmax(axis=1) == Y).mean(), abs=1e-4)
     done = run("apply", "s.ts.json", "s.npz", "-o", "c.h5")
     assert done.code == 0, done.err
@@ -77,15 +79,11 @@ def test_errors_name_the_file_that_was_given(run):
 def test_what_was_taken_for_what_is_said_on_stderr_and_options_of_extract_are_told_apart(
     run,
 ):
-    assert (
-        "'logits' was read as the scores (logits), 'labels' as the labels"
-        in run("fit", "-m", "ts", "s.npz").err
-    )
-    assert (
-        "was read as the scores" not in run("evaluate", "s.npz", "-m", "ece", "-q").err
-    )
+    said = run("fit", "-m", "ts", "s.npz").err
+    assert "Read s.npz: 200 samples, 3 classes ('logits', 'labels').\n" in said
+    assert "Read " not in run("evaluate", "s.npz", "-m", "ece", "-q").err
     np.save("only.npy", Z)
     line = run("evaluate", "only.npy", "--kind", "logits").line
     assert "--gold FILE" in line and line.endswith(
-        "--no-labels, --gold: of calcli extract, which makes a bundle of it"
+        "--gold: of calcli extract, which makes a bundle of it"
     )

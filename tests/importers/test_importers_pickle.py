@@ -11,7 +11,7 @@ import pytest
 
 from calcli.errors import DataError
 from calcli.importers.import_scores import import_scores
-from calcli.importers.readers.pickles import ALLOWED, load_arrays
+from calcli.importers.pickled import ALLOWED, load_arrays
 
 N, K = 30, 3
 FLOAT_STATE = b"(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
@@ -164,7 +164,7 @@ FLOAT = b"cnumpy\ndtype\nU\x02f4K\x00K\x01\x87R"
     [
         b"cnumpy\nndarray\n}U\x01aK\x01sb",  # change what may only be called: its __dict__ …
         b"cnumpy\nndarray\nN}U\x05_makecos\nsystem\ns\x86b",  # … or its slots
-        b"ccopyreg\n_reconstructor\nccalcli.importers.readers.pickles\n_Array\nc__builtin__\nobject\nN\x87R",
+        b"ccopyreg\n_reconstructor\nccalcli.importers.pickled\n_Array\nc__builtin__\nobject\nN\x87R",
         b"cnumpy\nndarray.__class__\n",
         b"\x8c\x05numpy\x8c\x11ndarray.__class__\x93",  # dotted names of protocol 4
         b"P1\n",  # a persistent object

@@ -15,9 +15,8 @@ from imports import bring
 from run_calcli import runner
 
 from calcli.errors import DataError, UsageError
-from calcli.importers import positions
-from calcli.importers.import_scores import Splitting
-from calcli.importers.readers import numpy_files
+from calcli.importers import npy_members, positions
+from calcli.importers.dealing import Splitting
 
 N, K, H, W = 7, 5, 6, 4
 RNG = np.random.default_rng(0)
@@ -81,7 +80,7 @@ def test_a_very_large_packed_array_is_unpacked_to_a_file_where_there_is_room(
     copy, copied, folder = shutil.copyfileobj, [], tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(numpy_files, "UNPACKED", 1)
+    monkeypatch.setattr(npy_members, "UNPACKED_BYTES", 1)
     monkeypatch.setattr(
         shutil, "copyfileobj", lambda *given: (copied.append(given), copy(*given))
     )

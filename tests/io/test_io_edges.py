@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Mapped, remarks
-from calcli.importers.import_scores import FEW, _fill
-from calcli.importers.labelled_scores import Slab
+from calcli.importers.bundles import Slab
 from calcli.importers.open_any_file import expand, open_data
+from calcli.importers.remarks import remarks
+from calcli.importers.table import Mapped
+from calcli.importers.writing import FEWEST_JUDGED as FEW
+from calcli.importers.writing import _Doubts
 from calcli.io.artifact import check_extremes, dumps, loads
 from calcli.io.atomic import open_job_file
 from calcli.io.bundle import open_bundle
@@ -103,17 +105,10 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     scores[np.arange(n), np.where(np.arange(n) < right, labels, (labels + 1) % 4)] = 1.0
     slabs = [Slab(0, scores[: n // 2], None), Slab(n // 2, scores[n // 2 :], None)]
     with remarks() as doubts:
-        _fill(
-            SimpleNamespace(
-                labels=labels,
-                k=4,
-                kind="logits",
-                where="t.csv",
-                slabs=lambda: slabs,
-            ),
-            [],
-            {},
-        )
+        counted = _Doubts(SimpleNamespace(labels=labels, k=4, where="t.csv"))
+        for slab in slabs:
+            counted.add(slab)
+        counted.remark()
     assert [told in doubt for doubt in doubts] == ([True] if told else [])
 
 

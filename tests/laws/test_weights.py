@@ -11,6 +11,7 @@ import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings, measure_curve
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.json_output import result_json
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.collect import collect
@@ -139,7 +140,7 @@ def measured(k, weight, units):
     settings = MetricSettings(resamples=60)
     plan = Plan(NAMES, settings, per_class=True, per_group=True)
     found = assess(subject, [Candidate(None, "uncalibrated", None)], plan)
-    return dict(flat(found.results[0].to_dict()))
+    return dict(flat(result_json(found.results[0])))
 
 
 def assert_same(found, expected):

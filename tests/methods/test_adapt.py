@@ -304,7 +304,9 @@ def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequenci
     write("new.h5", *population(1500, RARE, 2))
     assert run("adapt", "svs.json", "new.h5", "-o", "new.json", "-q").code == 0
     told = {
-        name: run("evaluate", "new.h5", "-c", f"{name}.json", "--no-split").err
+        name: run(
+            "evaluate", "new.h5", "-c", f"{name}.json", "--no-split", "--full"
+        ).out
         for name in ("svs", "new")
     }
     assert "label frequencies differ significantly" in told["svs"]

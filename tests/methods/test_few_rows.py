@@ -1,5 +1,7 @@
 """What few rows may do to a fit: priors on how far a map sharpens, lines under a prior, Venn-Abers intervals."""
 
+import json
+
 import numpy as np
 import pytest
 from run_calcli import runner
@@ -287,22 +289,18 @@ def test_a_few_confidences_of_exactly_0_and_1_do_not_rule_the_fit(name):
     assert errors[1] < errors[0] + 0.003
 
 
-def test_advice_knows_where_confidences_are_certain():
+def test_the_default_serves_confidences_that_are_certain(run):
     """Of overconfident ones, all that say 1 right: the log-odds are infinite all the same."""
     rng = np.random.default_rng(1)
     c = np.r_[np.ones(5), 0.6 + 0.4 * rng.random(1995)]
     y = np.r_[np.ones(5), rng.random(1995) < c[5:] - 0.15].astype(int)
-    for said, name in ((c, "venn-abers"), (c[5:], "platt")):
-        report = (
-            calcli.evaluate(said, y[-len(said) :], kind="confidence").results[0].report
-        )
-        assert (
-            report.advice.command
-            == f"calcli fit --method {name} <other labelled samples>"
-        )
-        rows = ArrayRows(said[:, None], y[-len(said) :], "confidence")
+    for start in (0, 5):  # with and without them
+        np.savez("answers.npz", confidence=c[start:], correct=y[start:])
+        rows = ArrayRows(c[start:, None], y[start:], "confidence")
         assert default_method(rows) == "auto"
-    assert (
-        "5 confidences are exactly 0 or 1, which have no log-odds"
-        in calcli.evaluate(c, y, kind="confidence").verdict
-    )
+        said = run("evaluate", "answers.npz").out
+        assert said.endswith("next: calcli run answers.npz\n")
+        done = run("run", "answers.npz", "--force", "--json", "-q")
+        before, after = json.loads(done.out)["evaluation"]["results"]
+        assert before["report"]["verdict_kind"] == "overconfident"
+        assert after["report"]["verdict_kind"] in ("calibrated", "too_few")

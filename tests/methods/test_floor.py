@@ -1,5 +1,8 @@
 """Probabilities stored as 0: forests, trees, rounded files."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from synthetic import fit, predict
@@ -76,11 +79,12 @@ def test_the_advice_on_probabilities_of_0_is_a_method_that_takes_them(run):
     """Of seven trees the advice was ts, which raised the NLL and doubled the calibration error."""
     p, y = votes()
     np.savez("forest.npz", probs=p, labels=y)
-    said = run("evaluate", "forest.npz", "-q").out
-    assert (
-        "samples give their label a probability of exactly 0, which ts and svs handle badly: calcli fit --method auto"
-        in said
-    )
+    said = run("evaluate", "forest.npz").out
+    assert "62 of 800 samples give their label a probability of exactly 0" in said
+    assert said.endswith("next: calcli run forest.npz\n")
+    assert run("run", "forest.npz", "-q").code == 0
+    fitted = json.loads(Path("forest.auto.json").read_text())
+    assert fitted["fit"]["after"]["brier"] < fitted["fit"]["before"]["brier"]
     assert "put floor+ before the method" in run("fit", "-m", "ts", "forest.npz").err
     assert "status ok" in run("fit", "-m", "floor+ts", "forest.npz").err
 

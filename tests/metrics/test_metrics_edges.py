@@ -13,8 +13,10 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.evaluate_bundle import class_lines, differences
+from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import check, limits
-from calcli.evaluation.results import Difference, Paired, Result, Score
+from calcli.evaluation.results import Difference, Paired, Result
+from calcli.evaluation.scores import Score
 from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
@@ -457,8 +459,8 @@ def test_a_limit_needs_a_number(text):
 
 def test_a_score_says_what_it_has():
     plain, known = Score("ece", 0.1, "s"), Score("ece", 0.1, "s", se=0.25)
-    assert "se" not in plain.to_dict()
-    assert known.to_dict()["se"] == 0.25
+    assert "se" not in score_json(plain)
+    assert score_json(known)["se"] == 0.25
 
 
 def test_rows_that_differ_and_are_many_need_no_warning():

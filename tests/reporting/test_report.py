@@ -652,7 +652,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
         in shown.text()
     )
     assert inside["results"][0]["report"]["next"] in shown.text()
-    assert "calcli apply logits.ts.json logits.h5" in shown.text()
+    assert "calcli apply logits.ts.json NEW.h5" in shown.text()
     assert [a for k, a in shown.found if k == "img"] == []
     assert "onerror=alert(1)" in shown.text()  # as text
     assert "⟨U+202E⟩" in shown.text()

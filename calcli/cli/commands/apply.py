@@ -17,12 +17,15 @@ calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
@@ -31,46 +34,66 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
-from calcli.io.artifact import Artifact, dumps, load
+from calcli.io.artifact import Artifact, dumps, is_artifact, load
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import read_document
-from calcli.io.locate import split_where
+from calcli.io.locate import intersections, split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
-from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    artifact: str = argument(
-        REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json"
-    )
-    output: str = flag(
-        REQUIRED,
-        f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
-        " - for a pipe, with --format.",
-        "OUT",
-        "-o",
-    )
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
-    )
-    as_: str = flag("probs", "What to write.", "probs|log_probs|logits")
-    form: str | None = flag(
-        None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending"
-    )
-    threshold: str | None = flag(
-        None,
-        "Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
-        "FILE|NUMBER",
-    )
-    again: bool = o.again()
-    force: bool = o.force()
+    artifact: Annotated[
+        str,
+        typer.Argument(
+            metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
+        ),
+    ]
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
+            " - for a pipe, with --format.",
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+        ),
+    ] = None
+    as_: Annotated[
+        str,
+        typer.Option("--as", metavar="probs|log_probs|logits", help="What to write."),
+    ] = "probs"
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How it is written.",
+            show_default="OUT's ending",
+        ),
+    ] = None
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            metavar="FILE|NUMBER",
+            help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
+        ),
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         check_choice("--as", self.as_, SCORE_KINDS)
@@ -120,12 +143,10 @@ def apply_one(
         )
         along = [c for c in rows.beside if c not in sheet.taken]
         if along:
-            from calcli.importers.unnamed_arrays import (
-                ROWS_CARRIED,
-                goes_along,
-            )  # needed by few bundles
+            # needed by few bundles
+            from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
 
-            first = min(rows.n, ROWS_CARRIED)
+            first = min(rows.n, ROWS_OF_CARRIED)
             along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
 
         def slabs() -> Iterator[Slab]:
@@ -172,12 +193,12 @@ def apply_one(
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
     """Everything that the output holds except scores. name : path of the artifact, as typed."""
     alone = kind == "confidence"
-    columns = {
-        c: v
-        for c in ("ids", "weights", "group", "unit")
-        if (v := rows.column(c)) is not None
-    }
-    own = {role: rows.own_columns(role) for role in columns}
+    own = {}
+    for role in ("ids", "weights", "group", "unit"):
+        given = rows.own_columns(role)
+        if given:
+            own[role] = given
+    columns = {role: intersections(given) for role, given in own.items()}
     for several in [each for each in own.values() if len(each) > 1]:
         columns |= several
     renamed = {role: list(each) for role, each in own.items()} | {
@@ -233,8 +254,22 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
 # ---- the command
 
 
+def _refuse_swapped(args: ApplyArgs) -> None:
+    """Refuse scores and calibrator in the wrong order. Raises UsageError."""
+    bundles = args.bundles or []
+    if len(bundles) != 1 or args.artifact.endswith(".json"):
+        return
+    bundle = bundles[0]
+    if bundle.endswith(".json") and is_artifact(bundle):
+        command = ["calcli", "apply", bundle, args.artifact, "-o", args.output]
+        raise UsageError(
+            f"{bundle}: is the calibrator, which comes first: {shlex.join(command)}"
+        )
+
+
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
+    _refuse_swapped(args)
     artifact = load(args.artifact)
     least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []

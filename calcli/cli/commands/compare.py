@@ -24,10 +24,11 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
+import typer
 
 from calcli import __version__
 from calcli.calibrator import Context, Fit
@@ -41,13 +42,13 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows
-from calcli.io.cells import finite
+from calcli.io.cells import texts_of_names, words
 from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.harmless import finite
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
 from calcli.metrics.context import MetricSettings
-from calcli.options import flag, same
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
         ("label", one.labels(), other.labels()),
         ("weight above 0:", mine, its),
     ]
-    columns.append(("id", one.column("ids"), other.column("ids")))
+    columns.append(("id", _texts_of_ids(one), _texts_of_ids(other)))
     for what, a, b in columns:
         if a is None or b is None:
             continue
@@ -185,6 +186,11 @@ def differing_row(one: DataSet, other: DataSet) -> str | None:
                 f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
             )
     return None
+
+
+def _texts_of_ids(rows: DataSet) -> Any:
+    ids = rows.column("ids")
+    return None if ids is None else words(texts_of_names(ids))
 
 
 def outcomes(
@@ -262,30 +268,80 @@ def kept(path: Path) -> Kept:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."
-    )
-    methods: str | None = flag(
-        None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods"
-    )
-    baseline: str | None = same(board.CompareSettings, "baseline")
-    baseline_bundle: str | None = flag(
-        None, "Another model's scores of the same rows.", "BUNDLE"
-    )
-    folds: int = same(board.CompareSettings, "folds")
-    test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
-    seed: int = o.seed()
-    level: float = same(board.CompareSettings, "level")
-    output: Path | None = flag(
-        None, "Keep results, and go on from them.", "FILE.json", "-o"
-    )
-    diagram: Path | None = flag(
-        None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf"
-    )
-    thorough: bool = same(board.CompareSettings, "thorough")
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."),
+    ] = None
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            "-m",
+            metavar="a,b,c|all",
+            help="What to compare.",
+            show_default="the first of methods",
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="METHOD",
+            help="Reference for differences.",
+            show_default="ts",
+        ),
+    ] = None
+    baseline_bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline-bundle",
+            metavar="BUNDLE",
+            help="Another model's scores of the same rows.",
+        ),
+    ] = None
+    folds: Annotated[
+        int,
+        typer.Option(
+            "--folds",
+            metavar="N",
+            help="Random parts of a bundle.",
+            **o.limits(board.CompareSettings, "folds"),
+        ),
+    ] = board.CompareSettings.folds
+    test: Annotated[
+        str | None,
+        typer.Option(
+            "--test", metavar="GROUP", help="Score this group of the file instead."
+        ),
+    ] = None
+    seed: o.Seed = 0
+    level: o.Level = board.CompareSettings.level
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.json",
+            help="Keep results, and go on from them.",
+        ),
+    ] = None
+    diagram: Annotated[
+        Path | None,
+        typer.Option(
+            "--diagram",
+            metavar="FILE.png|svg|pdf",
+            help="Draw the ranks with their critical difference.",
+        ),
+    ] = None
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="all: also methods with more parameters than rows."
+        ),
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)

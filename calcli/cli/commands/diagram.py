@@ -28,11 +28,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
-from calcli.cli.render import print_json, print_path
+from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
 from calcli.diagrams.outputs import FORMATS, format_of, to_object
@@ -48,74 +50,156 @@ from calcli.io.provenance import title_of
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
-from calcli.options import flag, same, taken
+from calcli.settings import common_fields
 
 EPILOG = f"Styles: {'; '.join(style_titles().values())}."
 Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named."
-    )
-    calibrator: list[str] | None = flag(
-        None, "Artifact to show too (repeatable).", "ART.json", "-c"
-    )
-    output: Path | None = flag(
-        None,
-        f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
-        "FILE",
-        "-o",
-    )
-    style: str = flag(
-        "corp",
-        f"{', '.join(style_titles())}; described in --help-all.",
-        "NAME",
-        shown=True,
-    )
-    label: Literal["positive", "top"] | None = flag(
-        None,
-        "Of two classes: P(class 1), or the confidence.",
-        shown="both of two classes",
-    )
-    match: bool = flag(
-        False,
-        "Use each calibrator only for the file it was fitted on (several models).",
-    )
-    layout: Literal["side", "overlay"] = flag(
-        "side", "Calibrators side by side, or over each other."
-    )
-    per_class: bool = flag(False, "One panel per predicted class.")
-    per_group: bool = flag(False, "One panel per value of the dataset group.")
-    ordered: bool = o.ordered()
-    panels: int | None = flag(
-        None,
-        "Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
-        "N",
-        min=1,
-        max=1000,
-    )
-    bins: int = same(CurveSettings, "bins")
-    scheme: Scheme = same(CurveSettings, "scheme")
-    level: float = same(CurveSettings, "level")
-    resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
-    title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
-    names: str | None = flag(
-        None, "Call the uncalibrated scores and the calibrators so.", "A,B,…"
-    )
-    width: str | None = flag(
-        None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH"
-    )
-    theme: str = flag("light", "Colours of a picture.", "|".join(THEMES))
-    no_stats: bool = flag(False, "No numbers inside a picture.")
-    ascii_: bool = flag(False, "Draw in the terminal with ASCII characters only.")
-    seed: int = o.seed()
-    again: bool = o.again()
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named."),
+    ] = None
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to show too (repeatable).",
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
+        ),
+    ] = None
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style",
+            metavar="NAME",
+            help=f"{', '.join(style_titles())}; described in --help-all.",
+        ),
+    ] = "corp"
+    label: Annotated[
+        Literal["positive", "top"] | None,
+        typer.Option(
+            "--label",
+            help="Of two classes: P(class 1), or the confidence.",
+            show_default="both of two classes",
+        ),
+    ] = None
+    match: Annotated[
+        bool,
+        typer.Option(
+            "--match",
+            help="Use each calibrator only for the file it was fitted on (several models).",
+        ),
+    ] = False
+    layout: Annotated[
+        Literal["side", "overlay"],
+        typer.Option("--layout", help="Calibrators side by side, or over each other."),
+    ] = "side"
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="One panel per predicted class.")
+    ] = False
+    per_group: Annotated[
+        bool,
+        typer.Option("--per-group", help="One panel per value of the dataset group."),
+    ] = False
+    ordered: o.Ordered = False
+    panels: Annotated[
+        int | None,
+        typer.Option(
+            "--panels",
+            metavar="N",
+            help="Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
+            min=1,
+            max=1000,
+        ),
+    ] = None
+    bins: Annotated[
+        int,
+        typer.Option(
+            "--bins",
+            metavar="N",
+            help="Bins of the ECE and of the bars.",
+            **o.limits(CurveSettings, "bins"),
+        ),
+    ] = CurveSettings.bins
+    scheme: Annotated[
+        Scheme,
+        typer.Option(
+            "--scheme", help="Bins of equal width, or with equally many rows."
+        ),
+    ] = CurveSettings.scheme
+    level: Annotated[
+        float,
+        typer.Option(
+            "--level",
+            metavar="P",
+            help="Level of bands and intervals.",
+            **o.limits(CurveSettings, "level"),
+        ),
+    ] = CurveSettings.level
+    resamples: Annotated[
+        int,
+        typer.Option(
+            "--resamples",
+            metavar="N",
+            help="Resamples of the band.",
+            min=100,
+            max=100_000,
+        ),
+    ] = 400
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title", metavar="TEXT", help="Line above the figure, '' for none."
+        ),
+    ] = None
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            metavar="A,B,…",
+            help="Call the uncalibrated scores and the calibrators so.",
+        ),
+    ] = None
+    width: Annotated[
+        str | None,
+        typer.Option(
+            "--width",
+            metavar=f"{'|'.join(WIDTHS)}|LENGTH",
+            help="Width of a picture, e.g. 85mm or 3.4in.",
+        ),
+    ] = None
+    theme: Annotated[
+        str,
+        typer.Option("--theme", metavar="|".join(THEMES), help="Colours of a picture."),
+    ] = "light"
+    no_stats: Annotated[
+        bool, typer.Option("--no-stats", help="No numbers inside a picture.")
+    ] = False
+    ascii_: Annotated[
+        bool,
+        typer.Option(
+            "--ascii", help="Draw in the terminal with ASCII characters only."
+        ),
+    ] = False
+    seed: o.Seed = 0
+    again: o.Again = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
-        if self.group_by:
+        if self.names_groups:
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
@@ -188,7 +272,7 @@ def run(args: DiagramArgs) -> int:
         name: getattr(args, name)
         for name in ("title", "layout", "by", "ordered", "panels")
     }
-    settings = CurveSettings(**taken(CurveSettings, args))
+    settings = CurveSettings(**common_fields(CurveSettings, args))
     request = Request(settings, quantity=args.label, progress=command.progress, **how)
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
@@ -212,7 +296,7 @@ def run(args: DiagramArgs) -> int:
             and os.environ.get("TERM") != "dumb"
         )
         width = min(shutil.get_terminal_size((80, 24)).columns, 200)
-        print(draw(figure, width, Look(unicode, colour)))
+        print_made(f"{draw(figure, width, Look(unicode, colour))}\n")
     return 0
 
 

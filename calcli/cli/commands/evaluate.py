@@ -24,14 +24,16 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+import typer
 
 from calcli.cli import evaluation_formats as formats
 from calcli.cli import options as o
 from calcli.cli import print_evaluation as text
 from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob
-from calcli.cli.render import plain, print_table
+from calcli.cli.render import print_line, print_made, print_table
 from calcli.errors import LimitCrossed, UsageError, check_choice
 from calcli.evaluation.evaluate_bundle import Plan
 from calcli.evaluation.json_output import result_json
@@ -44,7 +46,7 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
-from calcli.options import flag, same, taken
+from calcli.settings import common_fields
 
 WITH_ALL = (
     "table",
@@ -53,7 +55,7 @@ WITH_ALL = (
 )  # formats that hold everything that can be asked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     FORMATS: ClassVar[tuple[str, ...]] = (
         *o.TableOptions.FORMATS,
@@ -61,87 +63,147 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         "value",
     )
 
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
-    )
-    calibrator: list[str] | None = flag(
-        None,
-        "Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
-        " {stem} and {group} in its path stand for the bundle's.",
-        "ART.json",
-        "-c",
-    )
-    metric: list[str] | None = flag(
-        None, "Only these metrics (repeatable).", "NAME", "-m"
-    )
-    max_: list[str] | None = flag(
-        None,
-        "Fail with code 5 above this, in every group too with --per-group; names: --help-all.",
-        "NAME=VALUE",
-    )
-    min_: list[str] | None = flag(
-        None, "Fail with code 5 below this, likewise.", "NAME=VALUE"
-    )
-    fail_on: str | None = flag(
-        None,
-        "Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
-        " mixed, too_few, check_labels.",
-        "KIND[,KIND]",
-    )
-    full: bool = flag(
-        False,
-        "All metrics but the class-by-class L2, and the evidence behind the verdict.",
-    )
-    baseline: str | None = flag(
-        None,
-        "Reference for differences.",
-        "ART.json|identity",
-        shown="uncalibrated",
-    )
-    bins: int = same(MetricSettings, "bins")
-    norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
-    scheme: Literal["width", "mass"] = flag(
-        "width", "Bins of ece, mce and vce.", "width|mass"
-    )
-    label: Label | None = flag(
-        None,
-        "What errors are about: the prediction, P(class 1), each class, or all pooled. The verdict on two classes is"
-        " about P(class 1), with top about the prediction.",
-        "top|positive|class|all",
-        shown="top",
-    )
-    threshold: float = same(MetricSettings, "threshold")
-    compat: str | None = flag(
-        None,
-        "Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
-        " relplot: find smece as it does.",
-        "PROGRAM",
-    )
-    level: float = same(MetricSettings, "level")
-    resamples: int = same(MetricSettings, "resamples")
-    interval: Literal["auto", "bootstrap", "t"] = flag(
-        "auto", "Intervals of row means.", "auto|bootstrap|t"
-    )
-    seed: int = o.seed()
-    split: bool | None = o.split()
-    per_class: bool = flag(False, "One line per class.")
-    per_group: bool = flag(False, "The metrics in every group.")
-    ordered: bool = o.ordered()
-    form: str = flag(
-        "table",
-        "How the metrics are written: model-index is the block of a model card, value"
-        " the number alone of one --metric.",
-        "table|markdown|latex|csv|json|jsonl|model-index|value",
-        "--format",
-        kw_only=True,
-    )
-    signature: bool = flag(
-        False, "End with a line to quote: metric, bins, norm, rows, floor, version."
-    )
-    junit: str | None = flag(None, "Write the limits as JUnit XML.", "FILE")
-    again: bool = o.again()
-    explain: bool = flag(False, "End with what each term means.")
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+        ),
+    ] = None
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
+            " {stem} and {group} in its path stand for the bundle's.",
+        ),
+    ] = None
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Only these metrics (repeatable).",
+            autocompletion=o.complete_metrics,
+        ),
+    ] = None
+    max_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max",
+            metavar="NAME=VALUE",
+            help="Fail with code 5 above this, in every group too with --per-group; names: --help-all.",
+        ),
+    ] = None
+    min_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min", metavar="NAME=VALUE", help="Fail with code 5 below this, likewise."
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="KIND[,KIND]",
+            help="Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
+            " mixed, too_few, check_labels.",
+        ),
+    ] = None
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="All metrics but the class-by-class L2, and the evidence behind the verdict.",
+        ),
+    ] = False
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="ART.json|identity",
+            help="Reference for differences.",
+            show_default="uncalibrated",
+        ),
+    ] = None
+    bins: o.Bins = MetricSettings.bins
+    norm: Annotated[
+        str,
+        typer.Option(
+            "--norm", metavar="P|max", help="Norm of binned errors, 1 or more."
+        ),
+    ] = "1"
+    scheme: Annotated[
+        Literal["width", "mass"],
+        typer.Option(
+            "--scheme", metavar="width|mass", help="Bins of ece, mce and vce."
+        ),
+    ] = "width"
+    label: Annotated[
+        Label | None,
+        typer.Option(
+            "--label",
+            metavar="top|positive|class|all",
+            help="What errors are about: the prediction, P(class 1), each class, or all"
+            " pooled. The verdict on two classes is about P(class 1), with top about"
+            " the prediction.",
+            show_default="top",
+        ),
+    ] = None
+    threshold: o.ClassThreshold = MetricSettings.threshold
+    compat: Annotated[
+        str | None,
+        typer.Option(
+            "--compat",
+            metavar="PROGRAM",
+            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
+            " relplot: find smece as it does.",
+        ),
+    ] = None
+    level: o.Level = MetricSettings.level
+    resamples: o.Resamples = MetricSettings.resamples
+    interval: Annotated[
+        Literal["auto", "bootstrap", "t"],
+        typer.Option(
+            "--interval", metavar="auto|bootstrap|t", help="Intervals of row means."
+        ),
+    ] = "auto"
+    seed: o.Seed = 0
+    split: o.Split = None
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="One line per class.")
+    ] = False
+    per_group: Annotated[
+        bool, typer.Option("--per-group", help="The metrics in every group.")
+    ] = False
+    ordered: o.Ordered = False
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|markdown|latex|csv|json|jsonl|model-index|value",
+            help="How the metrics are written: model-index is the block of a model card, value"
+            " the number alone of one --metric.",
+        ),
+    ] = "table"
+    signature: Annotated[
+        bool,
+        typer.Option(
+            "--signature",
+            help="End with a line to quote: metric, bins, norm, rows, floor, version.",
+        ),
+    ] = False
+    junit: Annotated[
+        str | None,
+        typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML."),
+    ] = None
+    again: o.Again = False
+    explain: Annotated[
+        bool, typer.Option("--explain", help="End with what each term means.")
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)
@@ -155,7 +217,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         by_group, free = (
-            bool(self.per_group or self.group_by) and not self.ordered,
+            bool(self.per_group or self.names_groups) and not self.ordered,
             set[str](),
         )
         if self.metric and not self.per_class:
@@ -190,7 +252,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
-            (not (self.per_group or self.group_by), "ordered", o.NO_BATCHES),
+            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
             (
                 not self.people,
                 "explain",
@@ -238,10 +300,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             *limited,
         ]
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
-        settings = MetricSettings(**taken(MetricSettings, self) | own)
+        settings = MetricSettings(**common_fields(MetricSettings, self) | own)
         how = {
-            **taken(Plan, self),
-            "per_group": self.per_group or bool(self.group_by),
+            **common_fields(Plan, self),
+            "per_group": self.per_group or self.names_groups,
             "limited": limited,
         }
         report = not self.metric and not self.only_value
@@ -358,7 +420,7 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     if args.only_value:
         _print_values(command, plan, evaluation)
     elif args.wanted == "model-index":
-        print(formats.model_index(evaluation), end="")
+        print_made(formats.model_index(evaluation))
     elif not args.people:
         table_of = formats.batch_table if args.ordered else formats.result_table
         table = table_of(evaluation, args.wanted)
@@ -368,18 +430,18 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     else:
         text.print_report(evaluation, plan, full=args.full)
         if args.ordered:
-            print("\nbatches in order of time")
+            print_line("\nbatches in order of time")
             print_table(*formats.batch_table(evaluation, args.wanted))
         if args.explain:
             terms = explained(evaluation.results, plan.report, plan.settings)
-            print()
+            print_line()
             print_table(["term", "meaning"], terms)
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
         out = sys.stdout if args.people and not args.only_value else sys.stderr
         name = plan.metrics[0] if args.metric else "ece"
         for line in formats.quotable(evaluation, name):
-            print(plain(line), file=out)
+            print_line(line, out)
 
 
 def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
@@ -388,6 +450,6 @@ def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -
     for results in evaluation.bundles:
         for result in results[1:] or results:
             score = result.scores[name]
-            print("null" if score.value is None else repr(float(score.value)))
+            print_line("null" if score.value is None else repr(float(score.value)))
             if score.reason:
                 command.say(f"{name}: undefined for {result.title}: {score.reason}")

@@ -21,23 +21,28 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
+from calcli.cli.extract_options import Importing, RunningModel
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.fast_dataclass import dataclass
+from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
-from calcli.importers.import_scores import ImportReport, Splitting, import_scores
+from calcli.importers.import_scores import import_scores
+from calcli.importers.writing import ImportReport
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
-from calcli.io.locate import Layout, matching_files, split_where
+from calcli.io.locate import matching_files, split_where
 from calcli.io.split import parse_split
-from calcli.options import REQUIRED, argument, flag, same, taken, typed
 from calcli.rows import SCORE_KINDS
+from calcli.settings import command_words, common_fields
 
 EPILOG = (
     "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
@@ -50,48 +55,77 @@ EPILOG = (
 )
 
 
-@dataclass(frozen=True)
-class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions):
-    output: str = flag(REQUIRED, "HDF5 file to write.", "OUT.h5", "-o")
-    sources: list[Path] | None = argument(
-        None,
-        "Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
-        " logits.npy labels.npy belong together. Quoted patterns are expanded.",
-        "SOURCE…",
-    )
-    scores: list[str] | None = flag(
-        None,
-        "Array with the scores (repeatable: one group each); * for every one.",
-        "NAME",
-    )
-    labels: list[str] | None = flag(
-        None,
-        "Array with the labels (one for all, or one per --scores); none for no labels.",
-        "NAME|none",
-    )
-    kind: str | None = same(Layout, "kind")
-    group: list[str] | None = flag(
-        None, "Take only this part of the source (repeatable).", "NAME"
-    )
-    split: list[str] | None = flag(
-        None,
-        "Split the rows into named subsets (repeatable; sizes: --help-all).",
-        "NAME=SIZE",
-    )
-    stratify: bool = flag(
-        True, "Split each class in proportion.", None, "--stratify/--no-stratify"
-    )
-    ordered: bool = flag(False, "Split without shuffling: first rows first.")
-    seed: int = o.seed()
-    ignore_label: list[int] | None = o.ignore_label()
-    force: bool = o.force()
+@dataclass(frozen=True, kw_only=True)
+class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="OUT.h5", help="HDF5 file to write."),
+    ]
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
+            " logits.npy labels.npy belong together. Quoted patterns are expanded.",
+        ),
+    ] = None
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            metavar="NAME",
+            help="Array with the scores (repeatable: one group each); * for every one.",
+        ),
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--labels",
+            metavar="NAME|none",
+            help="Array with the labels (one for all, or one per --scores); none for no labels.",
+        ),
+    ] = None
+    kind: o.Kind = None
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Take only this part of the source (repeatable).",
+        ),
+    ] = None
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--split",
+            metavar="NAME=SIZE",
+            help="Split the rows into named subsets (repeatable; sizes: --help-all).",
+        ),
+    ] = None
+    stratify: Annotated[
+        bool,
+        typer.Option(
+            "--stratify/--no-stratify", help="Split each class in proportion."
+        ),
+    ] = True
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="Split without shuffling: first rows first."),
+    ] = False
+    seed: o.Seed = 0
+    ignore_label: o.IgnoreLabel = None
+    force: o.Force = False
 
     def __post_init__(self) -> None:
-        ModelOptions.__post_init__(self)
-        ImportOptions.__post_init__(self)
+        assert self.model_options  # refuses values that cannot be read
+        assert self.import_options
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         check_choice("--kind", self.kind, SCORE_KINDS)
+        if "*" in (self.scores or ()) and not self.has_all_scores:
+            raise UsageError("--scores '*' takes every array: name no other with it")
+        if "none" in (self.labels or ()) and not self.has_no_labels:
+            raise UsageError("--labels none takes no labels: name no others with it")
         if self.model is not None and self.sources:
             told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
             raise UsageError(f"--model runs over --inputs, {told}")
@@ -192,7 +226,7 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
         labels = there(args.labels[0])
     more = {"labels": labels, "kind": args.kind or "logits", "seed": args.seed}
     given = {
-        **taken(ModelOptions, args),
+        **common_fields(ModelOptions, args.model_options),
         "model": there(args.model),
         "weights": there(args.weights),
         **more,
@@ -240,17 +274,16 @@ def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and report what was written; a shard that fails does not stop the others."""
     command, output = CommandContext(args), Path(args.output)
     if args.model is None:
-        names = (*o.names_of(ImportOptions), "kind", "seed")
-        how = {name: getattr(args, name) for name in names}
+        how = common_fields(ImportOptions, args.import_options)
+        how["kind"] = args.kind
+        how["seed"] = args.seed
         how["all_scores"] = args.has_all_scores
         how["no_labels"] = args.has_no_labels
         how["scores"] = () if args.has_all_scores else tuple(args.scores or ())
         how["labels"] = () if args.has_no_labels else tuple(args.labels or ())
         how["groups"] = tuple(args.group or ())
-        ask, ignored = (
-            ImportRequest(carry=True, typed=typed(args), **how),
-            args.ignore_label or (),
-        )
+        ask = ImportRequest(carry=True, typed=command_words(args), **how)
+        ignored = o.whole_where_possible(args.ignore_label or ())
         work = partial(import_scores, args.sources or [], output, ask, args.splitting)
         return _finish(
             command, [(output, partial(work, ignore_labels=ignored, force=args.force))]

@@ -1,13 +1,17 @@
 """Fit a calibrator to a bundle of scores with labels.
 
-Writes the artifact (by default <file stem>.<method>.json here), prints its path on
-stdout, and says on stderr what it did to accuracy, negative log-likelihood (NLL), Brier
-score and expected calibration error (ECE). Several bundles are one data set, whose rows come
-one after the other; the artifact is then named after the first.
+Writes the artifact (by default <file stem>.<method>.json here) and prints its path on
+stdout; what it did to NLL and ECE is said on stderr.
 
 \b
 calcli fit logits.h5
 calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
+
+\f
+Several bundles are one data set, whose rows come one after the other; the artifact is
+then named after the first.
+
+\b
 calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
@@ -20,7 +24,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import typer
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
@@ -35,7 +41,6 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
-from calcli.options import flag
 from calcli.registry import (
     DEFAULT_METHOD,
     by_group,
@@ -54,49 +59,87 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 DEFAULTS = "auto; with --by ts, of confidences platt"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
     by_default: ClassVar[bool] = False
 
-    method: str = flag(
-        "", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS
-    )
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named."
-    )
-    output: str | None = flag(
-        None,
-        "Artifact to write, - for stdout; a folder with --method all.",
-        "ART.json",
-        "-o",
-    )
-    by: list[str] | None = flag(
-        None,
-        "A map for every group in this dataset, pulled towards the common one; or prediction.",
-        "NAME",
-    )
-    set_: list[str] | None = flag(
-        None, "Option of the method (repeatable).", "NAME=VALUE"
-    )
-    keep_predictions: bool = flag(
-        False, "Keep every prediction, by a projection, whatever the method."
-    )
-    free_predictions: bool = flag(
-        False, "Let auto change predictions of three and more classes."
-    )
-    device: str = flag(
-        "auto",
-        "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
-        "auto|cpu|cuda",
-    )
-    seed: int = o.seed()
-    thorough: bool = flag(
-        False, "With --method all: also methods with more parameters than rows."
-    )
-    full: bool = flag(False, "Print the candidates of auto, and all metrics.")
-    strict: bool = flag(False, "Exit with 4 for any status other than ok.")
-    force: bool = o.force()
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=o.complete_methods,
+            help="Method, a composition such as ts+hb, or all.",
+            show_default=DEFAULTS,
+        ),
+    ] = ""
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named."),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="ART.json",
+            help="Artifact to write, - for stdout; a folder with --method all.",
+        ),
+    ] = None
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="NAME",
+            help="A map for every group in this dataset, pulled towards the common one; or prediction.",
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Keep every prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="auto|cpu|cuda",
+            help="Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
+        ),
+    ] = "auto"
+    seed: o.Seed = 0
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="With --method all: also methods with more parameters than rows.",
+        ),
+    ] = False
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Print the candidates of auto, and all metrics."),
+    ] = False
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)

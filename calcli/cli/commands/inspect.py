@@ -14,38 +14,41 @@ calcli inspect logits.h5:test --json
 
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import plain, print_json, print_table
+from calcli.cli.render import plain, print_json, print_line, print_table
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import cached_property, dataclass
-from calcli.importers.archive import SourceFile, unite
-from calcli.importers.array_names import parse_name, real_names
-from calcli.importers.formats import open_archive
+from calcli.importers.formats import open_table
+from calcli.importers.looks import looks_like
+from calcli.importers.names import parse_name, real_names
 from calcli.importers.open_any_file import expand, importing_once, open_rows
+from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
-from calcli.importers.unnamed_arrays import looks_like
+from calcli.importers.table import unite
 from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.validate import doubts
-from calcli.options import REQUIRED, argument
 
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectArgs(o.Reading):
-    file: str = argument(
-        REQUIRED,
-        "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
-        "FILE",
-    )
-    json: bool = o.json()
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
+        ),
+    ]
+    json: o.Json = False
 
     @cached_property
     def artifact(self) -> bool:
@@ -80,7 +83,7 @@ def run(args: InspectArgs) -> int:
         print_json(content)
         return 0
     for note in content.get("notes", ()):
-        print(plain(note))
+        print_line(note)
     for facts in content.get("bundles", [content.get("artifact")]):
         _print_facts(facts)
     return 0
@@ -140,7 +143,7 @@ def _list_arrays(path: Path) -> None:
     table = []
     with suppress(CalcliError), ExitStack() as stack:
         entries = unite(
-            [open_archive(file, stack) for file in settle_sources([path], stack).files]
+            [open_table(file, stack) for file in settle_sources([path], stack).files]
         )
         for name in real_names([*map(parse_name, entries)]):
             array, look = entries[name].load(), looks_like(name, entries[name])
@@ -217,7 +220,9 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         facts["mean_confidence"] = float(rows.array().mean(dtype=np.float64))
         if rows.has_labels:
             facts["accuracy"] = float(rows.labels().mean())
-        told = f"{sure} confidences are 1: as log-odds they are infinite; ir, hb, bbq take them"
+        told = (
+            f"{sure} confidences are 1, which have no log-odds: venn-abers takes them"
+        )
     else:
         if rows.has_labels:
             counts = np.bincount(rows.labels(), minlength=rows.k)
@@ -242,24 +247,23 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
         if isinstance(value, dict) and any(
             isinstance(v, dict | list) for v in value.values()
         ):
-            print(f"{indent}{plain(name)}:")
+            print_line(f"{indent}{name}:")
             _print_facts(value, indent + "  ")
         elif (
             isinstance(value, list)
             and len(value) > 1
             and all(isinstance(row, dict) for row in value)
         ):
-            print(f"{indent}{plain(name)}:")
+            print_line(f"{indent}{name}:")
             head = list(dict.fromkeys(key for row in value for key in row))
             body = [[_words(row.get(key)) for key in head] for row in value]
             print_table([key.replace("_", " ") for key in head], body)
         elif name == "warnings":
             for warning in value:
-                print(f"{indent}warning: {plain(warning)}")
+                print_line(f"{indent}warning: {warning}")
         else:
-            print(
-                f"{indent}{plain(name).replace('_', ' ').ljust(width)}  {plain(_words(value))}"
-            )
+            shown = plain(name).replace("_", " ").ljust(width)
+            print_line(f"{indent}{shown}  {_words(value)}")
 
 
 def _words(value: Any) -> str:

@@ -9,18 +9,26 @@ calcli methods ts --json
 from collections.abc import Mapping
 from dataclasses import asdict
 from inspect import getdoc
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Table, print_table
+from calcli.cli.render import Table, print_line, print_made, print_table
 from calcli.fast_dataclass import dataclass
-from calcli.options import argument
 from calcli.registry import canonical, method, method_names, option_facts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MethodsArgs(o.TableOptions):
-    name: str | None = argument(None, "Describe this method.", "NAME")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Describe this method.",
+            autocompletion=o.complete_methods,
+        ),
+    ] = None
 
 
 def run(args: MethodsArgs) -> int:
@@ -37,24 +45,23 @@ def run(args: MethodsArgs) -> int:
     rows = [[m["name"], m["title"], preserving(m), m["use"]] for m in found]
     args.print("methods", [Table(head, rows)], found)
     if args.people:
-        print(
+        print_line(
             "\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one."
         )
     return 0
 
 
 def _print_one(facts: dict[str, Any]) -> None:
-    print(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n")
+    print_made(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n\n")
     for key, words in (
         ("aliases", "also called"),
         ("use", "when to use it"),
         ("memory", "memory"),
     ):
         if facts[key]:
-            print(
-                f"{words}: {', '.join(facts[key]) if key == 'aliases' else facts[key]}"
-            )
-    print(f"accuracy-preserving: {preserving(facts)}\n")
+            value = ", ".join(facts[key]) if key == "aliases" else facts[key]
+            print_line(f"{words}: {value}")
+    print_made(f"accuracy-preserving: {preserving(facts)}\n\n")
     if facts["options"]:
         spelt = {"None": "none", "True": "true", "False": "false"}
         given = [(f, str(f["default"])) for f in facts["options"]]
@@ -64,7 +71,7 @@ def _print_one(facts: dict[str, Any]) -> None:
         ]
         print_table(["option (--set)", "default", "allowed", "meaning"], rows)
     else:
-        print("This method has no options.")
+        print_line("This method has no options.")
 
 
 def preserving(facts: Mapping[str, Any]) -> str:

@@ -5,16 +5,26 @@ calcli metrics
 calcli metrics ece
 """
 
+from typing import Annotated
+
+import typer
+
 from calcli.cli import options as o
-from calcli.cli.render import Table
+from calcli.cli.render import Table, print_made
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
-from calcli.options import argument
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricsArgs(o.TableOptions):
-    name: str | None = argument(None, "Describe this metric.", "NAME")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Describe this metric.",
+            autocompletion=o.complete_metrics,
+        ),
+    ] = None
 
 
 def run(args: MetricsArgs) -> int:
@@ -22,7 +32,7 @@ def run(args: MetricsArgs) -> int:
         describe_metric(name) for name in ([args.name] if args.name else metric_names())
     ]
     if args.name and args.people:
-        print(f"{found[0]['name']}\n\n{found[0]['description']}")
+        print_made(f"{found[0]['name']}\n\n{found[0]['description']}\n")
     else:
         table = Table(
             ["metric", "what it measures"], [[m["name"], m["summary"]] for m in found]

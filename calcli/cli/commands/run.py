@@ -1,21 +1,30 @@
 """Fit a calibrator, judge it on other rows, and write an HTML report.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
-verdict. Both files are read before anything is fitted; a failure leaves no file behind. One
-file may stand alone: with groups cal and test it is split by them; with one set of rows the
-calibrator is fitted to all of them, and judged by cross-fitting (every row is scored by a fit
-that did not see it).
+A single set of labelled rows is enough: then the calibrator is fitted to all of them and
+judged by cross-fitting. A failure leaves no file behind.
 
 \b
 calcli run val.npz test.npz
-calcli run scores.npz
+calcli run scores.npz -o calibration/
+
+\f
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
+verdict. Both files are read before anything is fitted. One file may stand alone: with
+groups cal and test it is split by them; else every row is scored by a fit that did not see
+it.
+
+\b
 calcli run logits.h5 --method ts -o calibration/
 """
 
 import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.commands import fit
@@ -27,14 +36,15 @@ from calcli.cli.commands.report import (
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
-from calcli.cli.print_fit import fitted_sentence
 from calcli.cli.render import print_json
-from calcli.errors import DataError, UsageError
-from calcli.evaluation.cross_fitting import cross_fitted
+from calcli.errors import CalcliError, DataError, FitError, UsageError
+from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores, resolved
+from calcli.fit_words import fitted_sentence
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.io.artifact import Artifact, dumps, loads
 from calcli.io.atomic import check_outputs_in, new_folder, write_together
@@ -43,10 +53,10 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.row_facts import facts_of
 from calcli.metrics.context import MetricSettings
-from calcli.options import REQUIRED, argument, flag, typed
 from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
+from calcli.settings import command_words
 
 TEST = "test"
 """Group of the rows to evaluate, where a file has one."""
@@ -55,35 +65,70 @@ MOST_LINES = 24
 """Lines that are printed without ``--full``, whatever the data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunArgs(o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    calibration: str = argument(
-        REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL"
-    )
-    test: str | None = argument(
-        None, "Rows to evaluate; those of CAL's file when none are named.", "TEST"
-    )
-    method: str = flag(
-        "", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS
-    )
-    set_: list[str] | None = flag(
-        None, "Option of the method (repeatable).", "NAME=VALUE"
-    )
-    keep_predictions: bool = flag(
-        False, "Keep every prediction, by a projection, whatever the method."
-    )
-    free_predictions: bool = flag(
-        False, "Let auto change predictions of three and more classes."
-    )
-    full: bool = flag(False, "Print all findings, metrics and evidence.")
-    output: str = flag(
-        ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
-    )
-    seed: int = o.seed()
-    again: bool = o.again()
-    force: bool = o.force()
+    calibration: Annotated[
+        str,
+        typer.Argument(
+            metavar="CAL", help="Rows to fit to; group cal (or val) when none is named."
+        ),
+    ]
+    test: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEST",
+            help="Rows to evaluate; those of CAL's file when none are named.",
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=o.complete_methods,
+            help="Method, or a composition such as ts+hb.",
+            show_default=fit.DEFAULTS,
+        ),
+    ] = ""
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Keep every prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
+    full: Annotated[
+        bool, typer.Option("--full", help="Print all findings, metrics and evidence.")
+    ] = False
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder of the calibrator and the report.",
+            show_default="here",
+        ),
+    ] = "."
+    seed: o.Seed = 0
+    again: o.Again = False
+    force: o.Force = False
 
 
 @dataclass(frozen=True)
@@ -125,13 +170,15 @@ def run(args: RunArgs) -> int:
     fit.check_held_out(fitting)
     fitting.options()  # refuses unknown ones before rows are read
     with CommandContext(args) as command:
-        with command.rows(fitting.expanded, o.CALIBRATION) as calibration:
+        with _calibration_rows(args, fitting, command) as calibration:
             test = args.test or _test_group(args, calibration)
             fitting = fit.with_default_method(fitting, calibration)
             outputs = _outputs(args, fitting, test)
             outputs.check(force=args.force)
             if test is not None:
                 _check_test(args, fitting, calibration, test)
+            else:
+                _check_two_parts(fitting, calibration)
             command.say_read(calibration)
             fitted = fit.fit_rows(fitting, calibration, command).artifact
             # It is judged as it will be read from its file.
@@ -151,11 +198,42 @@ def run(args: RunArgs) -> int:
         page = report_page(
             [model],
             evaluation.to_dict(),
-            commands=[["calcli", "run", *(w for words in typed(args) for w in words)]],
+            commands=[
+                ["calcli", "run", *(w for words in command_words(args) for w in words)]
+            ],
         )
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
     return command.code
+
+
+@contextmanager
+def _calibration_rows(
+    args: RunArgs, fitting: fit.FitArgs, command: CommandContext
+) -> Iterator[DataSet]:
+    """Open the rows of the fit.
+
+    A command that an error proposes, to make one file of bundles, is followed by this
+    command on that file.
+    """
+    with ExitStack() as stack:
+        try:
+            rows = stack.enter_context(command.rows(fitting.expanded, o.CALIBRATION))
+        except CalcliError as problem:
+            if not problem.commands or args.test is not None:
+                raise
+            extract = problem.commands[0]  # it ends with its output
+            reading = command_words(args.where)
+            own = [
+                word
+                for option in command_words(args)
+                if option not in (*reading, (args.calibration,))
+                for word in option
+            ]
+            raise problem.advising(
+                extract, ["calcli", "run", extract[-1], *own]
+            ) from None
+        yield rows
 
 
 def _test_group(args: RunArgs, calibration: DataSet) -> str | None:
@@ -204,6 +282,28 @@ def _check_test(
         facts_of(rows)  # walks over the rows, which are checked on the way
 
 
+def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
+    """Refuse rows that have no two parts, one to fit to and one to judge.
+
+    Raises DataError.
+    """
+    check_weights(rows)
+    if len(cross_fitting_folds(rows, fitting.seed)) < 2:
+        what = (
+            "cross-fitting needs two different rows, of two units where there are any"
+        )
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise DataError(f"{rows.name}: {what}, found {samples(rows.n)}; {advice}")
+
+
+def _fit_command(fitting: fit.FitArgs) -> str:
+    """Command that only fits."""
+    words = ["calcli", "fit"]
+    if not fitting.by_default:
+        words += ["-m", fitting.method]
+    return shlex.join([*words, *fitting.given])
+
+
 def _job(
     args: RunArgs, command: CommandContext, artifact: Artifact, outputs: Outputs
 ) -> EvaluationJob:
@@ -224,13 +324,12 @@ def _judge_by_cross_fitting(
     """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
     context = fit.context_of(fitting, rows, job.command)
     name, options = resolved(fitting.method, fitting.options(), rows, fitting.keep)
-    crossed = cross_fitted(name, options, rows, context)
-    if crossed is None:
-        what = (
-            "cross-fitting needs two different rows, of two units where there are units"
-        )
-        command = f"calcli fit {shlex.quote(fitting.given[0])} fits without a judgement"
-        raise DataError(f"{rows.name}: {what}, found {rows.n}; {command}")
+    try:
+        crossed = cross_fitted(name, options, rows, context)
+    except FitError as problem:
+        what = f"{rows.name}: cross-fitting: {problem}"
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise FitError(f"{what}; {advice}") from None
     path = job.templates[0]
     calibrator = Candidate(
         name=path, method=artifact.method, calibrator=crossed, path=path

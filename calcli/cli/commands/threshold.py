@@ -15,39 +15,60 @@ drawn independently.
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
-from calcli.cli.render import fail
+from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.options import REQUIRED, flag
 
 SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
-    accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
-    bundles: list[str] | None = o.bundles(
-        "Labelled rows, of several bundles together; group test when none is named."
-    )
-    calibrator: str | None = flag(
-        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
-    )
-    confidence: float = flag(
-        0.95,
-        "Probability with which the guarantee holds.",
-        "P",
-        "--level",
-    )
-    output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
-    again: bool = o.again()
-    force: bool = o.force()
+    accuracy: Annotated[
+        float,
+        typer.Option(
+            "--accuracy", metavar="A", help="Accuracy that accepted rows must have."
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "Labelled rows, of several bundles together; group test when none is named."
+        ),
+    ] = None
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Calibrator; else the uncalibrated scores.",
+        ),
+    ] = None
+    confidence: Annotated[
+        float,
+        typer.Option(
+            "--level", metavar="P", help="Probability with which the guarantee holds."
+        ),
+    ] = 0.95
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT.json", help="File for apply --threshold."
+        ),
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
 
 
 def run(args: ThresholdArgs) -> int:
@@ -72,7 +93,7 @@ def run(args: ThresholdArgs) -> int:
     if args.json or (best is not None and args.output is not None):
         command.written(args.output, content)
     elif best is not None:
-        print(repr(best.threshold))
+        print_line(repr(best.threshold))
     if best is None:
         for accuracy, there in () if args.json else searched.offered:
             command.say(

@@ -21,55 +21,85 @@ calcli watch week9.h5 -c refitted.json --state watch.json --reset
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import plain, print_json
+from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.locate import split_where
-from calcli.options import REQUIRED, flag
 
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
-    state: str = flag(
-        REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json"
-    )
-    bundles: list[str] | None = o.bundles(
-        "One batch of labelled rows, of several bundles together; without a batch, show the status."
-    )
-    calibrator: str | None = flag(
-        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
-    )
-    tolerance: float | None = flag(
-        None,
-        "Over- or underconfidence of any row that is tolerated.",
-        "EPS",
-        shown="0.02",
-        min=0.0,
-        max=0.499,
-    )
-    level: float | None = flag(
-        None,
-        "Chance of a false alarm in an episode.",
-        "P",
-        shown="0.05",
-        min=1e-9,
-        max=0.5,
-    )
-    label: str | None = flag(
-        None,
-        "Watch the confidence, or P(class 1), where all too high or low shows.",
-        "top|positive",
-        shown="top",
-    )
-    reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
-    again: bool = o.again()
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="STATE.json",
+            help="File that keeps the evidence; made at the first batch.",
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "One batch of labelled rows, of several bundles together; without a batch, show the status."
+        ),
+    ] = None
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Calibrator; else the uncalibrated scores.",
+        ),
+    ] = None
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance",
+            metavar="EPS",
+            help="Over- or underconfidence of any row that is tolerated.",
+            min=0.0,
+            max=0.499,
+            show_default="0.02",
+        ),
+    ] = None
+    level: Annotated[
+        float | None,
+        typer.Option(
+            "--level",
+            metavar="P",
+            help="Chance of a false alarm in an episode.",
+            min=1e-9,
+            max=0.5,
+            show_default="0.05",
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            metavar="top|positive",
+            help="Watch the confidence, or P(class 1), where all too high or low shows.",
+            show_default="top",
+        ),
+    ] = None
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset", help="Open a new episode, with evidence 1 and its own level."
+        ),
+    ] = False
+    again: o.Again = False
 
 
 def run(args: WatchArgs) -> int:
@@ -104,5 +134,5 @@ def run(args: WatchArgs) -> int:
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
-        print(plain(state.sentence()))
+        print_line(state.sentence())
     return LimitCrossed.exit_code if state.alarm_at is not None else 0

@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from calcli.importers.archive import Archive, Entry, Mapped, SourceFile
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Column, Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
 from calcli.zeros import Zeros
 
@@ -23,29 +24,32 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     ),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
-def read_hdf5(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """List all datasets of an HDF5 file; numbers stay in the file until they are sliced. Soft and external links are
-    not followed."""
+def read_hdf5(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """List all datasets of an HDF5 file; numbers stay there until they are sliced.
+
+    Soft and external links are not followed.
+    """
     path = file.path
     opened = stack.enter_context(open_file(path))
-    entries: dict[str, Entry] = {}
+    columns: dict[str, Column] = {}
     check_bundle_format(opened, str(path))
 
     def visit(name: str | bytes, node: Any) -> None:
         if hasattr(node, "visititems"):
             check_bundle_format(node, f"{path}:{name!s}")
-        # A dataset with a shape, not a group or a named type; names that are no UTF-8 come as bytes.
-        if isinstance(name, str) and hasattr(node, "chunks") and node.shape is not None:
+        # names that are no UTF-8 come as bytes, named types have no chunks
+        is_dataset = isinstance(name, str) and hasattr(node, "chunks")
+        if is_dataset and node.shape is not None:
+            load = partial(load_dataset, path, str(name), node)
             zeros = Zeros.recorded(node.parent.attrs, f"{path}:{node.parent.name}")
-            entries[name] = Entry(
-                path, name, partial(_load, path, name, node), zeros=zeros
-            )
+            columns[str(name)] = Column(path, str(name), load, zeros=zeros)
 
     opened.visititems(visit)
-    return Archive(path, "hdf5", entries)
+    return Table(path, "hdf5", columns)
 
 
-def _load(path: Path, name: str, dataset: Any) -> Any:
+def load_dataset(path: Path, name: str, dataset: Any) -> Any:
+    """Words in memory, numbers as an array that stays in the file."""
     check_stored(dataset, f"{path}: {name}")
     if dataset.dtype.kind in "OS":
         return dataset.asstr()[()]

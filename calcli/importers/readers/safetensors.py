@@ -1,7 +1,9 @@
-"""safetensors files, read from their published layout: a length, a JSON header, raw bytes."""
+"""safetensors files, read from their published layout: length, JSON header, bytes.
+
+The package itself ends the process on a file that is cut off while it is mapped.
+"""
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
 from math import prod
 from pathlib import Path
@@ -10,17 +12,31 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, Mapped, SourceFile
+from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Mapped, Table
 from calcli.io.inputs import refuse_more
 from calcli.numerics import bfloat16_to_float32
 
 HEADER_LIMIT = 100_000_000  # longest header that the format allows, in bytes
 TYPES = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
-    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2",
-}  # fmt: skip
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "BF16": "<u2",
+}
+"""Names of types in the header -> NumPy's."""
 
 
 def _header_length(file: SourceFile) -> int:
@@ -38,14 +54,17 @@ def _header_length(file: SourceFile) -> int:
     order=2,
     examples=[("scores.safetensors", "")],
 )
-def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Map the tensors of a safetensors file into memory; bfloat16 becomes float32, exactly. Reference: the format
-    description of the safetensors project."""
-    path, size = file.path, file.size
-    if (length := _header_length(file)) > min(HEADER_LIMIT, size - 8):
-        raise DataError(
-            f"{path}: the header should have {length} bytes, the file {size}; is the file complete?"
-        )
+def read_safetensors(
+    file: SourceFile, stack: ExitStack, request: ImportRequest
+) -> Table:
+    """Map the tensors of a safetensors file; bfloat16 becomes float32, exactly.
+
+    Reference: the format description of the safetensors project.
+    """
+    path, length = file.path, _header_length(file)
+    if length > min(HEADER_LIMIT, file.size - 8):
+        message = f"the header should have {length} bytes, the file {file.size}"
+        raise DataError(f"{path}: {message}; is the file complete?")
     with path.open("rb") as opened:
         opened.seek(8)
         header = json.loads(opened.read(length))
@@ -54,41 +73,55 @@ def read_safetensors(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> 
         opened.seek(8 + length + max(ends, default=0))
         more = opened.read(9)
         refuse_more(path, more if more[8:] == b"{" else b"")
-    loaders = {
-        name: _loader(path, name, about, 8 + length, size)
-        for name, about in header.items()
-    }
-    return Archive.of(path, "safetensors", loaders)
+    loaders = {}
+    for name, about in header.items():
+        loaders[name] = _tensor(path, name, about, 8 + length, file.size).load
+    return Table.of(path, "safetensors", loaders)
 
 
-def _loader(
-    path: Path, name: str, about: dict[str, Any], base: int, size: int
-) -> Callable[[], Any]:
-    kind, shape = str(about["dtype"])[:20], tuple(int(d) for d in about["shape"])
-    first, last = (int(x) for x in about["data_offsets"])
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor: its place in the file, in bytes."""
 
-    def load() -> Any:
-        if kind not in TYPES:
-            raise DataError(
-                f"{path}: tensor {name!r} has type {kind}, expected one of {', '.join(TYPES)}"
-            )
-        dtype = np.dtype(TYPES[kind])
-        if (
-            min(shape, default=1) < 0
-            or last - first != prod(shape) * dtype.itemsize
-            or first < 0
-            or base + last > size
-        ):
-            raise DataError(
-                f"{path}: tensor {name!r} does not fit its place in the file; is the file complete?"
-            )
-        if first == last:
-            return np.empty(shape, dtype)
-        raw = Mapped(
-            lambda: np.memmap(path, dtype, "r", offset=base + first, shape=shape),
-            path,
-            name,
-        )
-        return bfloat16_to_float32(raw[...]) if kind == "BF16" else raw
+    path: Path
+    name: str
+    type_name: str
+    shape: tuple[int, ...]
+    start: int
+    size: int
+    is_inside: bool
 
-    return load
+    def load(self) -> Any:
+        """Return the array, mapped. Raises DataError."""
+        where = f"{self.path}: tensor {self.name!r}"
+        if self.type_name not in TYPES:
+            expected = f"expected one of {', '.join(TYPES)}"
+            raise DataError(f"{where} has type {self.type_name}, {expected}")
+        dtype = np.dtype(TYPES[self.type_name])
+        fits = min(self.shape, default=1) >= 0
+        fits = fits and self.size == prod(self.shape) * dtype.itemsize
+        if not fits or not self.is_inside:
+            message = "does not fit its place in the file; is the file complete?"
+            raise DataError(f"{where} {message}")
+        if self.size == 0:
+            return np.empty(self.shape, dtype)
+        raw = Mapped(lambda: self._map(dtype), self.path, self.name)
+        return bfloat16_to_float32(raw[...]) if self.type_name == "BF16" else raw
+
+    def _map(self, dtype: np.dtype[Any]) -> Any:
+        return np.memmap(self.path, dtype, "r", offset=self.start, shape=self.shape)
+
+
+def _tensor(
+    path: Path, name: str, about: dict[str, Any], base: int, file_size: int
+) -> Tensor:
+    first, last = (int(offset) for offset in about["data_offsets"])
+    return Tensor(
+        path=path,
+        name=name,
+        type_name=str(about["dtype"])[:20],
+        shape=tuple(int(length) for length in about["shape"]),
+        start=base + first,
+        size=last - first,
+        is_inside=first >= 0 and base + last <= file_size,
+    )

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import Question, choice_archive
+from calcli.importers.questions import Question, table_of_questions
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
 
 State = Mapping[str, Any]
 ALL_ZERO = "every log-probability is 0, as of Hugging Face's client, which divides by 1e-7; run HELM with temperature=1"
@@ -36,7 +38,7 @@ ALL_ZERO = "every log-probability is 0, as of Hugging Face's client, which divid
         ("per_instance_stats.json", ""),
     ],
 )
-def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read a score of every reference where each was asked for by itself: the log-probability per token of its text, as
     HELM compares them, of _calibrated less that without the question. Else (confidence, correct): the probability of
     the letter that was generated, or max_prob and exact_match. Marks in per_instance_stats.json beside
@@ -62,7 +64,9 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
         remark(
             f"{path.name}: logits are log-probabilities per token of the references, labels those tagged correct"
         )
-        return choice_archive(path, "helm", questions, path.parent.name or "helm", ask)
+        return table_of_questions(
+            path, "helm", questions, path.parent.name or "helm", ask
+        )
     if not all(state.get("output_mapping") for state in states):
         raise DataError(
             f"{path}: {method or 'its method'} has no choices; take per_instance_stats.json"
@@ -70,7 +74,7 @@ def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive
     return _confidences(path, [_joint(path, state, marks) for state in states])
 
 
-def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Archive:
+def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Table:
     """Archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
     entries, confidence, correct = zip(*rows, strict=True)
     asked = [str(entry["instance_id"]) for entry in entries]
@@ -89,7 +93,7 @@ def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Arch
     remark(
         f"{path.name}: confidence is the probability of the answer that was given, correct its mark"
     )
-    return Archive.held(path, "helm", arrays)
+    return Table.held(path, "helm", arrays)
 
 
 def _joint(

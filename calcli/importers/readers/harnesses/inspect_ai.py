@@ -12,10 +12,13 @@ from string import ascii_uppercase
 from typing import Any
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, SourceFile, member_start
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.importers.questions import question_id
+from calcli.importers.source_file import SourceFile, seek_member
+from calcli.importers.table import Table
+from calcli.importers.token_answers import Answer, positions_of, table_of_answers
+from calcli.io.cells import text_of
 from calcli.io.validate import refuse_bomb
 from calcli.optional_packages import optional_import
 
@@ -43,7 +46,7 @@ def _is_inspect(file: SourceFile) -> bool:
         ("2025-02-11T15-17-00_mmlu.json", "--choices 4 --drop-duplicates"),
     ],
 )
-def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read samples with choices as logits of their letters, target as label; others as (confidence, correct). The mark
     of every sample, C or I, is compared with its answer and target. Raises DataError for logs without log-probabilities
     and for shuffled choices."""
@@ -61,7 +64,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         targets = targets if isinstance(targets, list) else [targets]
         if len(targets) != 1:
             raise DataError(f"{where}: has {len(targets)} targets, expected one")
-        target = str(targets[0] or "")
+        target = _text(targets[0])
         listed = sample.get("choices") or []
         if (
             listed
@@ -83,14 +86,10 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
                 )
         more = {"labels": target} if listed else {"correct": mark}
         sizes.add(len(listed))
-        answers.append(
-            (
-                len(listed),
-                Answer(
-                    where, str(sample.get("id")), str(content or ""), positions, more
-                ),
-            )
-        )
+        own = sample.get("id")
+        asked = None if own is None else text_of(question_id(own, f"{where}: id"))
+        text = _text(content)
+        answers.append((len(listed), Answer(where, asked, text, positions, more)))
     if not any(answer.positions for _, answer in answers):
         advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
         raise DataError(
@@ -108,7 +107,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         raise DataError(
             f"{path}: has samples without choices or a mark C or I; nothing says which answers are right"
         )
-    return answers_archive(path, "inspect", kept, ask)
+    return table_of_answers(path, "inspect", kept, ask)
 
 
 def _samples(file: SourceFile) -> list[Mapping[str, Any]]:
@@ -149,7 +148,7 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
         with optional_import("zstandard", use, f"or {advice}"):
             import zstandard
     with path.open("rb") as opened:
-        member_start(opened, member.header_offset)
+        seek_member(opened, member.header_offset)
         packed = opened.read(member.compress_size)
     data: bytes = (
         zstandard.ZstdDecompressor()
@@ -165,5 +164,10 @@ def _mark(sample: Mapping[str, Any]) -> tuple[bool | None, str]:
     """(correctness by the first scorer, None if unknown; the answer that it read)."""
     for score in (sample.get("scores") or {}).values():
         if (value := score.get("value")) in MARKS:
-            return MARKS[value], str(score.get("answer") or "")
+            return MARKS[value], _text(score.get("answer"))
     return None, ""
+
+
+def _text(value: Any) -> str:
+    """Text of a target or an answer, "" for none; 0 is one."""
+    return "" if value is None else str(value)

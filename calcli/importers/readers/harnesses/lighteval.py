@@ -4,16 +4,20 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import (
+from calcli.importers.questions import (
     Question,
     check_logged,
-    choice_archive,
+    log_likelihood,
     normalised,
+    question_id,
+    table_of_questions,
 )
 from calcli.importers.readers.parquet import read_parquet, read_table
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
 
 
 @reader(
@@ -27,7 +31,7 @@ from calcli.importers.readers.parquet import read_parquet, read_table
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
-def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read the summed log-probabilities of the choices as logits, gold_index as labels. ``--normalize`` divides by the
     characters or bytes of a choice as saved (with its leading space), or subtracts the unconditioned ones (mutual).
     Raises DataError for generative tasks, several right choices, and rows that contradict their acc."""
@@ -38,12 +42,15 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
     for number, row in enumerate(rows):
         where = f"{path}: row {number}"
         doc, response = row.get("doc") or row, row.get("model_response") or {}
-        lls = _flat(response.get("logprobs") if response else row.get("pred_logits"))
+        logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
         texts = doc.get("choices") or []
-        if not lls or len(lls) != len(texts) or len(lls) < 2:
-            raise DataError(
-                f"{where}: has {len(lls)} log-probabilities, {len(texts)} choices; is the task generative?"
-            )
+        if len(logged) != len(texts) or len(logged) < 2:
+            told = f"has {len(logged)} log-probabilities, {len(texts)} choices"
+            raise DataError(f"{where}: {told}; is the task generative?")
+        lls = [
+            log_likelihood(value, f"{where}: log-probability of choice {choice}")
+            for choice, value in enumerate(logged)
+        ]
         gold = _flat(doc.get("gold_index"))
         if len(gold) != 1 or not 0 <= gold[0] < len(lls):
             raise DataError(
@@ -64,13 +71,15 @@ def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
             None if measured is None else float(measured),
             "acc",
         )
-        questions.append(Question(doc.get("id") or number, scores, int(gold[0])))
+        own = doc.get("id")
+        asked = question_id(number if own in (None, "") else own, f"{where}: id")
+        questions.append(Question(asked, scores, int(gold[0])))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
     remark(
         f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
     )
-    return choice_archive(path, "lighteval", questions, task, ask)
+    return table_of_questions(path, "lighteval", questions, task, ask)
 
 
 def _flat(value: Any) -> list[Any]:

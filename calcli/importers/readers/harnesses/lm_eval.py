@@ -1,27 +1,33 @@
 """Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and the write-out of 0.3 and earlier."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count, takewhile
 from typing import Any
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.archive import Archive, SourceFile, remark
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.multiple_choice import (
+from calcli.importers.questions import (
     Question,
     agrees,
     check_logged,
-    choice_archive,
+    log_likelihood,
     normalised,
+    question_id,
+    table_of_questions,
 )
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
 from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
 MEASURES = {
     "none": "acc",
+    "sum": "acc",
     "chars": "acc_norm",
     "bytes": "acc_bytes",
     "mutual": "acc_mutual_info",
@@ -43,7 +49,7 @@ MEASURES = {
         ("samples_*.jsonl", "--join --choices 4"),
     ],
 )
-def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group. The gold is
     the target, as an index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees
     with the logged acc in every row. Raises DataError for tasks without choices and rows that contradict their acc."""
@@ -55,15 +61,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         raise UsageError(
             f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}"
         )
-    records = [
-        one
-        for one, name in zip(file.records, filters, strict=True)
-        if name == (ask.filter or names[0])
-    ]
-    parsed = [
-        _Sample(f"{path}: row {row} (doc_id {record['doc_id']})", record)
-        for row, record in enumerate(records)
-    ]
+    parsed = []
+    for row, (record, name) in enumerate(zip(file.records, filters, strict=True)):
+        if name == (ask.filter or names[0]):
+            parsed.append(_Sample(f"{path}: row {row}", record))
     golds, rule = _golds(parsed)
     questions = []
     for sample, gold in zip(parsed, golds, strict=True):
@@ -78,13 +79,13 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
         if parsed[0].logged("acc") is not None
         else "no acc was logged to check with"
     )
-    how = {"none": "", "mutual": " minus the unconditional ones"}.get(
+    how = {"none": "", "sum": "", "mutual": " minus the unconditional ones"}.get(
         ask.normalize, f" per {ask.normalize[:-1]}"
     )
     remark(
         f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}"
     )
-    return choice_archive(
+    return table_of_questions(
         path, "lm-eval", questions, match["task"] if match else path.stem, ask
     )
 
@@ -92,8 +93,10 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Arch
 class _Sample:
     """One line of the file: log-likelihoods and texts of its choices."""
 
-    def __init__(self, where: str, record: dict[str, Any]) -> None:
-        self.where, self.record, self.id = where, record, record["doc_id"]
+    def __init__(self, row: str, record: dict[str, Any]) -> None:
+        self.record = record
+        self.id = question_id(record["doc_id"], f"{row}: doc_id")
+        self.where = where = f"{row} (doc_id {self.id})"
         responses = record["filtered_resps"]
         if not isinstance(responses, list) or not all(
             isinstance(one, list) and len(one) == 2 for one in responses
@@ -105,7 +108,10 @@ class _Sample:
             raise DataError(
                 f"{where}: has no filtered_resps or one candidate only, expected several to choose from"
             )
-        lls = [float(response[0]) for response in responses]
+        lls = [
+            log_likelihood(response[0], f"{where}: log-likelihood of choice {choice}")
+            for choice, response in enumerate(responses)
+        ]
         arguments = record.get("arguments") or []
         pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
         pairs = [
@@ -174,10 +180,7 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
         if all(rule in each for each in read)
     ]
     if not readings:
-        target = samples[0].record.get("target")
-        raise DataError(
-            f"{samples[0].where}: target {target!r} names no choice; expected an index or a choice's text"
-        )
+        raise _no_gold(samples, read)
     accs = [(sample.lls, sample.logged("acc")) for sample in samples]
     agreeing = [
         r
@@ -193,6 +196,23 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     return (by_target or agreeing or readings)[0]
 
 
+def _no_gold(
+    samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]
+) -> DataError:
+    """Error about the first question whose target names no choice by the rule that
+    applies to most questions."""
+    times = Counter(rule for each in read for rule in each)
+    if times:
+        common = times.most_common(1)[0][0]
+        place = next(i for i, each in enumerate(read) if common not in each)
+    else:
+        place = 0
+    sample = samples[place]
+    told = f"target {sample.record.get('target')!r} names no choice"
+    expected = f"expected an index below {len(sample.lls)}, or a choice's text"
+    return DataError(f"{sample.where}: {told}; {expected}")
+
+
 # ---- 0.3 and earlier, with --write_out
 
 
@@ -206,12 +226,12 @@ def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
     order=5,
     examples=[("hellaswag_write_out_info.json", "")],
 )
-def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
+def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
     """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth, the choice's index
     or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for tasks without
     choices and rows that contradict acc."""
     path, questions = file.path, []
-    if ask.normalize != "none":
+    if ask.normalize not in ("none", "sum"):
         raise DataError(
             f"{path}: does not keep choices apart from prompts, which --normalize {ask.normalize} needs"
         )
@@ -236,12 +256,13 @@ def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Ar
                 f"{where}: truth {record['truth']!r} {told}{'' if logged is None else f' (acc {logged})'}"
             )
         check_logged(where, scores, golds[0], right, "acc")
-        questions.append(Question(record.get("doc_id", row), scores, golds[0]))
+        of = question_id(record.get("doc_id", row), f"{where}: doc_id")
+        questions.append(Question(of, scores, golds[0]))
     task = re.sub(r"_write_out_info$", "", path.stem)
     remark(
         f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
     )
-    return choice_archive(path, "lm-eval-write-out", questions, task, ask)
+    return table_of_questions(path, "lm-eval-write-out", questions, task, ask)
 
 
 def _numbered_logits(record: Mapping[str, Any]) -> list[float]:

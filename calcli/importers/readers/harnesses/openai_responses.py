@@ -5,14 +5,27 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.archive import Archive, SourceFile, remark
-from calcli.importers.array_names import role_of
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.topk import Answer, answers_archive, positions_of
+from calcli.importers.names import role_of
+from calcli.importers.questions import question_id
+from calcli.importers.remarks import remark
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+from calcli.importers.token_answers import Answer, positions_of, table_of_answers
+from calcli.io.cells import text_of
 
 COMMANDS = "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence confidence --correct"
 COMMANDS += " answer=gold --gold FILE for free ones (a FILE of ids and right answers)"
+
+
+def _id_of(record: Mapping[str, Any], where: str) -> str | None:
+    """Id of a line: its ``custom_id``, else its ``id``; None if it has neither."""
+    for name in ("custom_id", "id"):
+        value = record.get(name)
+        if value is not None and value != "":
+            return text_of(question_id(value, f"{where}: {name}"))
+    return None
 
 
 def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -49,8 +62,8 @@ def _body(record: Mapping[str, Any]) -> Mapping[str, Any] | None:
         ),
     ],
 )
-def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archive:
-    """Read the log-probabilities of the answer's tokens (see ``answers_archive``). Ids of rows are ``custom_id``, or
+def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
+    """Read the log-probabilities of the answer's tokens (see ``table_of_answers``). Ids of rows are ``custom_id``, or
     the id beside the response. A label beside it is the gold. Lines that failed are left out and counted."""
     path, answers, failed = file.path, [], 0
     for row, record in enumerate(file.records):
@@ -78,7 +91,7 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
             )
         text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
         own = {} if body is record else record
-        id = str(own.get("custom_id") or own.get("id") or "")
+        id = _id_of(own, where)
         gold = {
             k: v
             for k, v in own.items()
@@ -93,4 +106,4 @@ def read_openai(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Archi
         remark(
             f"{path.name}: {failed} of {len(file.records)} lines have no answer: left out"
         )
-    return answers_archive(path, "openai", answers, ask)
+    return table_of_answers(path, "openai", answers, ask)

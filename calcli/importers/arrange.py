@@ -1,0 +1,48 @@
+"""From what a reader found to arrays: the transformations of a table, in order.
+
+1. rows that are objects become columns (``records``);
+2. rows with different numbers of scores become a table for each number (``choices``);
+3. columns that belong together become one array (``families``).
+
+A new layout of files that no reader should know is a step here.
+"""
+
+from dataclasses import replace
+
+from calcli.importers.choices import by_number_of_choices
+from calcli.importers.families import with_families
+from calcli.importers.headerless import headerless
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import role_of
+from calcli.importers.records import with_columns
+from calcli.importers.table import Column, Table, constant
+
+
+def arranged(table: Table, request: ImportRequest) -> Table:
+    """Make the arrays of a table. Raises DataError, UsageError."""
+    if table.records:
+        table = with_columns(table, request)
+    if table.n_rows is None:
+        return table
+    if not table.has_header:
+        return headerless(table, request)
+    table = by_number_of_choices(table, request, with_families)
+    return _with_declared_names(table, request)
+
+
+def _with_declared_names(table: Table, request: ImportRequest) -> Table:
+    """Add the class names that a file declares for its one column of labels."""
+    declared = [
+        column.attributes["classes"]
+        for name, column in table.columns.items()
+        if "classes" in column.attributes and _is_label(name, request)
+    ]
+    has_names = any(name.startswith("class_names") for name in table.columns)
+    if len(declared) != 1 or has_names:
+        return table
+    names = Column(table.file, "class_names", constant(declared[0]))
+    return replace(table, columns={**table.columns, "class_names": names})
+
+
+def _is_label(name: str, request: ImportRequest) -> bool:
+    return name in request.labels or role_of(name) == "labels"

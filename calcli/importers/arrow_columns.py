@@ -1,0 +1,167 @@
+"""Columns of tables of pyarrow, which Parquet, Feather and large CSV files become."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.ragged import Parts, array_of_objects
+from calcli.importers.table import Cells, Column, Table
+from calcli.importers.text_cells import (
+    CELLS_SEEN,
+    are_lists,
+    mostly_numbers,
+    read_lists,
+    words,
+)
+from calcli.importers.text_table import refuse_doubles
+from calcli.numerics import AnyArray
+
+TEXT = ("string", "large_string", "string_view")
+LISTS = ("list", "large_list", "fixed_size_list")
+FLOATS = ("float", "double", "halffloat")
+
+
+def table_of_arrow(path: Path, format: str, table: Any) -> Table:
+    """Columns of a pyarrow table, a column for each field of its structs.
+
+    Fields of structs get dotted names: ``probs.cat``.
+    """
+    while any(str(field.type).startswith("struct") for field in table.schema):
+        table = table.flatten()
+    refuse_doubles(path, table.column_names)
+    metadata = table.schema.metadata or {}
+    columns = columns_of_arrow(path, table, _declared_classes(metadata))
+    is_ours = b"calibrated_by" in metadata
+    return Table(path, format, columns, table.num_rows, is_ours=is_ours)
+
+
+def _declared_classes(metadata: Mapping[bytes, bytes]) -> dict[str, AnyArray]:
+    """Class names by column, which datasets stores with a ClassLabel."""
+    try:
+        about = json.loads(metadata.get(b"huggingface", b"{}"))
+        features = about["info"]["features"].items()
+        declared = {
+            name: feature["names"]
+            for name, feature in features
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return {
+        name: np.array(classes)
+        for name, classes in declared.items()
+        if all(isinstance(word, str) for word in classes)
+    }
+
+
+def columns_of_arrow(
+    path: Path, table: Any, classes: Mapping[str, AnyArray] | None = None
+) -> dict[str, Column]:
+    """Columns of a pyarrow table. classes : declared names of values, by column."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        read = partial(_values, path, name)
+        empty_row = None
+        may_be_nan = str(column.type).startswith((*FLOATS, *LISTS))
+        if column.null_count and not may_be_nan:
+            empty_row = column.is_null().index(True).as_py()
+        attributes = {"classes": classes[name]} if classes and name in classes else {}
+        columns[name] = Column(
+            path,
+            name,
+            partial(read, column),
+            _cells_of(column),
+            partial(_some_values, read, column),
+            empty_row,
+            attributes=attributes,
+            written=partial(_written_cells, column),
+        )
+    return columns
+
+
+def _written_cells(column: Any) -> Any:
+    """Cells as the file has them, None for a missing value."""
+    kind = str(column.type)
+    if kind.startswith(("int", "uint")) and not column.null_count:
+        return column.to_numpy()
+    if kind.startswith("timestamp") and "tz=" not in kind:
+        return column.to_numpy()  # nanoseconds, which Python's own type lacks
+    return column.to_pylist()
+
+
+def _some_values(read: Any, column: Any, rows: slice) -> Any:
+    return read(column[rows])
+
+
+def _cells_of(column: Any) -> Cells:
+    kind = str(column.type)
+    if kind in TEXT:  # one text makes a column of numbers a column of texts
+        first = [str(cell) for cell in column[:CELLS_SEEN].to_pylist()]
+        if are_lists(first):
+            return "lists"
+        return "number" if mostly_numbers(first) else "text"
+    if kind.startswith(LISTS):
+        return "lists"
+    if kind.startswith(("int", "uint", *FLOATS, "decimal")):
+        return "number"
+    return "text" if kind.startswith("dictionary") else "other"
+
+
+def _values(path: Path, name: str, column: Any) -> Any:
+    kind = str(column.type)
+    if kind.startswith(LISTS):
+        return _lists(path, name, column)
+    if kind.startswith("dictionary"):
+        column = _without_dictionary(column)
+        kind = str(column.type)
+    if column.null_count and not kind.startswith(FLOATS):
+        column = column.fill_null("") if kind in TEXT else column.cast("float64")
+    if kind.startswith("decimal"):
+        column = column.cast("float64")
+    if kind in TEXT:
+        texts = column.to_pylist()
+        is_printed = are_lists([str(cell) for cell in texts[:CELLS_SEEN]])
+        return read_lists(path, name, texts) if is_printed else words(texts)
+    return column.to_numpy()
+
+
+def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
+    """Lists of one length as an array (n, length); of several lengths as ``Parts``."""
+    is_nested = "list<" in str(column.type)[5:]
+    lengths = _lengths(column)
+    if not column.null_count and not is_nested and len(lengths) == 1:
+        width = lengths.pop()
+        parts = []
+        for chunk in column.chunks:
+            numbers = chunk.flatten().to_numpy(zero_copy_only=False)
+            parts.append(numbers.reshape(-1, width))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    values = array_of_objects(column.to_pylist(), f"{path}: {name}")
+    if column.null_count or values.dtype.kind == "O":
+        message = f"the lists in column {name!r} have different lengths"
+        raise DataError(f"{path}: {message}, expected one per class")
+    return values
+
+
+def _lengths(column: Any) -> set[int]:
+    """Distinct lengths of the lists in a column."""
+    lengths: set[int] = set()
+    for chunk in column.chunks:
+        values = chunk.value_lengths().to_numpy(zero_copy_only=False)
+        lengths.update(int(length) for length in np.unique(values))
+    return lengths
+
+
+def _without_dictionary(column: Any) -> Any:
+    """A column of words in place of one of codes."""
+    import pyarrow as pa
+
+    values = column.type.value_type
+    if "view" in str(values):  # of polars, which pyarrow does not cast
+        return pa.chunked_array([pa.array(column.to_pylist(), "string")])
+    return column.cast(values)

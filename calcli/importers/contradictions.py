@@ -1,0 +1,298 @@
+"""Scores that are refused or doubted: by their values, labels, names, or by logs."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.evidence import (
+    FEWEST_RANKED,
+    are_probabilities,
+    blocks,
+    is_never_below_half,
+    is_one_hot,
+    is_ranked,
+)
+from calcli.importers.labels import OPPOSITES
+from calcli.importers.names import is_prediction, parse_name, says_correct
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns
+from calcli.numerics import AnyArray, IntArray
+from calcli.rows import ScoreKind
+
+# ---- by their own values
+
+
+def refuse_predictions(scores: Any, kind: ScoreKind, where: str) -> None:
+    """Raise DataError for predictions (every row one-hot) instead of scores."""
+    if kind == "log_probs" or not is_one_hot(scores):
+        return
+    message = "every row is a bare prediction (zeros and a one), without a confidence"
+    advice = "save the model's outputs before argmax"
+    raise DataError(f"{where}: {message} to calibrate; {advice}")
+
+
+def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
+    """Raise DataError for probabilities under the name of logits."""
+    if kind != "logits" or not are_probabilities(scores):
+        return
+    message = "these logits look like probabilities: every row lies in [0, 1]"
+    if len(scores.shape) > 1 and scores.shape[1] > 1:
+        message += " and sums to 1"
+    advice = "pass --kind probs if they are, --kind logits if they are not"
+    raise DataError(f"{where}: {message}; {advice}")
+
+
+def refuse_ranks(scores: Any, where: str) -> None:
+    """Raise DataError if every row is sorted: column i is then rank i, not class i."""
+    if not is_ranked(scores):
+        return
+    message = "every row is sorted from the largest score to the smallest"
+    reason = "these are ranks of the k best, not classes"
+    advice = (
+        "--classes C takes a table of them,"
+        " --confidence prob_0 --correct index_0=TRUTH one, --scores NAME all"
+    )
+    raise DataError(f"{where}: {message}: {reason}; {advice}")
+
+
+def refuse_confidences(
+    scores: Any, labels: IntArray, kind: ScoreKind, where: str
+) -> None:
+    """Raise DataError for one column of probabilities that is never below 1/2.
+
+    Both classes occur, so these are not probabilities of class 1.
+    """
+    is_wide = len(scores.shape) == 2 and scores.shape[1] > 1
+    if kind != "probs" or is_wide or scores.shape[0] < 2 * FEWEST_RANKED:
+        return
+    if len(np.unique(labels)) < 2 or not is_never_below_half(scores):
+        return
+    question = "is it the confidence of the prediction?"
+    advice = "--confidence NAME --correct NAME; else --scores NAME --labels NAME"
+    raise DataError(
+        f"{where}: no value is below .5 though both classes occur: {question} {advice}"
+    )
+
+
+# ---- by their labels and names
+
+
+def refuse_other_column(
+    raw: AnyArray, n: int, word: str | None, where: str, labels_where: str
+) -> None:
+    """Raise DataError for one column of scores that is not that of class 1.
+
+    Its labels or its name tell. word : the class that the column is named after, or
+    None.
+    """
+    if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
+        row = int(np.argmax(raw > 1))
+        message = f"row {row} has label {raw.max()}, but there is one score a row"
+        question = "is it the confidence of a prediction?"
+        advice = "--confidence NAME --correct GUESS=LABEL; of labels 1 and 2 subtract 1"
+        raise DataError(f"{labels_where}: {message}: {question} {advice}")
+    if word is None:
+        return
+    is_known = raw.ndim == 1 and word in np.unique(raw).tolist()
+    if is_known or not _is_of_class_0(word):
+        return
+    message = f"the one column of scores is that of {word!r}: of class 0?"
+    advice = (
+        "One score a row is that of class 1: save the other column, or 1 - p, of a"
+        " logit -z; --scores NAME takes it as it is"
+    )
+    raise DataError(f"{where}: {message} {advice}")
+
+
+def _is_of_class_0(word: str) -> bool:
+    """True for a name whose last word means class 0; single letters only alone."""
+    last = re.split(r"[\W_]+", word.lower())[-1]
+    for opposite, _ in OPPOSITES:
+        is_clear = len(opposite) > 1 or opposite == "0" or opposite == word.lower()
+        if is_clear and last == opposite:
+            return True
+    return False
+
+
+def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
+    """Raise DataError for two columns in the order yes, no beside labels 0 and 1."""
+    pair = tuple(name.lower() for name in reversed(names))
+    if pair not in OPPOSITES:
+        return
+    is_truth = raw.dtype.kind == "b" and pair != ("false", "true")
+    if raw.dtype.kind not in "iuf" and not is_truth:
+        return
+    message = f"has the columns of {names[0]!r} and {names[1]!r} in this order"
+    advice = (
+        "name the columns of 0 and 1 in their order: --scores A,B;"
+        f" --class-names {','.join(names)} takes them as they are"
+    )
+    raise DataError(
+        f"{where}: {message}, so that label 1 would be {names[1]!r}; {advice}"
+    )
+
+
+# ---- by logged predictions and outcomes
+
+ORDER_HINT = (
+    ": are the columns in the order of the classes, the rows in the same order?"
+    " --scores NAME takes them as they are"
+)
+
+
+def check_logs(
+    scores: Any,
+    path: str,
+    labels: IntArray | None,
+    names: Sequence[str] | None,
+    columns: Columns,
+) -> None:
+    """Hold scores against logged predictions and outcomes.
+
+    Raises DataError at the first row that contradicts them; remarks on those that
+    agree. scores : (n, k), or (n,) for two classes. Ties count as agreement. For two
+    classes any threshold is accepted, but not a reversed order.
+    """
+    place = parse_name(path)
+    n = scores.shape[0]
+    k = max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
+    # a calibrated file may keep another prediction
+    is_calibrated = any(
+        parse_name(other).core.lower() == "confidence" for other in columns
+    )
+    agreeing = []
+    for other, column in columns.items():
+        name = parse_name(other)
+        if (name.folder, name.split) != (place.folder, place.split):
+            continue
+        if says_correct(name.core):
+            outcomes = None if labels is None else _outcomes(column, n)
+            if outcomes is None or labels is None:
+                continue
+            wrong = 1 - labels if k == 2 else np.full(n, -1)
+            logged = _Logged(column, path, np.where(outcomes, labels, wrong), labels)
+        elif is_prediction(name.core) and not is_calibrated:
+            predictions = _predictions(column, n, names)
+            if predictions is None:
+                continue
+            logged = _Logged(column, path, predictions, None)
+        else:
+            continue
+        logged.check(scores)
+        agreeing.append(f"{name.core!r} agrees in every row")
+    if agreeing:
+        remark(f"{columns[path].where}: {', '.join(agreeing)}")
+
+
+def _outcomes(column: Column, n: int) -> AnyArray | None:
+    """Logged correctness (n,) from bool or 0/1; None for other arrays."""
+    values = _values(column, n)
+    if values is None or values.dtype.kind not in "biuf":
+        return None
+    return values == 1 if np.isin(values, (0, 1)).all() else None
+
+
+def _predictions(
+    column: Column, n: int, names: Sequence[str] | None
+) -> IntArray | None:
+    """Logged classes (n,), from whole numbers or names; None for other arrays."""
+    values = _values(column, n)
+    if values is None:
+        return None
+    if values.dtype.kind in "OUS":
+        index = {name: place for place, name in enumerate(names or ())}
+        places = [index.get(str(value), -1) for value in values.tolist()]
+        return None if -1 in places else np.array(places, dtype=np.int64)
+    if values.dtype.kind == "f" and not (values == np.floor(values)).all():
+        return None
+    return values.astype(np.int64) if values.dtype.kind in "iuf" else None
+
+
+def _values(column: Column, n: int) -> AnyArray | None:
+    """A value per row; None for other arrays and for columns with empty cells."""
+    try:
+        values = column.values()
+    except DataError:
+        return None
+    return values if values.shape == (n,) else None
+
+
+class _Logged:
+    """Logged predictions, or outcomes together with the labels.
+
+    classes : the predicted class of each row, -1 for any but the label.
+    """
+
+    def __init__(
+        self, column: Column, path: str, classes: IntArray, labels: IntArray | None
+    ) -> None:
+        self.column = column
+        self.path = path
+        self.classes = classes
+        self.labels = labels
+
+    def check(self, scores: Any) -> None:
+        """Raise DataError at the first row that contradicts the scores."""
+        if len(scores.shape) == 1 or scores.shape[1] < 3:
+            self._check_threshold(scores)
+            return
+        start = 0
+        for block in blocks(scores):
+            rows = slice(start, start + len(block))
+            wrong = self._contradictions(block, rows)
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise self._contradicted(start + row, int(block[row].argmax()))
+            start += len(block)
+
+    def _check_threshold(self, scores: Any) -> None:
+        """Raise DataError if a row called 1 has a lower score than one called 0."""
+        lowest_called_1, highest_called_0 = np.inf, -np.inf
+        start = 0
+        for block in blocks(scores):
+            wide = block.reshape(len(block), -1).astype(np.float64)
+            margin = wide[:, 0]
+            if wide.shape[1] == 2:
+                margin = wide[:, 1] - wide[:, 0]
+            classes = self.classes[start : start + len(block)]
+            start += len(block)
+            called_1 = margin[classes == 1].min(initial=np.inf)
+            called_0 = margin[classes == 0].max(initial=-np.inf)
+            lowest_called_1 = min(lowest_called_1, called_1)
+            highest_called_0 = max(highest_called_0, called_0)
+            if lowest_called_1 < highest_called_0:
+                message = f"no threshold on {self.path!r} gives it"
+                reason = "some row is called class 1 at a lower score than another that"
+                raise DataError(
+                    f"{self.column.where}: {message}: {reason} is called class 0"
+                    f"{ORDER_HINT}"
+                )
+
+    def _contradictions(self, block: AnyArray, rows: slice) -> AnyArray:
+        """Mask of the rows that contradict the scores."""
+        classes = self.classes[rows]
+        last = block.shape[1] - 1
+        largest = block.max(axis=1)
+        numbers = np.arange(len(block))
+        is_class = (classes >= 0) & (classes <= last)
+        wrong = ~is_class | (block[numbers, classes.clip(0, last)] < largest)
+        if self.labels is None:
+            return wrong
+        labels = self.labels[rows]
+        is_alone = (block == largest[:, None]).sum(axis=1) == 1
+        label_is_largest = block[numbers, labels.clip(0, last)] == largest
+        wrong = np.where(classes < 0, label_is_largest & is_alone, wrong)
+        return wrong & (labels >= 0) & (labels <= last)
+
+    def _contradicted(self, row: int, best: int) -> DataError:
+        logged = f"has prediction {self.classes[row]}"
+        if self.labels is not None:
+            outcome = "right" if self.classes[row] >= 0 else "wrong"
+            logged = f"is logged as {outcome}, its label is {self.labels[row]}"
+        message = (
+            f"row {row} {logged}, but the largest of {self.path!r} is class {best}"
+        )
+        return DataError(f"{self.column.where}: {message}{ORDER_HINT}")

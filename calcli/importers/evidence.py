@@ -1,0 +1,351 @@
+"""What the values of arrays prove, whatever their names are.
+
+- ``kind_of_scores``: probabilities, their logarithms, or other real numbers;
+- ``class_indices``: values that are classes; ``agreement``: with the largest score,
+  which tells labels from predictions;
+- ``SignEvidence``, ``ranks_reversed``: the least score is the label, as of losses;
+- ``is_one_hot``, ``is_ranked``, ``is_never_below_half``: what only looks like scores.
+
+All of them look at all values, in blocks. None knows of names, files or options.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from calcli.fast_dataclass import dataclass
+from calcli.importers.ragged import Parts
+from calcli.io.validate import look_like_probabilities
+from calcli.numerics import AnyArray, IntArray
+from calcli.rows import ScoreKind
+from calcli.zeros import (
+    MOST_TOLERANCE,
+    SUM_TOLERANCE,
+    Digits,
+    digits_of_values,
+    float_type,
+)
+
+BLOCK_BYTES = 4 << 20
+"""Bytes of scores that are looked at at once."""
+
+FEWEST_RANKED = 4
+"""Fewer rows may be sorted by accident."""
+
+SURE = 5.0
+"""Standard errors above the agreement of independent labels that prove something."""
+
+PERCENT_TOLERANCE = 1.0
+
+
+def blocks(scores: Any) -> Iterator[AnyArray]:
+    """Pieces of scores (n, k) or (n,), or of those of units, in order."""
+    if isinstance(scores, Parts):
+        for unit in range(len(scores)):
+            yield scores.of(unit)[None]
+        return
+    row_bytes = max(1, int(np.prod(scores.shape[1:]))) * scores.dtype.itemsize
+    step = max(1, BLOCK_BYTES // row_bytes)
+    for start in range(0, scores.shape[0], step):
+        yield np.asarray(scores[start : start + step])
+
+
+# ---- the kind of scores
+
+
+@dataclass(frozen=True)
+class KindEvidence:
+    """Kind of scores that values prove, None if they prove none; the reason."""
+
+    kind: ScoreKind | None
+    reason: str
+
+
+def kind_of_scores(scores: Any) -> KindEvidence:
+    """Kind that all values prove.
+
+    scores : (n, k) or (n,), or of positions, whose classes are on the last axis or on
+    axis 1. Rows that are not finite prove nothing; they are refused elsewhere.
+    """
+    if scores.ndim < 2 or scores.shape[-1] == 1:
+        return _kind_of_one_column(scores)
+    facts = _SumFacts()
+    for block in blocks(scores):
+        facts.add(block)
+    if facts.sums_to_one:
+        return KindEvidence("probs", "every row sums to 1")
+    if facts.may_be_rounded and _is_rounded(scores, facts.nearest_axis):
+        return KindEvidence("probs", "every row sums to 1 up to its rounding")
+    if facts.exponentials_sum_to_one:
+        reason = "the exponentials of every row sum to 1"
+        return KindEvidence("log_probs", reason)
+    if facts.sums_to_hundred:
+        return KindEvidence(None, "every row sums to 100, as percentages do")
+    if facts.lowest >= 0 and facts.highest <= 1:
+        return KindEvidence(None, "all values lie in [0, 1], but rows do not sum to 1")
+    if facts.lowest >= 0 and facts.is_whole:
+        return KindEvidence(None, "all values are whole numbers")
+    if not np.isfinite(facts.lowest):
+        return KindEvidence(None, "some values are infinite")
+    return KindEvidence("logits", "rows are no probabilities")
+
+
+class _SumFacts:
+    """Range of the scores, and how far the sums of rows miss what they may be.
+
+    Sums are along the last axis or axis 1. Raises nothing; see ``kind_of_scores``.
+    """
+
+    def __init__(self) -> None:
+        self.lowest = np.inf
+        self.highest = -np.inf
+        self.is_whole = True
+        self._missed_one: dict[int, float] = {}
+        self._missed_hundred: dict[int, float] = {}
+        self._missed_by_exponentials: dict[int, float] = {}
+
+    @property
+    def sums_to_one(self) -> bool:
+        return self.lowest >= 0 and _least(self._missed_one) <= SUM_TOLERANCE
+
+    @property
+    def may_be_rounded(self) -> bool:
+        """True for numbers in [0, 1] whose sums miss 1 by no more than rounding can."""
+        is_inside = self.lowest >= 0 and self.highest <= 1
+        return is_inside and _least(self._missed_one) <= MOST_TOLERANCE
+
+    @property
+    def nearest_axis(self) -> int:
+        """Axis along which the sums are nearest to 1."""
+        return min(self._missed_one, key=self._missed_one.__getitem__)
+
+    @property
+    def sums_to_hundred(self) -> bool:
+        return self.lowest >= 0 and _least(self._missed_hundred) <= PERCENT_TOLERANCE
+
+    @property
+    def exponentials_sum_to_one(self) -> bool:
+        is_log = self.highest <= SUM_TOLERANCE
+        return is_log and _least(self._missed_by_exponentials) <= SUM_TOLERANCE
+
+    def add(self, block: AnyArray) -> None:
+        """Take the next rows into account."""
+        values = _rows_of_numbers(block)
+        if not values.size:
+            return
+        self.lowest = min(self.lowest, float(values.min()))
+        self.highest = max(self.highest, float(values.max()))
+        self.is_whole = self.is_whole and bool((values == np.floor(values)).all())
+        if self.lowest >= 0:
+            _add_missed(self._missed_one, values, 1.0)
+            _add_missed(self._missed_hundred, values, 100.0)
+        if self.highest <= SUM_TOLERANCE:
+            _add_missed(self._missed_by_exponentials, np.exp(values), 1.0)
+
+
+def _rows_of_numbers(block: AnyArray) -> AnyArray:
+    """The rows without NaN, in float64."""
+    values = block.astype(np.float64)
+    rows = values.reshape(len(values), -1)
+    return values[~np.isnan(rows).any(axis=1)]
+
+
+def _add_missed(missed: dict[int, float], values: AnyArray, total: float) -> None:
+    """Update, by axis, how far a sum misses the total at most."""
+    for axis in {1, values.ndim - 1}:
+        sums = values.sum(axis=axis)
+        most = float(np.abs(sums - total).max())
+        missed[axis] = max(missed.get(axis, 0.0), most)
+
+
+def _least(missed: Mapping[int, float]) -> float:
+    return min(missed.values(), default=np.inf)
+
+
+def _is_rounded(scores: Any, axis: int) -> bool:
+    """True if the digits of all numbers explain how far the sums of rows miss 1."""
+    digits: Digits | None = None
+    missed = 0.0
+    kind = float_type(np.dtype(scores.dtype))
+    for block in blocks(scores):
+        values = _rows_of_numbers(block)
+        if not values.size:
+            continue
+        rows = np.moveaxis(values, axis, -1)
+        rows = rows.reshape(-1, rows.shape[-1])
+        missed = max(missed, float(np.abs(rows.sum(axis=1) - 1.0).max()))
+        of_block = digits_of_values(rows, kind)
+        digits = of_block if digits is None else digits + of_block
+    if digits is None:
+        return False
+    return missed <= digits.sum_tolerance(kind, scores.shape[axis]) * (1.0 + 1e-6)
+
+
+def _kind_of_one_column(scores: Any) -> KindEvidence:
+    """One score a row proves no kind: it may be of class 1, or a confidence."""
+    lowest, highest = np.inf, -np.inf
+    for block in blocks(scores):
+        lowest = min(lowest, float(np.min(block, initial=np.inf)))
+        highest = max(highest, float(np.max(block, initial=-np.inf)))
+    if lowest >= 0 and highest <= 1:
+        return KindEvidence(None, "one column in [0, 1] proves nothing")
+    if highest > 0:  # a logarithm of a probability is never positive
+        reason = "some values above 0 and some outside [0, 1]"
+        return KindEvidence(
+            None, f"{reason}: take --kind logits if they are the scores"
+        )
+    reason = "values lie outside [0, 1], so they cannot be probabilities"
+    return KindEvidence(None, reason)
+
+
+# ---- labels and predictions
+
+
+def class_indices(
+    values: AnyArray, k: int, names: Sequence[str] | None
+) -> IntArray | None:
+    """Classes (n,) that the values are, or None.
+
+    Words are looked up in the names of the classes; whole numbers are their places,
+    unless the names are numbers. At least two classes must occur.
+    """
+    if values.ndim != 1 or not len(values):
+        return None
+    if values.dtype.kind in "OUS":
+        return _indices_of_words(values, names)
+    if values.dtype.kind not in "iu":
+        return None
+    if values.min() < 0 or values.max() >= k or values.min() == values.max():
+        return None
+    return values.astype(np.int64)
+
+
+def _indices_of_words(values: AnyArray, names: Sequence[str] | None) -> IntArray | None:
+    if names is None:
+        return None
+    places = {name: place for place, name in enumerate(names)}
+    indices = []
+    for value in values.tolist():
+        place = places.get(str(value))
+        if place is None:
+            return None
+        indices.append(place)
+    return np.array(indices, dtype=np.int64) if len(set(indices)) > 1 else None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """In how many of n rows a class has the largest score, of k classes."""
+
+    hits: int
+    n: int
+    k: int
+
+    @property
+    def share(self) -> float:
+        return self.hits / self.n
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """True if a class drawn at random would hardly ever have the largest score."""
+        chance = 1 / self.k
+        return self.share > chance + SURE * sqrt(chance * (1 - chance) / self.n)
+
+
+def agreement(scores: Any, classes: IntArray) -> Agreement:
+    """How often these classes have the largest score. Ties count as agreement.
+
+    scores : (n, k) with k > 1.
+    """
+    hits = 0
+    start = 0
+    for block in blocks(scores):
+        index = classes[start : start + len(block)]
+        start += len(block)
+        largest = block.max(axis=1)
+        hits += int((block[np.arange(len(block)), index] == largest).sum())
+    return Agreement(hits, len(classes), scores.shape[1])
+
+
+@dataclass(frozen=True)
+class SignEvidence:
+    """Agreement of labels with the largest and with the least score."""
+
+    largest: Agreement
+    least: Agreement
+
+    @property
+    def is_reversed(self) -> bool:
+        """True if the least score is the label far more often than the largest."""
+        difference = self.least.hits - self.largest.hits
+        n_decisive = self.least.hits + self.largest.hits
+        return difference > SURE * sqrt(max(n_decisive, 1)) and (
+            self.least.is_beyond_chance
+        )
+
+
+# ---- what only looks like scores
+
+
+def is_one_hot(scores: Any) -> bool:
+    """True if every row is a bare prediction: zeros and a one."""
+    width = 1 if len(scores.shape) == 1 else scores.shape[1]
+    for raw in blocks(scores):
+        block = raw.reshape(-1, width)
+        if not ((block == 0) | (block == 1)).all():
+            return False
+        if width > 1 and not (block.sum(axis=1, dtype=np.float64) == 1).all():
+            return False
+    return True
+
+
+def are_probabilities(scores: Any) -> bool:
+    """True if every row lies in [0, 1] and, unless it is one number, sums to 1."""
+    width = 1 if len(scores.shape) == 1 else scores.shape[1]
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN is refused elsewhere
+        return all(
+            look_like_probabilities(block.reshape(-1, width).astype(np.float64))
+            for block in blocks(scores)
+        )
+
+
+def is_ranked(scores: Any) -> bool:
+    """True if every row is sorted, the largest first: ranks, not classes."""
+    if len(scores.shape) != 2 or scores.shape[1] < 3 or scores.shape[0] < FEWEST_RANKED:
+        return False
+    for block in blocks(scores):
+        # compared, not subtracted, since scores may be infinite
+        left, right = block[:, :-1], block[:, 1:]
+        if (right > left).any() or not (right < left).any(axis=1).all():
+            return False
+    return True
+
+
+def is_never_below_half(scores: Any) -> bool:
+    """True if all values lie in [1/2, 1], as confidences of two classes do."""
+    return all(bool(((block >= 0.5) & (block <= 1)).all()) for block in blocks(scores))
+
+
+# ---- scores of reversed sign
+
+
+def ranks_reversed(margins: AnyArray, labels: IntArray) -> bool:
+    """True if rows of class 1 have lower scores, by far more than they vary.
+
+    margins : (n,) score of class 1 less that of class 0. The area under the ROC curve
+    is compared with 1/2 in standard errors of its null distribution (Mann and Whitney
+    1947).
+    """
+    n_1 = int((labels == 1).sum())
+    n_0 = len(labels) - n_1
+    if not n_0 or not n_1:
+        return False
+    _, inverse, counts = np.unique(margins, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    middle_ranks = last - (counts - 1) / 2
+    rank_sum = float(middle_ranks[inverse.reshape(-1)][labels == 1].sum())
+    area = (rank_sum - n_1 * (n_1 + 1) / 2) / (n_0 * n_1)
+    error = sqrt((n_0 + n_1 + 1) / (12 * n_0 * n_1))
+    return area < 0.5 - SURE * error

@@ -1,0 +1,455 @@
+"""Columns of a table that belong together become one array.
+
+- ``logits_cat, logits_dog, …`` the array ``logits`` with the class names cat and dog;
+- fields of one object, ``raw.probabilities.cat, …``, the array ``raw.probabilities``;
+- columns that end in a number, ``p0, p1, …``, the array ``p``;
+- columns around the words of the labels, ``P (class=cat), …``, an array of these;
+- all other numeric columns without a known meaning the array ``columns``;
+- ``--scores A,B,C`` and ``A:C`` an array of these columns.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.column_options import listed_columns, option_for, some_of
+from calcli.importers.family import Family, stacked
+from calcli.importers.headers import names_of_classes, read_names, sort_by_number
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import (
+    LEFT_OVER,
+    NUMBERED,
+    OF_LABEL,
+    PER_ROW,
+    SCORE_PREFIX,
+    is_certainty,
+    is_counter,
+    is_index,
+    is_largest,
+    is_prediction_word,
+    parse_name,
+    role_of,
+    says_correct,
+)
+from calcli.importers.odd_columns import refuse_offset, refuse_strange
+from calcli.importers.ranks import take_ranks
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns, Table, most_decimals
+from calcli.importers.text_cells import (
+    LONGEST_WORD,
+    without_percent_signs,
+    words,
+)
+from calcli.io.cells import is_null
+from calcli.numerics import AnyArray
+
+PANDAS_LEVELS = re.compile(r"\('(\w+)', '([^']+)'\)")
+"""A column name of two levels, as pandas writes it to Parquet."""
+
+OUTCOME_ENDING = re.compile(
+    r"(?i)(?P<score>.+?)[_. -](outcome|outcomes|observed|actual)"
+)
+"""Name of the outcome of one column of scores: ``prob1_outcome`` beside ``prob1``."""
+
+ROWS_SEEN = 10_000
+MOST_CLASSES_SEEN = 1000
+"""Rows of a label whose words are looked up in the names of columns; most words."""
+
+
+# ---- from columns to arrays
+
+
+def with_families(table: Table, request: ImportRequest) -> Table:
+    """Make the arrays of a table of columns (see the top of this file).
+
+    The index of pandas is left out, or becomes the ids. Raises DataError, UsageError.
+    """
+    if table.n_rows == 0:
+        message = "there are no rows below the column names, expected at least one"
+        raise DataError(f"{table.file}: {message}")
+    is_ours = table.is_ours or any(
+        role_of(name) == "calibrated_by" for name in table.columns
+    )
+    columns = _plain_columns(table, request)
+    _take_out_index(columns, table)
+    if is_ours:
+        _labels_as_words(columns)
+    arrays: dict[str, Column] = {}
+    if request.classes is not None:
+        arrays |= take_ranks(table, columns, request)
+    if _counts_its_columns(columns) and not (request.scores or request.labels):
+        matrix = _matrix(table, columns, list(columns))
+        return replace(table, columns={table.file.stem: matrix}, is_single=True)
+    families = _find_families(table, columns, request)
+    combined = _without_largest(families, columns)
+    named_alone = {*request.scores, *request.pieces}
+    alone = {
+        name: column
+        for name, column in columns.items()
+        if name not in combined or name in named_alone
+    }
+    arrays = _with_outcomes(alone) | arrays
+    if not is_ours:
+        for family in families:
+            if family.origin != "listed":
+                sort_by_number(table, family.columns)
+    for family in families:
+        if family.origin != "listed" and not is_ours:
+            refuse_offset(table, columns, family.columns, request)
+        arrays[family.name] = _array_of(family, table, columns, families, request)
+        classes = names_of_classes(table, family, is_ours)
+        if classes is not None:
+            path = f"class_names_{family.name}"
+            get = partial(read_names, table, family, classes)
+            arrays[path] = Column(table.file, path, get)
+    return replace(table, columns=arrays)
+
+
+def _plain_columns(table: Table, request: ImportRequest) -> dict[str, Column]:
+    """The columns, percentages as numbers; cells may be empty if asked."""
+    columns = {}
+    for name, column in table.columns.items():
+        if request.drop_missing:
+            column = replace(column, empty_row=None)
+        plain = without_percent_signs(column, as_fractions=not request.percent)
+        plain_name = PANDAS_LEVELS.sub(r"\1_\2", name)
+        columns[plain_name] = replace(plain, name=plain_name)
+    return columns
+
+
+def _take_out_index(columns: dict[str, Column], table: Table) -> None:
+    """Remove the row index of pandas; one that is not 0, 1, … becomes the ids."""
+    for name in [name for name in columns if is_index(name)]:
+        index = columns.pop(name)
+        what = f"the column {name!r}" if name else "the first column, without a name,"
+        reading = "looks like an index and was left out"
+        names = _names_of_index(index)
+        if names == list(range(table.n_rows or 0)):
+            reading = "counts the rows and was left out"
+        elif names is not None and _are_new_ids(names, columns):
+            columns["ids"] = replace(index, name="ids")
+            reading = "was read as the ids of the rows"
+        remark(f"{table.file.name}: {what} {reading}")
+
+
+def _names_of_index(index: Column) -> list[Any] | None:
+    """Names of the rows; None for lists and other cells that are none."""
+    if index.cells not in ("number", "text"):
+        return None
+    with suppress(DataError):
+        return index.names("ids").tolist()
+    return None
+
+
+def _are_new_ids(names: list[Any], columns: Columns) -> bool:
+    """True for distinct names in a table without ids."""
+    if any(role_of(name) == "ids" for name in columns):
+        return False
+    return len(set(names)) == len(names)
+
+
+def _labels_as_words(columns: dict[str, Column]) -> None:
+    """Read labels that ``apply`` wrote as words, even if they look like numbers."""
+    for name, column in columns.items():
+        if role_of(name) == "labels":
+            columns[name] = _as_words(column)
+
+
+def _as_words(column: Column) -> Column:
+    def get() -> AnyArray:
+        cells = column.written_cells()
+        return words(["" if is_null(cell) else str(cell) for cell in cells])
+
+    def get_rows(rows: slice) -> AnyArray:
+        return get()[rows]
+
+    return replace(column, get=get, get_rows=get_rows, cells="text")
+
+
+def _counts_its_columns(columns: Columns) -> bool:
+    """True for columns called 0, 1, 2, …"""
+    return len(columns) > 1 and list(columns) == [str(i) for i in range(len(columns))]
+
+
+def _array_of(
+    family: Family,
+    table: Table,
+    columns: Columns,
+    families: Sequence[Family],
+    request: ImportRequest,
+) -> Column:
+    """The array of a family. That of left-over columns is checked when it is read."""
+    parts = {name: columns[name] for name in family.columns if name != family.name}
+    if family.origin != "left over":
+        matrix = _matrix(table, columns, family.columns, family.name)
+        return replace(matrix, parts=parts, attributes=_attributes_of(family))
+    numbered = _numbered_among(families, family)
+    has_word_labels = any(
+        role_of(name) == "labels" and column.cells == "text"
+        for name, column in columns.items()
+    )
+    is_named = any(family.origin == "named" for family in families)
+    is_told = bool(request.kind) and not is_named and not request.scores
+    last = len(family.columns) - 1
+
+    @cache
+    def get() -> AnyArray:
+        if is_told:
+            listing = some_of(family.columns)
+            remark(f"{table.file.name}: classes 0 to {last} are the columns {listing}")
+        refuse_strange(table, columns, family.columns, numbered, has_word_labels)
+        return stacked(table, columns, family.columns)
+
+    return replace(
+        Column(table.file, family.name, get, parts=parts),
+        attributes=_attributes_of(family),
+    )
+
+
+def _attributes_of(family: Family) -> dict[str, bool]:
+    """Whether words of a label name the columns, and whether these may lack some.
+
+    Text around the words tells further columns of the kind.
+    """
+    attributes = {"is_generated": family.origin in ("classes", "left over")}
+    if family.classes is not None:
+        is_complete = family.classes != family.columns
+        attributes |= {"by_label": True, "is_complete": is_complete}
+    return attributes
+
+
+def _matrix(
+    table: Table, columns: Columns, names: list[str], path: str | None = None
+) -> Column:
+    """Columns as an array (n, columns) of the widest type, (n,) for one."""
+
+    @cache
+    def get() -> AnyArray:
+        return stacked(table, columns, names)
+
+    decimals = most_decimals(columns[name] for name in names)
+    return Column(table.file, path or table.file.stem, get, decimals=decimals)
+
+
+# ---- which columns belong together
+
+
+def _find_families(
+    table: Table, columns: Columns, request: ImportRequest
+) -> list[Family]:
+    """All families, in the order in which later ones replace earlier ones of a name."""
+    names = list(columns)
+    listed = []
+    for wanted in (*request.scores, *request.labels):
+        if wanted not in columns and set(wanted) & {",", ":"}:
+            listed.append(Family(wanted, listed_columns(names, wanted), "listed"))
+    listed = [family for family in listed if family.columns]
+    reserved = {*request.labels, *chain(*request.named.values())}
+    reserved.update(*(family.columns for family in listed))
+    free = [name for name in names if _may_be_score(name, columns[name], reserved)]
+    outcomes = _outcomes_by_score(names)
+    paired = {*outcomes, *outcomes.values()}
+    free = [name for name in free if name not in paired]
+    named = _named_families(free)
+    of_named = {*chain(*(family.columns for family in named))}
+    rest = [
+        name
+        for name in free
+        if name not in of_named
+        and not is_certainty(name)
+        and not is_prediction_word(name)
+        and not says_correct(name)
+        and not is_counter(name)
+    ]
+    families = [*named, *_numbered_families(names, free, rest)]
+    classes_of_rest = None
+    if not request.scores:
+        for family in _families_of_classes(columns, rest):
+            if len(family.columns) == len(rest):
+                classes_of_rest = family.classes
+            else:
+                families.append(family)
+    if len(rest) > 1:
+        families.append(Family(LEFT_OVER, rest, "left over", classes=classes_of_rest))
+    return [*families, *listed]
+
+
+def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
+    """True for a column of numbers without another meaning.
+
+    Texts in a column that is named as scores are refused when it is read.
+    """
+    if role_of(name) in PER_ROW or name in reserved:
+        return False
+    if column.cells == "number":
+        return True
+    return column.cells == "text" and SCORE_PREFIX.match(name) is not None
+
+
+def _outcomes_by_score(names: Sequence[str]) -> dict[str, str]:
+    """Columns ``NAME_outcome`` by ``NAME``: the labels of one column of scores."""
+    outcomes = {}
+    for name in names:
+        match = OUTCOME_ENDING.fullmatch(name)
+        if match is not None and match["score"] in names:
+            outcomes[match["score"]] = name
+    return outcomes
+
+
+def _with_outcomes(columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns; outcomes say of which column of scores they are."""
+    for score, outcome in _outcomes_by_score(list(columns)).items():
+        attributes = {**columns[outcome].attributes, "labels_of": score}
+        columns[outcome] = replace(columns[outcome], attributes=attributes)
+    return columns
+
+
+def _named_families(names: Sequence[str]) -> list[Family]:
+    """Columns by the word for scores before the name of the class."""
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        word = _word_for_scores(name)
+        if word is not None:
+            by_word.setdefault(word, []).append(name)
+    return [Family(word, columns, "named", word) for word, columns in by_word.items()]
+
+
+def _word_for_scores(name: str) -> str | None:
+    """``logits`` of ``logits_cat``, ``raw.probs`` of ``raw.probs.cat``; else None."""
+    match = SCORE_PREFIX.match(name)
+    if match is not None:
+        return match.group() if match.end() < len(name) else None
+    parent, dot, field = name.rpartition(".")
+    if dot and field and parse_name(parent).role == "scores":
+        return parent
+    return None
+
+
+def _numbered_families(
+    names: Sequence[str], numeric: Sequence[str], rest: Sequence[str]
+) -> list[Family]:
+    """Columns by the name before their number, and those called 0, 1, 2, …"""
+    by_stem: dict[str, list[str]] = {}
+    for name in numeric:
+        if _word_for_scores(name) is not None:
+            continue
+        match = NUMBERED.fullmatch(name)
+        if match is not None and match["stem"]:
+            by_stem.setdefault(match["stem"], []).append(name)
+    families = []
+    for stem, columns in by_stem.items():
+        if len(columns) > 1:
+            families.append(Family(stem, columns, "numbered", _prefix(stem, columns)))
+    plain = [str(i) for i in range(len(rest)) if str(i) in rest]
+    counts_up = bool(plain) and plain[-1] == str(len(plain) - 1)
+    if counts_up and 1 < len(plain) < len(rest):
+        families.append(Family(option_for(names, plain), plain, "numbered"))
+    return families
+
+
+def _prefix(stem: str, columns: Sequence[str]) -> str:
+    return stem if columns[0].startswith(stem) else ""
+
+
+def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
+    """Columns whose names hold the words of a label: ``P (class=cat), …``."""
+    families: list[Family] = []
+    for label, column in columns.items():
+        if column.cells != "text":
+            continue
+        for family in _families_around(label, _distinct_words(column), numeric):
+            members = set(family.columns)
+            families = [
+                other for other in families if not members >= set(other.columns)
+            ]
+            if not any(members <= set(other.columns) for other in families):
+                families.append(family)
+    return families
+
+
+def _distinct_words(column: Column) -> list[str]:
+    """The words of a label without the empty one; none if they are too many."""
+    words: set[str] = set()
+    with suppress(DataError):
+        for value in column.rows(slice(ROWS_SEEN)).tolist():
+            word = str(value)
+            if len(word) > LONGEST_WORD or len(words) > MOST_CLASSES_SEEN:
+                return []
+            if word.strip():
+                words.add(word)
+    return sorted(words)
+
+
+def _families_around(
+    label: str, words: Sequence[str], numeric: Sequence[str]
+) -> Iterator[Family]:
+    """Columns whose names are the words within the same text, for each such text."""
+    if len(words) < 2:
+        return
+    known = set(numeric)
+    for name in numeric:
+        before, found, after = name.partition(words[0])
+        if not found:
+            continue
+        if not all(f"{before}{word}{after}" in known for word in words):
+            continue
+        is_bare = not before and not after
+        members = []
+        for other in numeric:
+            surrounds = other.startswith(before) and other.endswith(after)
+            if other in words if is_bare else surrounds:
+                members.append(other)
+        classes = [_inside(other, before, after) for other in members]
+        yield Family(f"{OF_LABEL}{label}", members, "classes", before, classes)
+
+
+def _inside(name: str, before: str, after: str) -> str:
+    return name.removeprefix(before).removesuffix(after)
+
+
+def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:
+    """The first numbered columns that are some, not all, of the left-over ones."""
+    for family in families:
+        if family.origin != "numbered":
+            continue
+        fewest = 2 if family.columns[0] == "0" else 3
+        if fewest <= len(family.columns) < len(left_over.columns):
+            return family.columns
+    return []
+
+
+def _without_largest(
+    families: Sequence[Family], columns: dict[str, Column]
+) -> set[str]:
+    """Columns that named families combine.
+
+    A column with the largest score of each row (``prob_max``) leaves its family, and
+    the table.
+    """
+    combined: set[str] = set()
+    for family in families:
+        if family.origin == "named":
+            _take_out_largest(family.columns, columns)
+            combined.update(family.columns)
+    return combined
+
+
+def _take_out_largest(names: list[str], columns: dict[str, Column]) -> None:
+    largest = [name for name in names if is_largest(name)]
+    are_numbers = all(columns[name].cells == "number" for name in names)
+    if len(largest) != 1 or len(names) < 3 or not are_numbers:
+        return
+    others = [columns[name].load() for name in names if name != largest[0]]
+    column = columns[largest[0]]
+    if np.allclose(np.max(others, axis=0), column.load()):
+        names.remove(largest[0])
+        del columns[largest[0]]
+        message = f"column {largest[0]!r} is the largest of each row and was left out"
+        remark(f"{column.file.name}: {message}")

@@ -1,0 +1,53 @@
+"""A family of columns, and the array that columns make."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.table import Column, Columns, Table
+from calcli.importers.text_cells import not_a_number
+from calcli.numerics import AnyArray
+
+Origin = Literal["named", "numbered", "classes", "left over", "listed"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Columns that make one array.
+
+    name : of the array. origin : by what they belong together. prefix : the part of
+    their names that is none of the classes' names. classes : names of the classes,
+    where words of a label tell them.
+    """
+
+    name: str
+    columns: list[str]
+    origin: Origin
+    prefix: str = ""
+    classes: list[str] | None = None
+
+
+def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:
+    values = [numbers_of(table, columns[name], name) for name in names]
+    if len(values) > 1:
+        for name, array in zip(names, values, strict=True):
+            if array.ndim != 1:
+                message = f"column {name!r} holds lists, expected one number per row"
+                raise DataError(f"{table.file}: {message}")
+    real = np.dtype(np.float64)
+    types = [array.dtype if array.dtype.kind == "f" else real for array in values]
+    dtype = np.result_type(*types)
+    if len(values) == 1:
+        return values[0].astype(dtype, copy=False)
+    return np.stack(values, axis=1, dtype=dtype)
+
+
+def numbers_of(table: Table, column: Column, name: str) -> AnyArray:
+    """The numbers of a column. Raises DataError for words."""
+    values = column.load()
+    if values.dtype.kind in "OUS":
+        raise not_a_number(table.file, name, values.tolist())
+    return values

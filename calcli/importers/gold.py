@@ -1,0 +1,167 @@
+"""Labels in a file of their own, matched to the scores by ids."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import is_answer, parse_name
+from calcli.importers.proposal import Reading
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns, Table
+from calcli.io.cells import texts_of_names
+from calcli.names import places_among
+from calcli.numerics import AnyArray, IntArray
+
+GOLD = "gold"
+"""Name of the array of labels from ``--gold``."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Arrays of several files, and the request that fits them."""
+
+    columns: dict[str, Column]
+    request: ImportRequest
+
+
+def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
+    """Add the labels of ``--gold FILE`` as an array ``gold`` beside every array of ids.
+
+    If neither side has ids, rows are matched by position. ``--labels NAME`` names the
+    column of labels. Raises UsageError for ambiguous columns, DataError for rows
+    without a label.
+    """
+    name = _column_of_answers(table, request)
+    labels = tuple(GOLD if label == name else label for label in request.labels)
+    if not labels and not request.confidence:
+        labels = (GOLD,)
+    request = replace(request, labels=labels, gold=None)
+    answers = table.columns[name]
+    ids = _ids_of(table.columns)
+    ids_by_folder = {}
+    for path in columns:
+        parsed = parse_name(path)
+        if parsed.role == "ids":
+            ids_by_folder[parsed.folder] = path
+    added = dict(columns)
+    if ids is None and not ids_by_folder:
+        added[GOLD] = replace(answers, parts={})
+        remark(f"{answers.where} was read as the gold, row by row: there are no ids")
+        return Joined(added, request)
+    if ids is None or not ids_by_folder:
+        lacking = table.file if ids is None else next(iter(columns.values())).file
+        advice = "add a column 'id' that both files have"
+        raise DataError(f"{lacking}: has no ids to find the gold by; {advice}")
+    for folder, path in ids_by_folder.items():
+        added["/".join((*folder, GOLD))] = _aligned(columns[path], ids, answers)
+    message = f"{ids.name!r} as its ids; rows were joined by them"
+    remark(f"{answers.where} was read as the gold, {message}")
+    return Joined(added, request)
+
+
+def _column_of_answers(table: Table, request: ImportRequest) -> str:
+    """The column of right answers: by the user, by its name, or the only one."""
+    names = {
+        path: parse_name(path)
+        for path in table.columns
+        if not path.startswith("class_names_")
+    }
+    ways: Sequence[list[str]] = (
+        [label for label in request.labels if label in table.columns],
+        [path for path, name in names.items() if name.role == "labels"],
+        [path for path, name in names.items() if is_answer(name.core)],
+        [path for path, name in names.items() if not name.role],
+    )
+    candidates = next((paths for paths in ways if paths), [])
+    if len(candidates) != 1:
+        question = f"which of {', '.join(table.columns)} is the right answer?"
+        raise UsageError(f"{table.file}: {question} choose with --labels NAME")
+    return candidates[0]
+
+
+def _ids_of(columns: Columns) -> Column | None:
+    for path, column in columns.items():
+        if parse_name(path).role == "ids":
+            return column
+    return None
+
+
+def align_labels(reading: Reading, columns: Columns) -> Columns:
+    """The arrays, with labels of another file reordered to the scores by ids.
+
+    Both files must have ids; else labels go by their place.
+    """
+    if reading.labels is None or reading.labels.rpartition("/")[2] == GOLD:
+        return columns
+    scores, labels = columns[reading.scores], columns[reading.labels]
+    if scores.file == labels.file:
+        return columns
+    here = _ids_of(_of_file(columns, scores))
+    there = _ids_of(_of_file(columns, labels))
+    if here is None or there is None:
+        if here is not there:
+            message = "labels go by their place, as only one of the files has ids"
+            remark(f"{labels.where}: {message}")
+        return columns
+    aligned = _aligned(here, there, labels)
+    remark(f"{labels.where} was joined to the scores by {there.name!r}")
+    return {**columns, reading.labels: aligned}
+
+
+def _of_file(columns: Columns, like: Column) -> Columns:
+    return {
+        path: column for path, column in columns.items() if column.file == like.file
+    }
+
+
+def _aligned(ids: Column, gold_ids: Column, answers: Column) -> Column:
+    """Answers of the gold file in the rows of ``ids``.
+
+    Loading them raises DataError (see ``_rows_of_ids``).
+    """
+
+    @cache
+    def rows() -> IntArray:
+        return _rows_of_ids(ids, gold_ids, answers)
+
+    def pick(array: AnyArray) -> AnyArray:
+        return np.atleast_1d(array)[rows()]
+
+    return answers.ordered(pick)
+
+
+def _rows_of_ids(ids: Column, gold_ids: Column, answers: Column) -> IntArray:
+    """Row of the gold file for every id.
+
+    Raises DataError for an id that it does not have, or has several answers for.
+    """
+    wanted = np.atleast_1d(ids.names("ids"))
+    known = np.atleast_1d(gold_ids.names("ids"))
+    if max(wanted.ndim, known.ndim) > 1:
+        message = f"ids have shape {known.shape} here, {wanted.shape} there"
+        raise DataError(f"{gold_ids.where}: {message}, expected one per row")
+    values = answers.answers()
+    if len(values) != len(known):
+        message = f"has {len(values)} answers for {len(known)} ids"
+        raise DataError(f"{answers.where}: {message}")
+    known_texts = texts_of_names(known)
+    answer_by_id: dict[str, Any] = {}
+    for text, value in zip(known_texts, values, strict=True):
+        if answer_by_id.setdefault(text, value) != value:
+            message = f"id {text!r} has several answers, expected one"
+            raise DataError(f"{gold_ids.where}: {message}")
+    wanted_texts = texts_of_names(wanted)
+    rows = places_among(known_texts, wanted_texts)
+    is_missing = rows < 0
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
+        n_lacking = f"{int(is_missing.sum())} of {len(wanted)} rows lack an answer"
+        message = f"row {row} has the id {wanted_texts[row]!r}, which {gold_ids.file}"
+        raise DataError(f"{ids.where}: {message} does not have ({n_lacking})")
+    return rows

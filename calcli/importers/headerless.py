@@ -1,0 +1,107 @@
+"""Tables without column names: their columns are called 0, 1, 2, …"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.families import with_families
+from calcli.importers.family import stacked
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.remarks import remark
+from calcli.importers.table import Table, most_decimals
+from calcli.importers.text_cells import not_a_number
+from calcli.io.cells import is_number
+from calcli.numerics import AnyArray
+
+
+def headerless(table: Table, request: ImportRequest) -> Table:
+    """Arrays of a table whose columns are called 0, 1, 2, …
+
+    They are named by ``--scores 0:9 --labels 10``. Without options the first or last
+    column is the labels if it alone holds classes; a table without labels is a single
+    array with the name of the file. Raises DataError for anything else.
+    """
+    names = list(table.columns)
+    wanted = [
+        piece.strip()
+        for option in (*request.scores, *request.labels)
+        for piece in re.split("[,:]", option)
+    ]
+    if wanted and len(names) > 1 and all(piece in names for piece in wanted):
+        return with_families(table, request)
+    arrays = {name: column.load() for name, column in table.columns.items()}
+    for name, values in arrays.items():
+        if values.dtype.kind == "U" and is_number(str(values[0])):
+            raise not_a_number(table.file, name, values.tolist())
+    real = [name for name in names if _is_real(arrays[name])]
+    others = [
+        name
+        for name in names
+        if name not in real and _may_be_labels(arrays[name], table.n_rows or 0)
+    ]
+    lists = [name for name in names if arrays[name].ndim == 2]
+    if _is_labelled(arrays, lists or real, others):
+        labels = arrays[others[0]]
+        reading = f"column {others[0]} was read as the labels"
+        remark(
+            f"{table.file.name}: has no column names; {reading},"
+            f" {real[0]} to {real[-1]} as the scores"
+        )
+        scores = stacked(table, table.columns, real)
+        arrays = {"scores": scores, "labels": labels}
+        return _held(table, arrays, real)
+    if len(names) > 1 and (lists or (real and others)):
+        columns = real or names
+        option = f"--scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
+        message = f"has no column names; name its {len(names)} columns by their numbers"
+        raise DataError(
+            f"{table.file}: {message}: {option} --kind logits|log_probs|probs"
+        )
+    matrix = stacked(table, table.columns, names)
+    single = _held(table, {table.file.stem: matrix}, names)
+    return replace(single, is_single=True)
+
+
+def _held(table: Table, arrays: Mapping[str, AnyArray], scores: Sequence[str]) -> Table:
+    """Table of arrays, with the decimals of the columns of scores."""
+    decimals = most_decimals(table.columns[name] for name in scores)
+    held = Table.held(table.file, table.format, arrays)
+    columns = {
+        name: replace(column, decimals=decimals)
+        for name, column in held.columns.items()
+    }
+    return replace(held, columns=columns)
+
+
+def _is_real(values: AnyArray) -> bool:
+    return values.dtype.kind == "f" and bool((values != np.floor(values)).any())
+
+
+def _may_be_labels(values: AnyArray, n_rows: int) -> bool:
+    """True for words, and for whole numbers that are not all 0."""
+    if values.dtype.kind in "US":
+        return True
+    return n_rows > 2 and bool(values.any())
+
+
+def _is_labelled(
+    arrays: Mapping[str, AnyArray], scores: Sequence[str], others: Sequence[str]
+) -> bool:
+    """True if one column, at an end, holds the classes and all others scores."""
+    names = list(arrays)
+    if len(others) != 1 or others[0] not in (names[0], names[-1]):
+        return False
+    if not scores or len(scores) != len(names) - 1:
+        return False
+    k = len(scores)
+    if arrays[scores[0]].ndim == 2:
+        k = arrays[scores[0]].shape[1]
+    if k < 2:
+        return False
+    labels = arrays[others[0]]
+    if labels.dtype.kind in "US":
+        return True
+    return bool(labels.min() >= 0 and labels.max() < k)

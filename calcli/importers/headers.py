@@ -1,0 +1,113 @@
+"""Classes in the names of columns: their order, and their names."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.column_options import some_of
+from calcli.importers.family import Family
+from calcli.importers.names import NUMBERED
+from calcli.importers.remarks import remark
+from calcli.importers.table import Table
+from calcli.io.locate import natural
+from calcli.numerics import AnyArray, whole_number
+
+
+def sort_by_number(table: Table, names: list[str]) -> None:
+    """Sort columns ``p_2, p_0, p_1`` by their numbers, where these are consecutive."""
+    matches = [NUMBERED.fullmatch(name) for name in names]
+    numbers = [int(match["number"]) for match in matches if match is not None]
+    stems = {match["stem"] for match in matches if match is not None}
+    if len(numbers) < len(names) or len(stems) != 1 or numbers == sorted(numbers):
+        return
+    first = min(numbers)
+    if sorted(numbers) == list(range(first, first + len(numbers))):
+        names.sort(key=natural)
+        message = f"columns {some_of(names)} were put in the order of their numbers"
+        remark(f"{table.file.name}: {message}")
+
+
+def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] | None:
+    """Names of the classes; None if the columns only number them."""
+    if family.classes is not None:
+        return family.classes
+    if is_ours and family.prefix:
+        return _names_of_apply(family)
+    names = [name[len(family.prefix) :].strip() for name in family.columns]
+    names = _without_common_ends(names)
+    numbers = [whole_number(name) for name in names]
+    whole = [number for number in numbers if number is not None]
+    if whole == [0]:
+        return names  # the single column of class 0
+    if len(whole) == len(names):
+        return _numbered_names(table, family, names, whole, is_ours)
+    if all(name.startswith("(") and name.endswith(")") for name in names):
+        names = [name[1:-1] for name in names]  # probability(cat)
+    parents = {name.rpartition(".")[0] for name in names}
+    if len(parents) == 1:  # fields of one object: scores.cat, scores.dog
+        names = [name.rpartition(".")[2] for name in names]
+    if not family.prefix and _only_count(names):
+        return None
+    return names
+
+
+def _names_of_apply(family: Family) -> list[str] | None:
+    """Class names in a table written by ``apply``; None for numbers of classes."""
+    names = [name[len(family.prefix) + 1 :] for name in family.columns]
+    numbers = [str(place) for place in range(len(names))]
+    return None if names == numbers and names != ["0"] else names
+
+
+def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:
+    """The names of the classes, with a remark where these are parts of headers."""
+    if family.classes is not None and family.classes != family.columns:
+        ends = f"classes {classes[0]!r} to {classes[-1]!r}"
+        message = f"{ends} are what differs in the names of the columns"
+        remark(f"{table.file.name}: {message}")
+    return np.asarray(classes)
+
+
+def _without_common_ends(names: list[str]) -> list[str]:
+    """Names without the separators that all begin or end with."""
+    while all(names) and names[0][0] in " _-.[":
+        if len({name[0] for name in names}) > 1:
+            break
+        names = [name[1:] for name in names]
+    while all(names) and names[0][-1] in " _-.]":
+        if len({name[-1] for name in names}) > 1:
+            break
+        names = [name[:-1] for name in names]
+    return names
+
+
+def _numbered_names(
+    table: Table,
+    family: Family,
+    names: list[str],
+    numbers: Sequence[int],
+    is_ours: bool,
+) -> list[str] | None:
+    """Names of classes that are numbers; None if they are the places of the classes."""
+    if is_ours:
+        return None if list(numbers) == list(range(len(numbers))) else names
+    if family.origin != "listed":
+        for place in range(1, len(numbers)):
+            if numbers[place] != numbers[place - 1] + 1:
+                before, after = family.columns[place - 1], family.columns[place]
+                message = (
+                    f"after column {before!r} comes {after!r}: classes are missing"
+                )
+                advice = "name the columns in the order of the classes: --scores A,B,C"
+                raise DataError(f"{table.file}: {message}; {advice}")
+    if set(numbers) <= set(range(len(numbers) + 1)):
+        return None
+    return names
+
+
+def _only_count(names: Sequence[str]) -> bool:
+    """True for names of one stem that differ in their number."""
+    matches = [NUMBERED.fullmatch(name) for name in names]
+    parts = [(match["stem"], match["number"]) for match in matches if match is not None]
+    are_distinct = len(parts) == len(set(parts)) == len(names)
+    return are_distinct and len({stem for stem, _ in parts}) == 1

@@ -1,0 +1,224 @@
+"""Which array of a source is the label of an array of scores."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.evidence import agreement, class_indices
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import (
+    Name,
+    is_answer,
+    is_counter,
+    is_generated,
+    is_no_truth,
+    is_prediction,
+    is_unit,
+    real_names,
+    says_correct,
+)
+from calcli.importers.score_search import Arrays
+from calcli.numerics import AnyArray
+
+MOST_NAMED = 40
+"""Most arrays that a message lists."""
+
+NEARLY_ALL = 0.98
+"""Proportion of rows in which a prediction, beside labels, has the largest score."""
+
+ENOUGH_ROWS = 30
+"""Rows from which a column that always has the largest score is a prediction."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """The path of the labels, and the reason where no name says so."""
+
+    path: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class LabelSearch:
+    """The search for the labels of one array of scores."""
+
+    names: Sequence[Name]
+    arrays: Arrays
+    score: Name
+    scores: Sequence[Name]
+    request: ImportRequest
+    where: str
+
+    def named(self, wanted: Sequence[Sequence[Name]], number: int) -> Label | None:
+        """The labels that options name, else those that are named so in the source.
+
+        wanted : arrays of every ``--labels``. number : of the scores among all.
+        """
+        labels = [name for matches in wanted for name in matches]
+        if len(wanted) == len(self.scores) == len(self.request.scores):
+            labels = list(wanted[number])
+        if not labels:
+            labels = [name for name in self.names if name.role == "labels"]
+        is_only_pair = len(self.scores) == len(labels) == 1
+        if is_only_pair:
+            splits = {self.score.split, labels[0].split} - {""}
+            is_only_pair = len(splits) < 2
+        any_model = bool(self.request.labels) or is_only_pair
+        path = companion(self.score, labels, any_model=any_model, refuse_several=True)
+        return Label(path) if path else None
+
+    def proven(self) -> Label | None:
+        """The one column that its values prove to be the labels; else None."""
+        if any(name.role == "labels" for name in self.names) or self.request.labels:
+            return None
+        scores = self.arrays.load(self.score.path)
+        if scores is None:
+            return None
+        candidates = [name for name in self.names if self._may_be_label(name, scores)]
+        place = (self.score.folder, self.score.split)
+        label_names = [
+            name for name in candidates if (name.folder, name.split) == place
+        ]
+        label_names = label_names or candidates
+        has_own_columns = bool(self.arrays.columns[self.score.path].parts)
+        is_named = bool(self.score.kind)
+        if is_named and self.arrays.classes(self.score.path) is None:
+            label_names = [name for name in label_names if is_answer(name.core)]
+        elif not has_own_columns and len({name.core for name in label_names}) == 1:
+            path = companion(self.score, label_names, any_model=True)
+            return Label(path, "the only array of as many classes") if path else None
+        return self._by_values(label_names, scores)
+
+    def _may_be_label(self, name: Name, scores: Any) -> bool:
+        """True for classes beside the scores: a value per row, or per position."""
+        array = self.arrays.load(name.path)
+        if name.role or array is None or array.dtype.kind not in "iuUO":
+            return False
+        if says_correct(name.core) and array.dtype.kind in "iu":
+            return False
+        if array.ndim == 1:
+            return len(array) in scores.shape[:2]
+        return array.ndim == scores.ndim - 1
+
+    def _by_values(self, label_names: Sequence[Name], scores: Any) -> Label | None:
+        """The column of classes that are not the largest score of every row."""
+        classes = self.arrays.classes(self.score.path)
+        k = max(scores.shape[1:], default=2)
+        shares: dict[str, float] = {}
+        for name in label_names:
+            if is_prediction(name.core):
+                continue
+            indices = class_indices(np.asarray(self.arrays.load(name.path)), k, classes)
+            if indices is None or scores.ndim != 2 or len(indices) != len(scores):
+                continue
+            matches_largest = agreement(scores, indices)
+            is_number = self.arrays.load(name.path).dtype.kind in "iu"
+            is_other = is_counter(name.core) or is_unit(name.core)
+            if is_number and (is_other or not matches_largest.is_beyond_chance):
+                continue
+            shares[name.path] = matches_largest.share
+        if len(shares) == 1 and len(scores) >= ENOUGH_ROWS:
+            shares = {path: share for path, share in shares.items() if share < 1}
+        if len(shares) > 1:
+            shares = {
+                path: share for path, share in shares.items() if share < NEARLY_ALL
+            }
+        if len(shares) != 1:
+            return None
+        reason = "its values are the classes"
+        return Label(next(iter(shares)), reason)
+
+    def refusal(self) -> DataError:
+        """Error about scores without labels, with the command that takes them alone."""
+        others = [path for path in real_names(self.names) if path != self.score.path]
+        listing = ", ".join(others[:MOST_NAMED])
+        among = f" among {listing}" if others else ", the only array"
+        scores = self.arrays.columns[self.score.path]
+        shown = scores.shown if is_generated(self.score) else self.score.path
+        problem = DataError(
+            f"{self.where}: found no labels for {shown!r}{among}; name them"
+            f" with --labels {self._option()}, or pass --labels none for scores that are"
+            " only to be calibrated; --gold FILE joins them from another file"
+        )
+        if others or not self.request.carry:
+            return problem
+        return problem.advising(
+            self.request.command(self.where, [("--labels", "none")])
+        )
+
+    def _option(self) -> str:
+        """Value to advise for ``--labels``."""
+        several = [
+            name.path
+            for name in self.names
+            if name.role == "labels" and name.model and name.core == name.path
+        ]
+        if len(several) > 1:
+            ends = f"{several[0]}:{several[-1]}"
+            return f"{ends}, with --per-label where several may hold at once"
+        score_paths = {score.path for score in self.scores}
+        free = [
+            name.path
+            for name in self.names
+            if name.path not in score_paths
+            and not name.role
+            and not says_correct(name.core)
+            and not is_no_truth(name.core)
+        ]
+        return shlex.quote(free[0]) if len(free) == 1 else "NAME"
+
+
+def companion(
+    score: Name,
+    names: Sequence[Name],
+    *,
+    any_model: bool = False,
+    any_split: bool = False,
+    refuse_several: bool = False,
+) -> str | None:
+    """Path of the array that belongs to these scores, nearest folder first.
+
+    refuse_several : UsageError where several fit.
+    """
+    splits = (score.split, "") if any_split else (score.split,)
+    for depth in range(len(score.folder), -1, -1):
+        for split in splits:
+            here = [
+                name
+                for name in names
+                if name.folder == score.folder[:depth] and name.split == split
+            ]
+            for model in dict.fromkeys((score.model, score.core, "")):
+                equal = [name.path for name in here if name.model == model]
+                if refuse_several and len(equal) > 1:
+                    listing = ", ".join(equal)
+                    raise UsageError(
+                        f"{listing} could all be labels of {score.path!r}; choose with"
+                        " --labels"
+                    )
+                if equal:
+                    return equal[0]
+            if any_model and here:
+                return here[0].path
+    return names[0].path if any_model and len(names) == 1 else None
+
+
+def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:
+    """Path of the array of this role that belongs to the scores."""
+    of_role = [name for name in names if name.role == role]
+    any_split = role in ("class_names", "specs")
+    return companion(score, of_role, any_split=any_split)
+
+
+def whole_labels(labels: Any) -> AnyArray:
+    """Labels as whole numbers where they are such, (n, 1) as (n,)."""
+    values = np.asarray(labels[()])
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.dtype.kind == "f" and bool((values == np.floor(values)).all()):
+        return values.astype(np.int64)
+    return values

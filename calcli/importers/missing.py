@@ -1,0 +1,176 @@
+"""``--drop-missing``: leave out rows, or positions, that lack a score or a label."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.names import PER_ROW, parse_name
+from calcli.importers.ragged import Parts, cut_alike
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns
+from calcli.io.cells import is_blank, is_null
+from calcli.numerics import AnyArray, BoolArray, IntArray
+
+
+def without_missing(
+    columns: Columns,
+    paths: Sequence[str],
+    where: str,
+    used: Sequence[str] = (),
+    probabilities: str | None = None,
+) -> dict[str, Column]:
+    """Drop rows, or positions, in which an array of ``paths`` is blank or NaN.
+
+    used : columns of which a cell may be empty; such rows are dropped as well.
+    probabilities : array whose rows of zeros only are dropped, too: they are no answer.
+    Raises DataError if none is left.
+    """
+    loaded = [columns[path].load() for path in paths]
+    if any(isinstance(array, Parts) for array in loaded):
+        return _without_missing_positions(columns, paths, loaded, where)
+    arrays = [np.asarray(array[()]) for array in loaded]
+    n = min((len(array) for array in arrays if array.ndim), default=0)
+    is_missing = np.zeros(n, dtype=np.bool_)
+    for array in arrays:
+        is_missing |= _blank_rows(array[:n])
+    what = "a score or a label"
+    for path in used:
+        is_empty = _empty_cells(columns[path].written_cells())
+        if len(is_empty) == n:  # else the shape is refused where the column is read
+            is_missing |= is_empty
+            what = "a score, a label or a value of a column in use"
+    is_zero = np.zeros(n, dtype=np.bool_)
+    if probabilities is not None:
+        scores = np.asarray(columns[probabilities].load()[()])
+        is_zero = _zero_rows(scores[:n]) & ~is_missing
+    if (is_missing | is_zero).all():
+        raise DataError(f"{where}: every row lacks {what}, nothing is left")
+    n_left_out = int(is_missing.sum())
+    remark(f"{where}: {n_left_out} of {n} rows left out: they lack {what}")
+    if is_zero.any():
+        message = f"{int(is_zero.sum())} of {n} rows left out: they hold zeros only"
+        remark(f"{where}: {message}, which is no answer")
+    kept = np.flatnonzero(~(is_missing | is_zero))
+    return {path: in_order(path, column, kept, n) for path, column in columns.items()}
+
+
+def in_order(
+    path: str, column: Column, order: IntArray, n_rows: int | None = None
+) -> Column:
+    """An array with its rows in this order, if it has a value per row.
+
+    n_rows : number of rows of the array, if the order selects some.
+    """
+    role = parse_name(path).role
+    n = len(order) if n_rows is None else n_rows
+
+    def pick(array: AnyArray) -> AnyArray:
+        if role == "transformed" and array.ndim > 1 and array.shape[1] == n:
+            return array[:, order]
+        is_per_row = role in PER_ROW or role in ("", "scores")
+        if is_per_row and array.ndim and len(array) == n:
+            return array[order]
+        return array
+
+    return column.ordered(pick)
+
+
+def _empty_cells(cells: Any) -> BoolArray:
+    """Mask of the cells of a column that hold no value."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
+        return np.zeros(len(cells), dtype=np.bool_)
+    return np.array([is_null(cell) for cell in cells], dtype=np.bool_)
+
+
+def _zero_rows(array: AnyArray) -> BoolArray:
+    """Mask of the rows of several numbers that are all 0."""
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
+        return np.zeros(len(array), dtype=np.bool_)
+    return np.asarray((array == 0).all(axis=1))
+
+
+def _blank_rows(array: AnyArray) -> BoolArray:
+    """Mask of the rows that contain a blank or NaN."""
+    if not array.size:
+        return np.zeros(len(array), np.bool_)
+    is_blank = np.zeros(array.shape, dtype=np.bool_)
+    if array.dtype.kind in "OSU":
+        flat = [_is_blank(value) for value in array.ravel()]
+        is_blank = np.array(flat, dtype=np.bool_)
+    elif array.dtype.kind == "f":
+        is_blank = np.isnan(array)
+    return np.asarray(is_blank.reshape(len(array), -1).any(axis=1))
+
+
+def _is_blank(value: Any) -> bool:
+    word = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return is_blank(word)
+
+
+# ---- positions of sequences
+
+
+def _without_missing_positions(
+    columns: Columns, paths: Sequence[str], loaded: Sequence[Any], where: str
+) -> dict[str, Column]:
+    """``without_missing`` for sequences of different lengths; empty ones are dropped.
+
+    Raises DataError for images.
+    """
+    arrays = [
+        cut_alike(array, other)
+        for array, other in zip(loaded, loaded[::-1], strict=True)
+    ]
+    has_pixels = any(array.ndim > 3 for array in arrays)
+    if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
+        advice = "leaves out rows and tokens, no pixels; for these --ignore-label"
+        raise DataError(f"{where}: --drop-missing {advice}")
+    if not all(isinstance(array, Parts) for array in arrays):
+        return dict(columns)
+    if len({len(array) for array in arrays}) > 1:
+        return dict(columns)
+    masks = []
+    for unit in range(len(arrays[0])):
+        mask = _kept_positions([_blank_rows(array.of(unit)) for array in arrays])
+        if mask is None:
+            return dict(columns)
+        masks.append(mask)
+    kept = np.array([unit for unit, mask in enumerate(masks) if mask.any()], np.int64)
+    if not len(kept):
+        message = "every position lacks a score or a label, nothing is left"
+        raise DataError(f"{where}: {message}")
+    total = sum(map(len, masks))
+    n_left = total - sum(int(mask.sum()) for mask in masks)
+    message = f"{n_left} of {total} positions left out: they lack a score or a label"
+    remark(f"{where}: {message}")
+    made = {
+        path: in_order(path, column, kept, len(masks))
+        for path, column in columns.items()
+    }
+    for path, array in zip(paths, arrays, strict=True):
+        made[path] = columns[path].having(_part(array, kept, masks))
+    return made
+
+
+def _kept_positions(blanks: Sequence[BoolArray]) -> BoolArray | None:
+    """Mask of the positions of a unit that lack nothing; None where lengths differ.
+
+    A unit that one array has nothing of is dropped.
+    """
+    if len({len(blank) for blank in blanks}) == 1:
+        return ~np.any(blanks, axis=0)
+    if any(blank.all() for blank in blanks):
+        return np.zeros(len(blanks[0]), np.bool_)
+    return None
+
+
+def _part(array: Parts, kept: IntArray, masks: Sequence[BoolArray]) -> Parts:
+    shapes = [(int(masks[unit].sum()), *array.shapes[unit][1:]) for unit in kept]
+
+    def of(number: int) -> AnyArray:
+        unit = kept[number]
+        return array.of(unit)[masks[unit]]
+
+    return Parts(shapes, array.dtype, of, array.where)

@@ -1,0 +1,503 @@
+"""What the names of arrays and columns mean.
+
+``ROLES`` is the table: the words and patterns of every role, with examples. Names are
+compared without regard to case. All else in this file applies it:
+
+- ``role_of``: the role of an array by its own name.
+- ``parse_name``: the parts of a path. A split (``val``, ``test``, …) stands before or
+  after the name (``logits_val``) or is the last folder (``val/logits``); the name of a
+  model stands beside the word for scores or labels (``resnet_logits``).
+- the functions ``is_…``: roles that only tables have.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from calcli.errors import unknown_name
+from calcli.fast_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Role:
+    """A meaning that names give to arrays.
+
+    words : names that mean it as a whole. pattern : of further names. is_kind : the
+    array is named by how its scores are to be read; the word may stand before or after
+    other words.
+    """
+
+    meaning: str
+    words: tuple[str, ...] = ()
+    pattern: str = ""
+    examples: tuple[str, ...] = ()
+    is_kind: bool = False
+
+
+ROLES: dict[str, Role] = {
+    "log_probs": Role(
+        "scores: logarithms of probabilities",
+        (
+            *("log_probs", "log_prob", "logprobs", "logprob", "log_probas"),
+            *("log_proba", "log_probabilities", "log_softmax"),
+        ),
+        examples=("log_probs", "val_logprobs"),
+        is_kind=True,
+    ),
+    "logits": Role(
+        "scores: before the softmax",
+        ("logits", "logit"),
+        examples=("logits", "logits_cat", "test/logits", "resnet_logits"),
+        is_kind=True,
+    ),
+    "probs": Role(
+        "scores: probabilities",
+        (
+            *("probs", "prob", "probas", "proba", "probabilities", "probability"),
+            *("softmax", "y_proba", "y_prob", "y_probs", "y_pred_proba"),
+            *("pred_proba", "pred_probs", "pyx"),
+        ),
+        examples=("probs", "probability(cat)", "raw.probabilities.cat"),
+        is_kind=True,
+    ),
+    "any scores": Role(
+        "scores of a kind that the values have to prove",
+        (
+            *("predictions", "prediction", "outputs", "output", "scores", "score"),
+            *("y_score", "y_scores", "preds", "pred_score", "pred_scores"),
+            *("class_scores", "y_hat", "y_pred", "decision_function"),
+            "decision_scores",
+        ),
+        examples=("scores", "y_score"),
+    ),
+    "labels": Role(
+        "the true classes",
+        (
+            *("labels", "label", "y", "y_true", "ytrue", "targets", "target"),
+            *("true_labels", "true_label", "ground_truth", "gt", "gt_label"),
+            *("gt_labels", "label_ids", "original_labels", "gold", "truth", "truths"),
+            *("ground_truths", "gts", "actual", "actuals", "true_class"),
+            "true_classes",
+        ),
+        examples=("labels", "y_true", "targets_val"),
+    ),
+    "class_names": Role(
+        "names of the classes",
+        ("class_names", "classes", "classes_", "label_names"),
+    ),
+    "ids": Role(
+        "names of the rows",
+        (
+            *("ids", "id", "sample_ids", "filename", "image_id", "doc_id"),
+            *("custom_id", "sample_id", "question_id", "instance_id"),
+            "batch_indices",
+        ),
+    ),
+    "weights": Role(
+        "weights of the rows", ("weights", "weight", "sample_weight", "sample_weights")
+    ),
+    "group": Role("subgroups of the rows", ("group", "groups")),
+    "unit": Role("which rows belong together", ("unit", "units")),
+    "transformed": Role("scores of transformed inputs", ("transformed_logits",)),
+    "specs": Role("names of transforms", ("transforms", "transform_specs")),
+    "split": Role("the split of a row", ("split", "splits")),
+    "calibrated_by": Role("what calibrated the scores", ("calibrated_by",)),
+    "predictions": Role(
+        "predicted classes, unless they are real numbers",
+        (
+            *("pred", "preds", "predict", "prediction", "predictions", "predicted"),
+            *("pred_label", "pred_labels", "predicted_label", "predicted_labels"),
+            *("predicted_class", "pred_class", ".pred_class", "y_pred", "y_hat"),
+            *("yhat", "argmax", "scored labels"),
+        ),
+        r"predict(ed|ion)[ _.(].*|.*[ _]predict(ed|ion)",
+        ("prediction", ".pred_class", "Prediction (species)", "Scored Labels"),
+    ),
+    "correctness": Role(
+        "whether the answer is right",
+        (
+            *("acc", "accuracies", "accuracy", "answeredcorrectly", "correct"),
+            *("correctness", "em", "exactmatch", "hit", "hits", "iscorrect", "ishit"),
+            *("isright", "istp", "matched", "right", "tp", "truepositive"),
+            *("wascorrect", "wasright"),
+        ),
+        examples=("is_correct", "exact-match", "wasRight"),
+    ),
+    "certainty": Role(
+        "a confidence or a loss: never a score of a class",
+        ("confidence", "conf", "loss", "nll", "entropy", "margin"),
+    ),
+    "largest": Role(
+        "the largest score of a row",
+        ("max", "top", "top1", "best", "pred", "predicted"),
+        examples=("prob_max",),
+    ),
+    "counter": Role(
+        "counts rows: never a score of a class",
+        (),
+        r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ ]id)"
+        r"|[A-Za-z]+(Id|ID)|(?i:inst#|\.config|resample|mtry)",
+        ("fold", "row_id", "PassengerId", "rowIndex"),
+    ),
+    "index": Role(
+        "the row index that pandas writes",
+        (),
+        r"|Unnamed: 0(\.\d+)?|__index_level_\d+__|index_level_\d+",
+        ("", "Unnamed: 0"),
+    ),
+    "unit by name": Role(
+        "patients, images, questions: rows of one belong together",
+        (),
+        r"(?i)(.*[_ ])?(patient|subject|participant|person|user|customer|client"
+        r"|question|prompt|image|video|document|article|sequence|session|visit|slide)"
+        r"s?([_ ]?(id|no|nr|num|number))?",
+        ("patient_id", "image"),
+    ),
+    "not a unit": Role("repeats, and is no unit", (), r"(?i)folds?|epoch"),
+    "weight by name": Role("weights of the rows", (), r"(?i)w|.*weights?"),
+    "answers": Role(
+        "right answers, in a file of their own",
+        ("answer", "answer_key", "correct_answer", "truth", "class", "target"),
+    ),
+    "boxes": Role(
+        "boxes of detections",
+        ("bbox", "bboxes", "box", "boxes", "bounding_box", "segmentation"),
+    ),
+    "inputs": Role(
+        "inputs of a model, boxes, parameters: never scores",
+        ("x", "inputs", "input", "images"),
+        r"(?i)(feat|embed|hidden|bbox|boxes).*|.*\.(weight|bias)",
+    ),
+}
+"""Every role that a name can give."""
+
+SCORE_KIND_OF = {
+    word: role for role, entry in ROLES.items() if entry.is_kind for word in entry.words
+}
+"""Word for scores -> their kind."""
+
+ARRAY_ROLES = (
+    *("labels", "class_names", "ids", "weights", "group", "unit"),
+    *("transformed", "specs", "split", "calibrated_by"),
+)
+"""Roles beside the scores that arrays of a bundle have."""
+
+ROLE_OF_WORD = {word: role for role in ARRAY_ROLES for word in ROLES[role].words}
+
+COLUMNS = ("ids", "weights", "group", "unit")
+"""Columns that bundles keep, which options may name."""
+
+PER_ROW = frozenset({"labels", *COLUMNS, "split", "calibrated_by"})
+
+SPLIT_WORDS = (
+    *("train", "training", "cal", "calib", "calibration", "val", "valid"),
+    *("validation", "dev", "test", "eval", "holdout"),
+)
+
+LEFT_OVER = "columns"
+"""Name of the array of all numeric columns whose names have no known meaning."""
+
+OF_LABEL = "columns by "
+"""Beginning of the name of an array of columns named by the words of a label."""
+
+NUMBERED = re.compile(r"(?P<stem>.*?[^\d\W]?)[\W_]*(?P<number>\d+)\W*")
+"""A name that ends in a number: ``p0``, ``p[1]``."""
+
+
+def _alternatives(words: Iterable[str]) -> str:
+    """Pattern of these words, longer ones first."""
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+
+
+SCORE_PREFIX = re.compile(rf"(?i)({_alternatives(SCORE_KIND_OF)})(?![A-Za-z])")
+"""A word for scores at the beginning of a name."""
+
+_SPLIT = _alternatives(SPLIT_WORDS)
+_WITH_SPLIT = re.compile(
+    rf"(?i)(?:(?P<before>{_SPLIT})[_.-])?(?P<core>.+?)(?:[_.-](?P<after>{_SPLIT}))?"
+)
+_ENDS_IN_SPLIT = re.compile(rf"(?i)(?P<model>.+)[_.-](?P<split>{_SPLIT})")
+_OF_MODEL = re.compile(r"(?i)(?P<role>labels?|targets?|class_names)[_.-](?P<model>.+)")
+_ENDING_WORDS = {*SCORE_KIND_OF, *ROLES["labels"].words, "class_names", "ids"}
+_WITH_ENDING = re.compile(
+    rf"(?i)(?P<model>.+?)[_.-](?P<word>{_alternatives(_ENDING_WORDS - {'y', 'gt'})})"
+)
+_NO_TRUTH = re.compile(
+    r"(?i)(.*[_.-])?"
+    r"(y_?hat|hat|pred(ict(ed|ions?)|s)?|output|soft|num|n|pseudo|model|argmax)"
+)
+"""Words before a word for labels in names of predictions, or of a number of labels."""
+
+_WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\s-]+")
+
+
+# ---- the parts of a path
+
+
+@dataclass(frozen=True)
+class Name:
+    """Parts of the path of an array.
+
+    folder : the folders, without one that is a split. core : the base name without its
+    split. role : "scores", one of ``ARRAY_ROLES``, or "". kind : of scores. model :
+    what stands beside the word for scores or labels.
+    """
+
+    path: str
+    folder: tuple[str, ...]
+    core: str
+    role: str
+    kind: str = ""
+    model: str = ""
+    split: str = ""
+
+
+def role_of(base: str) -> str:
+    """Role of an array by its own name, without folders and splits; "" if unknown."""
+    role = ROLE_OF_WORD.get(base.lower())
+    if role is None:
+        role = ROLE_OF_WORD.get(_WORD_ENDS.sub("_", base).lower(), "")
+    return role
+
+
+@lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
+def parse_name(path: str) -> Name:
+    """Parse the path of an array into its parts."""
+    parts = [part for part in path.split("/") if part not in ("", ".")] or [path]
+    *folders, base = parts
+    transforms_role = _role_in_transforms(folders, base)
+    if transforms_role:
+        folders.pop()
+    split = ""
+    if folders and folders[-1].lower() in SPLIT_WORDS:
+        split = folders.pop()
+    plain = Name(path, tuple(folders), base, transforms_role, split=split)
+    if transforms_role:
+        return plain
+    plain = _without_split(plain)
+    for parse in (_as_role, _as_scores, _as_names_of_model, _with_ending, _as_model):
+        name = parse(plain)
+        if name is not None:
+            return name
+    return plain
+
+
+def _role_in_transforms(folders: Sequence[str], base: str) -> str:
+    """Role of ``transforms/logits`` and ``transforms/specs``; else ""."""
+    if not folders or folders[-1].lower() != "transforms":
+        return ""
+    return {"logits": "transformed", "specs": "specs"}.get(base.lower(), "")
+
+
+def _without_split(name: Name) -> Name:
+    """Take the split off a name, unless it has a meaning as a whole (y_true, test)."""
+    base = name.core
+    if role_of(base) or base.lower() in SCORE_KIND_OF:
+        return name
+    match = _WITH_SPLIT.fullmatch(base)
+    if match is None:
+        return name
+    split = match["before"] or match["after"] or name.split
+    return replace(name, core=match["core"], split=split)
+
+
+def _as_role(name: Name) -> Name | None:
+    """labels, y_true, ids, …"""
+    role = role_of(name.core)
+    return replace(name, role=role) if role else None
+
+
+def _as_scores(name: Name) -> Name | None:
+    """logits, logits_resnet, …"""
+    match = SCORE_PREFIX.match(name.core)
+    if match is None:
+        return None
+    kind = SCORE_KIND_OF[match.group().lower()]
+    model = name.core[match.end() :].strip("_-. ")
+    return replace(name, role="scores", kind=kind, model=model)
+
+
+def _as_names_of_model(name: Name) -> Name | None:
+    """class_names_resnet, …"""
+    match = _OF_MODEL.fullmatch(name.core)
+    if match is None or match["role"].lower() != "class_names":
+        return None
+    return replace(name, role="class_names", model=match["model"])
+
+
+def _with_ending(name: Name) -> Name | None:
+    """resnet_logits, resnet_val_labels, …"""
+    match = _WITH_ENDING.fullmatch(name.core)
+    if match is None:
+        return None
+    model, split = match["model"], name.split
+    inner = _ENDS_IN_SPLIT.fullmatch(model)
+    if inner is not None:
+        model, split = inner["model"], inner["split"]
+    kind = SCORE_KIND_OF.get(match["word"].lower())
+    if kind is not None:
+        return replace(name, role="scores", kind=kind, model=model, split=split)
+    if _NO_TRUTH.fullmatch(model):
+        return None
+    return replace(name, role=role_of(match["word"]), model=model, split=split)
+
+
+def _as_model(name: Name) -> Name | None:
+    """labels_resnet, …"""
+    match = _OF_MODEL.fullmatch(name.core)
+    if match is None:
+        return None
+    return replace(name, role=role_of(match["role"]), model=match["model"])
+
+
+# ---- names of the arrays of a source
+
+
+def matching(names: Sequence[Name], wanted: str, what: str) -> list[Name]:
+    """The array with this path, else all with this name in any folder or split.
+
+    what : such an array, in messages. Raises UsageError if there is none.
+    """
+    exact = [name for name in names if name.path == wanted]
+    if exact:
+        return exact
+    inner = []
+    for name in names:
+        is_in_split = name.core == wanted and name.split
+        if name.path.endswith("/" + wanted) or is_in_split:
+            inner.append(name)
+    if not inner:
+        raise unknown_name(what, wanted, real_names(names))
+    return inner
+
+
+def real_names(names: Sequence[Name]) -> list[str]:
+    """Paths of the source's own arrays.
+
+    Arrays of left-over columns, and class names made of column names, are left out.
+    """
+    made_of_headers = {headers_path(name.path) for name in names}
+    return [
+        name.path
+        for name in names
+        if name.path not in made_of_headers and not is_generated(name)
+    ]
+
+
+def is_generated(name: Name) -> bool:
+    """True for an array of left-over columns, or of columns by a label."""
+    return name.core == LEFT_OVER or name.core.startswith(OF_LABEL)
+
+
+def headers_path(path: str) -> str:
+    """Path of the class names that are made of the names of an array's columns."""
+    folder, slash, base = path.rpartition("/")
+    return f"{folder}{slash}class_names_{base}"
+
+
+def group_name(part: str) -> str:
+    """A valid part of a group's name, with _ for colons (FILE.h5:GROUP) and slashes.
+
+    Characters that HDF5 cannot store in a name are escaped.
+    """
+    part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
+    part = part.strip().replace(":", "_").replace("/", "_")
+    return part.strip(".") or "unnamed"
+
+
+# ---- roles that columns of tables have
+
+
+def _matches(role: str, name: str) -> bool:
+    return re.fullmatch(ROLES[role].pattern, name) is not None
+
+
+def _is_word(role: str, name: str) -> bool:
+    return name.lower() in ROLES[role].words
+
+
+def says_correct(name: str) -> bool:
+    """True for a name of correctness, in any spelling (``is_correct``)."""
+    letters = re.sub(r"[\W_\d]", "", name.lower())
+    return letters in ROLES["correctness"].words
+
+
+def is_prediction(name: str) -> bool:
+    """True for a name of predicted classes."""
+    return _is_word("predictions", name) or _matches("predictions", name.lower())
+
+
+def is_prediction_word(name: str) -> bool:
+    """True for a name that is a word for predictions, whatever its numbers are."""
+    return _is_word("predictions", name)
+
+
+def may_be_scores(name: str) -> bool:
+    """True for a name of scores of any kind."""
+    return _is_word("any scores", name)
+
+
+def is_no_truth(name: str) -> bool:
+    """True for a name that says that the values are predicted, or a number."""
+    return _NO_TRUTH.fullmatch(name) is not None
+
+
+def is_counter(name: str) -> bool:
+    """True for a name of a counter or an id of rows."""
+    return _matches("counter", name)
+
+
+def is_index(name: str) -> bool:
+    """True for a name of the row index that pandas writes."""
+    return _matches("index", name)
+
+
+def is_unit(name: str) -> bool:
+    """True for a name of units: patients, images, questions."""
+    return _matches("unit by name", name)
+
+
+def is_never_unit(name: str) -> bool:
+    """True for a name of folds and the like."""
+    return _matches("not a unit", name)
+
+
+def is_weight(name: str) -> bool:
+    """True for a name of weights of rows."""
+    return _matches("weight by name", name)
+
+
+def is_certainty(name: str) -> bool:
+    """True for a name of a confidence or a loss."""
+    return _is_word("certainty", name)
+
+
+def sounds_sure(name: str) -> bool:
+    """True for a name with a word for confidence in it."""
+    return re.search(r"(?i)conf|certain|sure", name) is not None
+
+
+def may_be_percent(name: str) -> bool:
+    """True for a name of numbers that may go from 0 to 100."""
+    return re.search(r"(?i)conf|certain|sure|percent|pct|%", name) is not None
+
+
+def is_largest(name: str) -> bool:
+    """True for a name whose last word means the largest score: ``prob_max``."""
+    return _is_word("largest", re.split(r"[\W_]+", name)[-1])
+
+
+def is_answer(name: str) -> bool:
+    """True for a name of right answers in a file of their own."""
+    return _is_word("answers", name)
+
+
+def is_box(name: str) -> bool:
+    """True for a name of the boxes of detections."""
+    return _is_word("boxes", name)
+
+
+def is_input(name: str) -> bool:
+    """True for a name of inputs, features, boxes or parameters of a model."""
+    return _is_word("inputs", name) or _matches("inputs", name)

@@ -1,0 +1,102 @@
+"""Columns that are no classes among those of classes, and labels counted otherwise."""
+
+import re
+from collections.abc import Sequence
+from shlex import quote
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.column_options import option_for, some_of
+from calcli.importers.family import numbers_of
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import role_of
+from calcli.importers.table import Column, Columns, Table
+from calcli.numerics import AnyArray
+
+
+def refuse_offset(
+    table: Table, columns: Columns, names: Sequence[str], request: ImportRequest
+) -> None:
+    """Refuse labels in 1 … k-1 beside columns numbered 1 to k.
+
+    They may count from 1, or from 0 with class 0 absent.
+    """
+    if request.votes is not None or request.confidence is not None:
+        return  # the columns are answers, not classes
+    numbers = []
+    for name in names:
+        digits = re.findall(r"[0-9]{1,18}", name)
+        if digits:
+            numbers.append(int(digits[-1]))
+    k = len(names)
+    if k < 2 or numbers != list(range(1, k + 1)):
+        return
+    label_columns = [
+        name
+        for name in columns
+        if name in request.labels or (not request.labels and role_of(name) == "labels")
+    ]
+    for name in label_columns:
+        labels = _as_numbers(columns[name])
+        if labels is None or labels.min() < 1 or labels.max() >= k:
+            continue
+        message = (
+            f"columns {some_of(names)} are numbered from 1, and {name!r} is nowhere"
+        )
+        question = f"0 and nowhere {k}: do the labels count from 1 as well?"
+        option = quote(option_for(list(columns), names))
+        advice = f"--scores {option} takes them as they are, counted from 0"
+        raise DataError(
+            f"{table.file}: {message} {question} Subtract 1 if so; {advice}"
+        )
+
+
+def _as_numbers(column: Column) -> AnyArray | None:
+    """Numbers of a column; None for words, and for no rows."""
+    if column.cells not in ("number", "text"):
+        return None
+    try:
+        values = column.load().astype(np.float64)
+    except ValueError:
+        return None
+    return values if len(values) else None
+
+
+def refuse_strange(
+    table: Table,
+    columns: Columns,
+    names: Sequence[str],
+    numbered: Sequence[str],
+    has_word_labels: bool,
+) -> None:
+    """Refuse left-over columns that some, but not all, look like no class."""
+    strange = []
+    for name in names:
+        values = numbers_of(table, columns[name], name)
+        if len(values) > 2 and _counts(values):
+            strange.append(name)
+    reason = "holds whole numbers beside columns of real ones"
+    if numbered and not has_word_labels:
+        strange = [name for name in names if name not in numbered]
+        reason = f"is none of the numbered {some_of(numbered)}"
+    if not 0 < len(strange) < len(names):
+        return
+    others = [name for name in names if name not in strange]
+    option = option_for(list(columns), numbered) if numbered else ",".join(others)
+    question = "is it a class? name the columns of the classes"
+    raise DataError(
+        f"{table.file}: column {strange[0]!r} {reason}: {question}:"
+        f" --scores {quote(option)}"
+    )
+
+
+def _counts(values: AnyArray) -> bool:
+    """True for whole numbers >= 0; of real numbers only with more than two values."""
+    if values.dtype.kind in "iu":
+        return bool(values.min() >= 0)
+    if values.ndim != 1 or not (values >= 0).all():
+        return False
+    if not (values == np.floor(values)).all():
+        return False
+    return len(np.unique(values[:1000])) > 2

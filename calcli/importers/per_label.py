@@ -1,0 +1,136 @@
+"""Labels of which several may hold: each label of a row becomes a row."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.bundles import per_row
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.labels import texts_of
+from calcli.importers.names import headers_path
+from calcli.importers.proposal import Reading
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns, constant
+from calcli.numerics import AnyArray
+
+KEPT_ROLES = ("unit", "ids", "weights", "split")
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """A reading of rows of two classes, its arrays, and the request that fits them."""
+
+    reading: Reading
+    columns: Columns
+    request: ImportRequest
+
+
+def labels_as_rows(
+    reading: Reading, columns: Columns, request: ImportRequest
+) -> LabelRows:
+    """Convert scores and labels (rows, labels) to rows of two classes.
+
+    The group of such a row is its label, the unit its row in the source. Raises
+    DataError for other shapes.
+    """
+    scores_column = columns[reading.scores]
+    where = scores_column.where
+    if reading.labels is None:
+        raise DataError(f"{where}: --per-label needs labels, (rows, labels) of 0 and 1")
+    labels_column = columns[reading.labels]
+    scores = np.asarray(scores_column.load()[()])
+    labels = np.asarray(labels_column.load()[()])
+    is_binary = np.isin(labels, (0, 1)).all()
+    if scores.ndim != 2 or labels.shape != scores.shape or not is_binary:
+        message = f"has shape {labels.shape}, expected zeros and ones of shape"
+        raise DataError(
+            f"{labels_column.where}: {message} {scores.shape} for --per-label"
+        )
+    n, k = scores.shape
+    names = _label_names(reading, columns, request)
+    if not names:
+        names = [f"label{number}" for number in range(k)]
+    if len(names) != k or len(set(names)) < k:
+        message = f"{len(set(names))} names for {k} labels"
+        raise DataError(f"{where}: {message}; --class-names A,B,…")
+    made = _repeated_columns(reading, columns, request, n, k)
+    made["group"] = _column(scores_column, "label", np.tile(np.array(names, object), n))
+    by_path = {
+        f"{reading.scores} by label/{role}": column for role, column in made.items()
+    }
+    extras = {path.rpartition("/")[2]: path for path in by_path}
+    by_path[reading.scores] = scores_column.having(scores.reshape(-1))
+    flat_labels = labels.astype(np.int64).reshape(-1)
+    by_path[reading.labels] = labels_column.having(flat_labels)
+    remark(
+        f"{where}: {n} rows x {k} labels became {n * k} rows; a row's labels are a"
+        " unit, each a group"
+    )
+    return LabelRows(
+        reading=replace(reading, extras=extras),
+        columns={**columns, **by_path},
+        request=replace(
+            request,
+            scores=(reading.scores,),
+            labels=(reading.labels,),
+            class_names=(),
+        ),
+    )
+
+
+def _repeated_columns(
+    reading: Reading, columns: Columns, request: ImportRequest, n: int, k: int
+) -> dict[str, Column]:
+    """Unit, weights and split of the rows, once for every label."""
+    values: dict[str, AnyArray] = {}
+    for role in KEPT_ROLES:
+        if role in reading.extras:
+            column = columns[reading.extras[role]]
+            values[role] = np.repeat(per_row(column, role, n), k)
+    made = {
+        role: columns[reading.extras[role]].having(repeated)
+        for role, repeated in values.items()
+        if role != "ids"
+    }
+    if request.named.get("unit") != []:
+        scores = columns[reading.scores]
+        unit_role = next((role for role in ("unit", "ids") if role in values), None)
+        if unit_role is None:
+            made["unit"] = _column(scores, "row", np.repeat(np.arange(n), k))
+        else:
+            name = columns[reading.extras[unit_role]].name
+            made["unit"] = _column(scores, name, values[unit_role])
+    return made
+
+
+def _column(scores: Column, name: str, values: Any) -> Column:
+    return Column(scores.file, name, constant(values))
+
+
+def _label_names(
+    reading: Reading, columns: Columns, request: ImportRequest
+) -> Sequence[str]:
+    """Names of the labels: given by the user, else what differs in the headers.
+
+    Headers are those of the labels, or of the scores; none if there are no names.
+    """
+    if request.class_names:
+        return list(request.class_names)
+    for path in (headers_path(reading.labels or ""), reading.extras.get("class_names")):
+        if path in columns:
+            column = columns[path or ""]
+            return _without_common_parts(texts_of(column.values(), column.where))
+    return []
+
+
+def _without_common_parts(names: Sequence[str]) -> list[str]:
+    """Names without their common beginning, which ends in _ or a point."""
+    pieces = [re.split(r"(?<=[_.])", name) for name in names]
+    while len({piece[0] for piece in pieces}) == 1 and min(map(len, pieces)) > 1:
+        pieces = [piece[1:] for piece in pieces]
+    return ["".join(piece) for piece in pieces]

@@ -1,0 +1,233 @@
+"""Propose how the arrays of a source are read: scores, labels, kind, ids and so on.
+
+Names come first (``names``), then what all values prove (``evidence``), each with its
+reason. What neither tells is refused, with the command that settles it (``advice``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from calcli.errors import UsageError, unknown_name
+from calcli.fast_dataclass import dataclass
+from calcli.importers.evidence import agreement, class_indices, kind_of_scores
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.label_search import Label, LabelSearch, extra_of, whole_labels
+from calcli.importers.names import (
+    ARRAY_ROLES,
+    COLUMNS,
+    Name,
+    group_name,
+    is_generated,
+    matching,
+    may_be_scores,
+    parse_name,
+)
+from calcli.importers.score_search import (
+    Arrays,
+    refuse_detections,
+    refuse_lone_confidence,
+    refuse_side_by_side,
+    score_names,
+    with_obvious_names,
+)
+from calcli.importers.table import Column, Columns
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one bundle is read: paths of its arrays, and why.
+
+    model : name of the bundle without its split. extras : path by role. reasons : by
+    role, of what no name says.
+    """
+
+    model: str
+    split: str
+    kind: str
+    scores: str
+    labels: str | None
+    extras: dict[str, str]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Paths of the columns that a bundle keeps, by role."""
+        return {role: path for role, path in self.extras.items() if role in COLUMNS}
+
+    @property
+    def name(self) -> str:
+        """Name of the group in the output; "" is the root."""
+        return "/".join(part for part in (self.model, self.split) if part)
+
+
+def propose(columns: Columns, request: ImportRequest, where: str) -> list[Reading]:
+    """Say how the arrays of a source are read: a bundle per array of scores.
+
+    where : the source, for messages. Raises UsageError for names that do not exist and
+    where the kind is unknown, DataError where scores or labels are.
+    """
+    names = [_name_of(path, column) for path, column in columns.items()]
+    arrays = Arrays(columns)
+    refuse_lone_confidence(names, arrays, request, where)
+    refuse_detections(names, request, where)
+    are_named = bool(request.scores)
+    request = with_obvious_names(names, arrays, request, where)
+    scores = score_names(names, arrays, request, where)
+    labels = [matching(names, label, "labels array") for label in request.labels]
+    if request.groups:
+        scores = _in_groups(scores, request.groups)
+    if not (request.scores or request.all_scores):
+        refuse_side_by_side(scores, where)
+    readings = []
+    for number, (score, model) in enumerate(
+        zip(scores, _model_names(scores), strict=True)
+    ):
+        search = LabelSearch(names, arrays, score, scores, request, where)
+        label = search.named(labels, number)
+        if label is None:
+            label = search.proven()
+        if label is None and not request.no_labels:
+            raise search.refusal()
+        kind = _kind_of(score, label, arrays, request.kind, where, are_named)
+        extras = {}
+        for role in ARRAY_ROLES:
+            path = extra_of(score, names, role)
+            if role != "labels" and path:
+                extras[role] = path
+        reasons = {"scores": kind.reason, "labels": label.reason if label else ""}
+        path = label.path if label else None
+        readings.append(
+            Reading(model, score.split, kind.kind, score.path, path, extras, reasons)
+        )
+    _refuse_one_name(readings, where)
+    return readings
+
+
+def _name_of(path: str, column: Column) -> Name:
+    """Parts of a path; the outcome of a column of scores is named by that column."""
+    name = parse_name(path)
+    scores = column.attributes.get("labels_of")
+    if scores is not None:
+        return replace(name, role="labels", model=scores, kind="")
+    return name
+
+
+def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
+    """The scores within the folders, splits or names that ``--group`` lists."""
+    kept: dict[Name, None] = {}
+    for group in groups:
+        wanted = f"/{group.strip('/')}/"
+        inside = [name for name in scores if any(wanted in p for p in _places(name))]
+        if not inside:
+            known = {
+                "/".join((*name.folder, name.split)).strip("/") or name.core
+                for name in scores
+            }
+            raise unknown_name("group", group, known)
+        kept |= dict.fromkeys(inside)
+    return list(kept)
+
+
+def _places(name: Name) -> list[str]:
+    """Folder and split of an array, with and without its name."""
+    with_core = "/".join((*name.folder, name.core, name.split))
+    without = "/".join((*name.folder, name.split))
+    return [f"/{with_core}/", f"/{without}/"]
+
+
+def _refuse_one_name(readings: Sequence[Reading], where: str) -> None:
+    names = [reading.name for reading in readings]
+    for name in names:
+        if names.count(name) > 1:
+            group = repr(name) if name else "at the root"
+            raise UsageError(
+                f"{where}: two arrays of scores would both become the group {group}"
+            )
+
+
+def _model_names(scores: Sequence[Name]) -> list[str]:
+    """Names of the models: folders without their common beginning.
+
+    Where a folder has several arrays, the names of these are added.
+    """
+    folders = {name.folder for name in scores}
+    has_several = len({(name.folder, name.core) for name in scores}) > len(folders)
+    paths = []
+    for name in scores:
+        paths.append((*name.folder, name.core) if has_several else name.folder)
+    n_common = 0
+    while n_common < len(paths[0]):
+        if len({path[: n_common + 1] for path in paths}) > 1:
+            break
+        n_common += 1
+    return ["/".join(map(group_name, path[n_common:])) for path in paths]
+
+
+# ---- the kind of the scores
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of scores, and the reason where neither option nor name says so."""
+
+    kind: str
+    reason: str = ""
+
+
+def _kind_of(
+    score: Name,
+    label: Label | None,
+    arrays: Arrays,
+    declared: str | None,
+    where: str,
+    are_named: bool,
+) -> Kind:
+    """Kind that is declared, named, or proven by all values.
+
+    are_named : the user has named the scores. Raises UsageError.
+    """
+    if declared or score.kind:
+        return Kind(declared or score.kind)
+    array = arrays.load(score.path)
+    reason = "its values cannot be read"
+    if array is not None and array.dtype.kind == "f":
+        proof = kind_of_scores(array)
+        reason = proof.reason
+        if proof.kind in ("probs", "log_probs"):
+            return Kind(proof.kind, reason)
+        if proof.kind and (are_named or _are_scores(score, label, array, arrays)):
+            return Kind(proof.kind, reason)
+    what = f"{score.path!r} holds"
+    if is_generated(score):
+        what = "the columns hold"
+    raise UsageError(
+        f"{where}: say what {what} with --kind logits, log_probs or probs; {reason}"
+    )
+
+
+def _are_scores(
+    score: Name,
+    label: Label | None,
+    array: Any,
+    arrays: Arrays,
+) -> bool:
+    """True if real numbers are scores of classes, not features or other measurements.
+
+    Their name says so, their columns are named like the classes, or the largest is the
+    label more often than by chance.
+    """
+    if may_be_scores(score.core):
+        return True
+    if arrays.columns[score.path].attributes.get("by_label"):
+        return True
+    if label is None or array.ndim != 2:
+        return False
+    labels = arrays.load(label.path)
+    if labels is None:
+        return False
+    classes = arrays.classes(score.path)
+    indices = class_indices(whole_labels(labels), array.shape[1], classes)
+    if indices is None or len(indices) != len(array):
+        return False
+    return agreement(array, indices).is_beyond_chance

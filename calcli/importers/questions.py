@@ -1,0 +1,163 @@
+"""Questions of evaluation harnesses: a score per candidate, the right one, checks."""
+
+import json
+from collections.abc import Sequence
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, one_line
+from calcli.fast_dataclass import dataclass
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.table import Table
+from calcli.io.cells import is_number, text_of
+
+Floats = Sequence[float]
+LARGEST_ID = 1 << 63
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its id, a score per candidate, the right candidate.
+
+    Higher scores are better; they are natural logarithms. of : id of the question that
+    it repeats, as a further trial or in other words; None for its own id.
+    """
+
+    id: Any
+    scores: Floats
+    gold: int
+    of: Any = None
+
+
+def question_id(value: Any, where: str) -> Any:
+    """Check the id of a question, a number or a word. Raises DataError."""
+    is_finite_number = _is_number(value) and isfinite(value)
+    if not isinstance(value, str) and not is_finite_number:
+        raise DataError(f"{where} is {_shown(value)}, expected a number or a word")
+    return value
+
+
+def log_likelihood(value: Any, where: str) -> float:
+    """Check one log-likelihood of a log, a number or its text. Raises DataError."""
+    is_text = isinstance(value, str) and is_number(value)
+    if is_text or _is_number(value):
+        likelihood = float(value)
+        if not isnan(likelihood):
+            return likelihood
+    raise DataError(f"{where} is {_shown(value)}, expected a number; evaluate it anew")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return one_line(ValueError(json.dumps(value, default=str)), 40)
+
+
+def agrees(scores: Floats, gold: int, right: float | None) -> bool:
+    """True if the gold candidate agrees with the logged correctness.
+
+    Also true if none was logged.
+    """
+    if right is None:
+        return True
+    return (right == 1) == (scores[gold] == max(scores))
+
+
+def check_logged(
+    where: str, scores: Floats, gold: int, right: float | None, measure: str
+) -> None:
+    """Raise DataError for a gold candidate that contradicts the log.
+
+    Ties count as agreement. right : logged correctness of the candidate with the
+    largest score; None if not logged.
+    """
+    if right not in (None, 0, 1):
+        expected = "expected 0 or 1: several answers count as right here"
+        raise DataError(f"{where}: {measure} is {right}, {expected}")
+    if agrees(scores, gold, right):
+        return
+    is_tied = list(scores).count(max(scores)) > 1
+    if right or not is_tied:
+        best = int(np.argmax(scores))
+        message = f"{measure} is {right:g}, but the largest score is candidate {best}"
+        raise DataError(
+            f"{where}: {message} and the right one {gold}; were they shuffled?"
+        )
+
+
+def normalised(
+    where: str, how: str, scores: Floats, texts: Sequence[str], base: Floats | None
+) -> Floats:
+    """Log-likelihoods per character or byte, or minus the unconditional ones (mutual).
+
+    base : the unconditional ones, None if not logged. Raises DataError for values that
+    were not logged.
+    """
+    if how in ("none", "sum"):
+        return scores
+    if how == "mutual":
+        if base is None or len(base) != len(scores):
+            message = "has no unconditional log-likelihoods, which acc_mutual_info logs"
+            raise DataError(f"{where}: {message}")
+        return [score - other for score, other in zip(scores, base, strict=True)]
+    sizes = [len(text if how == "chars" else text.encode()) for text in texts]
+    if len(sizes) != len(scores) or not all(sizes):
+        message = f"lacks the texts of the choices that --normalize {how} needs"
+        raise DataError(f"{where}: {message}")
+    return [score / size for score, size in zip(scores, sizes, strict=True)]
+
+
+def table_of_questions(
+    path: Path,
+    format: str,
+    questions: Sequence[Question],
+    task: str,
+    request: ImportRequest,
+) -> Table:
+    """Rows with logits, labels, ids and group (the task) of questions.
+
+    Repeats of a question are a unit. Raises DataError for ids that occur twice with the
+    same scores.
+    """
+    if not request.drop_duplicates:
+        _refuse_copies(path, questions)
+    if all(isinstance(question.id, int) for question in questions):
+        questions = sorted(questions, key=lambda question: question.id)
+    are_numbers = all(_is_plain_number(question.id) for question in questions)
+    rows: list[dict[str, Any]] = []
+    units = []
+    for question in questions:
+        row_id = question.id if are_numbers else text_of(question.id)
+        units.append(text_of(row_id if question.of is None else question.of))
+        rows.append(
+            {
+                "logits": list(question.scores),
+                "labels": question.gold,
+                "ids": row_id,
+                "group": task,
+            }
+        )
+    if len(set(units)) < len(units):
+        for row, unit in zip(rows, units, strict=True):
+            row["unit"] = unit
+    return Table(path, format, {}, records=rows)
+
+
+def _is_plain_number(value: Any) -> bool:
+    """True for a number that an array of ids can hold; some ids are hashes."""
+    return isinstance(value, int | float) and abs(value) < LARGEST_ID
+
+
+def _refuse_copies(path: Path, questions: Sequence[Question]) -> None:
+    scores_by_id: dict[Any, list[float]] = {}
+    for question in questions:
+        scores = list(question.scores)
+        if scores_by_id.get(question.id) == scores:
+            message = f"id {question.id!r} occurs twice with the same scores"
+            raise DataError(f"{path}: {message}; was a second run appended?")
+        scores_by_id[question.id] = scores

@@ -1,0 +1,51 @@
+"""Lines of fastText's ``predict-prob``: ``__label__cat 0.9 __label__dog 0.1``."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.records import Ranks
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+
+PREFIX = "__label__"
+
+
+@reader(
+    "fasttext",
+    "lines of fastText's predict-prob, with or without the right label before them",
+    suffixes=[".txt"],
+    sniff=lambda file: file.is_text and file.head.startswith(PREFIX.encode()),
+    order=-1,
+    examples=[("predicted.txt", "--gold truth.csv")],
+)
+def read_fasttext(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read the probabilities of the listed classes.
+
+    A label without a probability at the beginning of a line is the right one, as
+    ``paste`` puts it there.
+    """
+    rows: list[dict[str, Any]] = []
+    with file.path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            words = line.split()
+            if words:
+                rows.append(_row(words, f"{file.path}: line {number}"))
+    return Table(file.path, "fasttext", {}, records=rows)
+
+
+def _row(words: list[str], where: str) -> dict[str, Any]:
+    """Probabilities by class, and the right label if there is one."""
+    row: dict[str, Any] = {}
+    is_labelled = len(words) > 1 and words[1].startswith(PREFIX)
+    if is_labelled:
+        row["label"] = words.pop(0).removeprefix(PREFIX)
+    names = [word.removeprefix(PREFIX) for word in words[::2]]
+    try:
+        row["probs"] = Ranks(zip(names, map(float, words[1::2]), strict=True))
+    except ValueError:
+        expected = "expected pairs of a label and its probability"
+        raise DataError(f"{where}: {expected}") from None
+    return row

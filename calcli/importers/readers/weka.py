@@ -1,0 +1,66 @@
+"""Predictions of Weka, as its CSV output has them: ``2:dog`` is class 2, named dog."""
+
+import csv
+import re
+from contextlib import ExitStack
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+
+HEADER = "inst#,actual,predicted,error,"
+NUMBERED_CLASS = re.compile(r"(?P<number>\d+):(?P<name>.*)")
+
+
+@reader(
+    "weka",
+    "predictions that Weka prints as CSV, of one class or with the distribution",
+    suffixes=[".csv", ".txt"],
+    sniff=lambda file: file.is_text and HEADER.encode() in file.head,
+    order=-1,
+    examples=[("weka_predictions.csv", "")],
+)
+def read_weka(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read probabilities of all classes, or a confidence and whether it is right.
+
+    ``prediction`` is the probability of the predicted class; a ``distribution`` has a
+    star before that. Classes that occur nowhere have no name.
+    """
+    text = file.path.read_text("utf-8-sig")
+    lines = text[text.index(HEADER) :].splitlines()
+    rows = [row for row in csv.reader(lines[1:]) if row]
+    actual = [_class_of(file, row[1]) for row in rows]
+    predicted = [_class_of(file, row[2]) for row in rows]
+    scores = [[float(cell.lstrip("*")) for cell in row[4:] if cell] for row in rows]
+    if "distribution" not in lines[0]:
+        correct = [left == right for left, right in zip(actual, predicted, strict=True)]
+        arrays = {
+            "ids": np.array([int(row[0]) for row in rows]),
+            "confidence": np.array([row[0] for row in scores]),
+            "correct": np.array(correct),
+        }
+        return Table.held(file.path, "weka", arrays)
+    names = dict(actual + predicted)
+    classes = [
+        names.get(number, str(number)) for number in range(1, len(scores[0]) + 1)
+    ]
+    arrays = {
+        "probs": np.array(scores),
+        "labels": np.array([name for _, name in actual]),
+        "class_names": np.array(classes),
+        "prediction": np.array([name for _, name in predicted]),
+    }
+    return Table.held(file.path, "weka", arrays)
+
+
+def _class_of(file: SourceFile, cell: str) -> tuple[int, str]:
+    """Number, counted from 1, and name of a class."""
+    match = NUMBERED_CLASS.fullmatch(cell.strip())
+    if match is None:
+        expected = "expected a class with its number, such as 1:yes"
+        raise DataError(f"{file.path}: has {cell!r}, {expected}")
+    return int(match["number"]), match["name"]

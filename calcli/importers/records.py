@@ -1,0 +1,357 @@
+"""Rows that are JSON objects: their distributions over classes, in one form and order.
+
+Programs write the scores of named classes as an object (``{"cat": 0.9, "dog": 0.1}``),
+as a list of pairs (``[{"label": "cat", "score": 0.9}, …]``), or as two lists
+(``{"classes": ["cat", "dog"], "scores": [0.9, 0.1]}``). All become objects with the
+classes in the same order in every row.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import exp
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.json_columns import columns_of_records, kind_of_cell
+from calcli.importers.names import parse_name
+from calcli.importers.nested import DEEPEST
+from calcli.importers.positions import token_rows
+from calcli.importers.ranks import spread
+from calcli.importers.remarks import remark
+from calcli.importers.table import Record, Table
+from calcli.importers.token_classes import by_token, of_classes
+from calcli.io.locate import natural
+from calcli.zeros import SUM_TOLERANCE
+
+WORD_KEYS = frozenset({"label", "class", "name", "value", "displayName", "category"})
+NUMBER_KEYS = frozenset({"score", "prob", "probability", "confidence", "p"})
+OTHER_KEYS = frozenset({"id", "index", "rank"})
+"""Keys of an object with the name of a class and its score."""
+
+WORD_LISTS = ("classes", "labels", "displayNames", "class_names", "names", "options")
+NUMBER_LISTS = ("scores", "confidences", "probabilities", "probs", "logprobs")
+"""Keys of two lists of equal length: the classes and their scores."""
+
+Rows = Sequence[Record]
+Distribution = dict[str, float]
+
+
+class Ranks(Distribution):
+    """A distribution that was written as lists, which may name some classes only."""
+
+
+def with_columns(table: Table, request: ImportRequest) -> Table:
+    """Make the columns of a table of records.
+
+    Raises UsageError and DataError where it is unclear which classes there are.
+    """
+    where = str(table.file)
+    rows = classes_of_tokens(table.records, request, where)
+    rows = [_with_distributions(row) for row in rows]
+    rows = token_rows(rows, request, where)
+    rows = in_one_order(rows, request, where)
+    columns = columns_of_records(table.file, rows)
+    return replace(table, columns=columns, n_rows=len(rows), records=())
+
+
+# ---- one form of distributions
+
+
+def _with_distributions(row: Record) -> dict[str, Any]:
+    """A row with every distribution as an object."""
+    row = _without_two_lists(row)
+    made: dict[str, Any] = {}
+    for key, cell in row.items():
+        converted = _converted(cell)
+        is_list_of_pairs = isinstance(cell, list) and isinstance(converted, dict)
+        # lists of pairs are outputs of a softmax, whatever their key is
+        name = "probs" if is_list_of_pairs and "probs" not in row else key
+        made[name] = converted
+    return made
+
+
+def _converted(cell: Any, depth: int = 0) -> Any:
+    """A cell with every distribution in it as an object."""
+    if isinstance(cell, list):
+        return distribution_of_pairs(cell) or cell
+    if not isinstance(cell, dict) or depth > DEEPEST:
+        return cell
+    inner = {key: _converted(value, depth + 1) for key, value in cell.items()}
+    return _without_two_lists(inner)
+
+
+def distribution_of_pairs(items: Sequence[Any]) -> Distribution | None:
+    """Scores by class of ``[{"label": …, "score": …}, …]`` or ``[["cat", 0.9], …]``.
+
+    None for any other list.
+    """
+    distribution = Ranks()
+    for item in items:
+        pair = _pair(item)
+        if pair is None or pair[0] in distribution:
+            return None
+        distribution[pair[0]] = pair[1]
+    return distribution or None
+
+
+def _pair(item: Any) -> tuple[str, float] | None:
+    """(class, score) of an item of a list; None for anything else."""
+    if isinstance(item, list) and len(item) == 2:
+        word, number = item
+        return (word, number) if _is_pair(word, number) else None
+    if not isinstance(item, dict) or not item.keys() <= (
+        WORD_KEYS | NUMBER_KEYS | OTHER_KEYS
+    ):
+        return None
+    words = [value for key, value in item.items() if key in WORD_KEYS]
+    numbers = [value for key, value in item.items() if key in NUMBER_KEYS]
+    if len(numbers) != 1 or not words:
+        return None
+    word = words[0]
+    if isinstance(word, int):
+        word = str(word)
+    return (word, numbers[0]) if _is_pair(word, numbers[0]) else None
+
+
+def _is_pair(word: Any, number: Any) -> bool:
+    return isinstance(word, str) and kind_of_cell(number) == "number"
+
+
+def _without_two_lists(row: Record) -> dict[str, Any]:
+    """A row with its two lists, of classes and of scores, as one object."""
+    made = dict(row)
+    for words_key in WORD_LISTS:
+        if words_key not in row:
+            continue
+        for numbers_key in NUMBER_LISTS:
+            words: Any = row[words_key]
+            numbers: Any = row.get(numbers_key)
+            if _belong_together(words, numbers):
+                del made[words_key]
+                made[numbers_key] = Ranks(zip(words, numbers, strict=True))
+                return made
+    return made
+
+
+def _belong_together(words: Any, numbers: Any) -> bool:
+    if not isinstance(words, list) or not isinstance(numbers, list):
+        return False
+    if len(words) != len(numbers) or len(words) < 2 or len(set(words)) < len(words):
+        return False
+    return all(map(_is_pair, words, numbers))
+
+
+# ---- one order of classes
+
+
+def in_one_order(
+    rows: Rows, request: ImportRequest, where: str
+) -> list[dict[str, Any]]:
+    """Bring the classes of every distribution to the same order in every row.
+
+    That is the order of the first row if all rows have it, else that of
+    ``class_order``. Where rows list some classes only, the others share the rest if
+    ``--class-names`` names all; otherwise the ranks stay lists. Fields of inner objects
+    get dotted names.
+    """
+    made = [_dotted_distributions(row) for row in rows]
+    for key in [key for key, cell in made[0].items() if _is_distribution(cell)]:
+        cells = [row.get(key) for row in made]
+        if all(map(_is_distribution, cells)):
+            _order_cells(made, key, request, where)
+    return made
+
+
+def _dotted_distributions(row: Record, parent: str = "") -> dict[str, Any]:
+    """Inner distributions of a row under dotted names: ``prediction.probs``."""
+    made: dict[str, Any] = {}
+    for key, cell in row.items():
+        name = f"{parent}{key}"
+        if isinstance(cell, Mapping) and cell and not _is_distribution(cell):
+            made |= _dotted_distributions(cell, f"{name}.")
+        else:
+            made[name] = cell
+    return made
+
+
+def _is_distribution(cell: Any) -> bool:
+    """True for an object of numbers by the names of classes."""
+    if not isinstance(cell, Mapping) or len(cell) < 2:
+        return False
+    return all(
+        kind_of_cell(number) == "number" and not parse_name(str(name)).role
+        for name, number in cell.items()
+    )
+
+
+def _order_cells(
+    rows: list[dict[str, Any]], key: str, request: ImportRequest, where: str
+) -> None:
+    """Bring the distributions of one key to the same order, in place."""
+    orders = {tuple(row[key]) for row in rows}
+    if len(orders) == 1:
+        return
+    classes = {name for order in orders for name in order}
+    if all(len(order) == len(classes) for order in orders):
+        names = class_order(classes, rows, request, f"{where}: {key!r}")
+        for row in rows:
+            row[key] = {name: row[key][name] for name in names}
+        return
+    if not isinstance(rows[0][key], Ranks):
+        return
+    if classes <= set(request.class_names):
+        _spread_cells(rows, key, request.class_names, where)
+        return
+    for row in rows:  # ranks, of which --classes makes distributions
+        cell = row.pop(key)
+        row[key] = list(cell.values())
+        row["class_name"] = list(cell)
+
+
+def _spread_cells(
+    rows: list[dict[str, Any]], key: str, names: Sequence[str], where: str
+) -> None:
+    """Give the classes that rows do not list an even share of the rest, in place."""
+    place = {name: index for index, name in enumerate(names)}
+    for number, row in enumerate(rows):
+        index = np.array([[place[name] for name in row[key]]])
+        p = np.array([list(row[key].values())], dtype=np.float64)
+        probs = spread(p, index, len(names), f"{where}: {key!r} of row {number}")
+        row[key] = dict(zip(names, probs[0].tolist(), strict=True))
+    message = "classes that a row does not list share what the others leave"
+    remark(f"{where}: {key!r}: {message}")
+
+
+def class_order(
+    classes: Collection[str], rows: Rows, request: ImportRequest, where: str
+) -> list[str]:
+    """Order of classes that rows list in different orders.
+
+    It is that of ``--class-names``, else sorted by name. Raises DataError if labels are
+    numbers in the latter case, unless all names end in numbers.
+    """
+    if set(request.class_names) == set(classes):
+        return list(request.class_names)
+    names = sorted(classes, key=natural)
+    are_numbered = all(re.search(r"\d$", name) for name in names)
+    has_numbers = any(isinstance(label, int) for label in _labels_in(rows))
+    if has_numbers and not are_numbered:
+        message = "has its classes in another order in every row, and the labels are"
+        listing = ",".join(names) if len(names) < 9 else "A,B,…"
+        advice = f"name the classes in order: --class-names {listing}"
+        raise DataError(f"{where} {message} numbers: {advice}")
+    return names
+
+
+def _labels_in(rows: Rows) -> list[Any]:
+    labels = []
+    for row in rows:
+        for key, cell in row.items():
+            if parse_name(key).role == "labels":
+                labels.append(cell)
+    return labels
+
+
+# ---- log-probabilities of the top tokens of an answer
+
+
+def classes_of_tokens(
+    rows: Rows, request: ImportRequest, where: str
+) -> list[dict[str, Any]]:
+    """Convert log-probabilities of top tokens to those of classes, normalised.
+
+    ``{"logprobs": {"A": -0.1, …}}``: the classes are those of ``--class-names``, else
+    all that are listed, if every row lists them, or they are the labels or letters of
+    the alphabet. Raises UsageError otherwise, DataError for rows without a class.
+    """
+    made = [dict(row) for row in rows]
+    for key, cell in list(made[0].items()):
+        if parse_name(key).kind != "log_probs" or not isinstance(cell, Mapping):
+            continue
+        cells = [row.get(key) for row in made]
+        if not all(map(_are_logprobs, cells)):
+            continue
+        listed = [_floats_of(cell) for cell in cells]
+        if not _are_normalised(listed):
+            _normalise(made, key, listed, request, where)
+    return made
+
+
+def _are_logprobs(cell: Any) -> bool:
+    if not isinstance(cell, Mapping) or not cell:
+        return False
+    return all(kind_of_cell(value) == "number" for value in cell.values())
+
+
+def _floats_of(cell: Any) -> Distribution:
+    return {str(token): float(value) for token, value in cell.items()}
+
+
+def _are_normalised(listed: Sequence[Distribution]) -> bool:
+    """True if every row lists the same tokens, whose probabilities sum to 1."""
+    first = listed[0].keys()
+    if not all(tokens.keys() == first for tokens in listed):
+        return False
+    sums = [sum(exp(min(value, 0.0)) for value in tokens.values()) for tokens in listed]
+    return np.allclose(sums, 1, 0, SUM_TOLERANCE)
+
+
+def _normalise(
+    rows: list[dict[str, Any]],
+    key: str,
+    listed: Sequence[Distribution],
+    request: ImportRequest,
+    where: str,
+) -> None:
+    """Replace top tokens by normalised classes, in place, with a remark on the rest."""
+    names = request.class_names or _classes_listed(listed, rows, f"{where}: {key!r}")
+    index = by_token(names)
+    n_unlisted = 0
+    other_mass = 0.0
+    for row, tokens in zip(rows, listed, strict=True):
+        classes = of_classes(tokens, index, len(names))
+        if classes.n_unlisted == len(names):
+            message = f"{key!r} of a row lists none of {', '.join(names)}"
+            raise DataError(f"{where}: {message}, but {', '.join(tokens)}")
+        norm = float(np.logaddexp.reduce(classes.log_probs))
+        values = (classes.log_probs - norm).tolist()
+        row[key] = dict(zip(names, values, strict=True))
+        n_unlisted += classes.n_unlisted
+        other_mass += max(1.0 - exp(norm), 0.0)
+    share = other_mass / len(rows)
+    listing = ", ".join(list(names)[:6])
+    if len(names) > 6:
+        listing += ", …"
+    message = (
+        f"{where}: {key!r} sums to less than 1: {share:.2%} on average is of other"
+        f" tokens and was left out, and the classes {listing} divided by their sum"
+    )
+    if n_unlisted:
+        message += (
+            f"; {n_unlisted} times a class was not listed and got its upper bound"
+        )
+    remark(message)
+
+
+def _classes_listed(
+    listed: Sequence[Distribution], rows: Rows, where: str
+) -> list[str]:
+    """Classes among the tokens. Raises UsageError where these are unclear."""
+    names_of_rows = [
+        list(dict.fromkeys(token.strip() for token in tokens)) for tokens in listed
+    ]
+    every = sorted({name for names in names_of_rows for name in names}, key=natural)
+    if all(len(names) == len(every) for names in names_of_rows):
+        return names_of_rows[0]
+    labels = {str(label).strip() for label in _labels_in(rows)}
+    are_letters = set(every) <= set(ascii_uppercase)
+    if labels <= set(every) and (labels == set(every) or are_letters):
+        return every
+    odd = next((name for name in every if name not in labels), every[0])
+    message = f"lists {odd!r} and others in some rows only"
+    raise UsageError(f"{where} {message}; which are the classes? --class-names A,B,…")

@@ -1,0 +1,68 @@
+"""What an import tells the user: remarks on what it read, and errors of readers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from calcli.errors import CalcliError, DataError, one_line
+
+STAND_INS = (
+    "calcli.importers.readers.",
+    "calcli.importers.pickled",
+    "calcli.importers.torch_tensors",
+)
+"""Modules whose objects stand in for those of a pickle."""
+
+_remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
+
+
+@contextmanager
+def remarks() -> Iterator[list[str]]:
+    """Collect the remarks made within the context, in order."""
+    sentences: list[str] = []
+    token = _remarks.set(sentences)
+    try:
+        yield sentences
+    finally:
+        _remarks.reset(token)
+
+
+def remark(sentence: str) -> None:
+    """Add a remark for the user, once. Outside of ``remarks()`` it is dropped."""
+    sentences = _remarks.get()
+    if sentences is not None and sentence and sentence not in sentences:
+        sentences.append(sentence)
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn any error of a reader on a broken file into a DataError of one line.
+
+    Errors that no file can cause, which are bugs, pass unchanged.
+    """
+    try:
+        yield
+    except CalcliError:
+        raise
+    except MemoryError:
+        advice = ".npy and HDF5 are streamed"
+        raise DataError(f"{path}: {what} does not fit into memory; {advice}") from None
+    except (NameError, ImportError):
+        raise
+    except Exception as problem:  # NumPy, h5py, pyarrow and torch raise many types
+        if _is_bug(problem):
+            raise
+        message = f"{path}: cannot read {what}: {one_line(problem)}"
+        raise DataError(f"{message}; is the file complete?") from problem
+
+
+def _is_bug(problem: Exception) -> bool:
+    """Check for a missing attribute of one of calcli's own objects.
+
+    The stand-ins of the pickle reader lack attributes on purpose.
+    """
+    if not isinstance(problem, AttributeError):
+        return False
+    home = type(problem.obj).__module__
+    return home.startswith("calcli.") and not home.startswith(STAND_INS)

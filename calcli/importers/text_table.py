@@ -1,0 +1,220 @@
+"""Tables of text: the dialect of a file, its column names, its cells.
+
+The dialects that people save were tried on readers of others, which lost the row names
+of R, ragged rows and decimal commas; the standard library splits the lines.
+"""
+
+import csv
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from calcli.errors import DataError, blaming
+from calcli.fast_dataclass import dataclass
+from calcli.importers.names import role_of
+from calcli.io.cells import is_number
+
+MOST_COMMENTS = 50
+LONGEST_CELL = 1 << 30
+"""A list of a vocabulary's scores has megabytes."""
+
+SEPARATORS = ",;\t|"
+NOT_A_ROW = re.compile(r"#|sep=.$")
+"""Beginning of a line above a table."""
+
+DECIMAL = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+OPEN_QUOTE = re.compile(r'(?:^|[,;\t|])"')
+"""Text in quotes, and the beginning of a cell whose quotes the line does not close."""
+
+LIST_OF_NUMBERS = re.compile(r"[\[(]+\s*[-+]?\d*\.\d")
+
+Cells = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Beginning of a table of text.
+
+    cells : the names of the columns, or the first row. separator : " " is white space.
+    n_skipped : lines before the first row or the names. has_names_above : the names
+    stand in the last of these, behind a #.
+    """
+
+    cells: list[str]
+    separator: str
+    n_skipped: int
+    has_names_above: bool = False
+
+
+def refuse_doubles(path: Path, names: Sequence[str]) -> None:
+    """Raise DataError when two columns have the same name."""
+    if len(set(names)) == len(names):
+        return
+    double = next(name for name in names if names.count(name) > 1)
+    advice = "of pandas' levels make one: df.columns = df.columns.map('_'.join)"
+    raise DataError(
+        f"{path}: two columns are named {double!r}; every column needs a name of its"
+        f" own ({advice})"
+    )
+
+
+# ---- the beginning of a file
+
+
+def read_opening(path: Path) -> Opening:
+    """Parse the first lines, without comments and Excel's ``sep=;``.
+
+    ``numpy.savetxt`` writes the names of the columns in a comment. Raises DataError.
+    """
+    message = f"{path}: cannot be read as a table"
+    with (
+        blaming(message, advice="; expected UTF-8 text"),
+        path.open(encoding="utf-8-sig") as file,
+    ):
+        lines = [line.rstrip("\r\n") for line in islice(file, MOST_COMMENTS)]
+    n_skipped = _count_skipped(lines)
+    first = lines[n_skipped]
+    second = "".join(lines[n_skipped + 1 : n_skipped + 2])
+    if not first.strip():
+        message = "the first line is empty, expected the names of the columns"
+        raise DataError(f"{path}: {message}")
+    for line in lines[n_skipped + 1 :]:
+        if not OPEN_QUOTE.search(QUOTED.sub("", first)):
+            break
+        first = f"{first}\n{line}"  # a name that has several lines
+    separator = _separator(first, second)
+    cells = split_line(first, separator)
+    if n_skipped and lines[n_skipped - 1].startswith("#") and is_data(cells):
+        comment = lines[n_skipped - 1].lstrip("# ")
+        for other in (separator, ",", " "):
+            names = split_line(comment, other)
+            if len(names) == len(cells):
+                return Opening(names, separator, n_skipped, has_names_above=True)
+    return Opening(cells, separator, n_skipped)
+
+
+def _count_skipped(lines: Sequence[str]) -> int:
+    """Number of lines above the table."""
+    for number, line in enumerate(lines):
+        if not NOT_A_ROW.match(line) or _has_scores(line):
+            return number
+    return 0
+
+
+def _has_scores(line: str) -> bool:
+    """True for a row of a table that begins like a comment: ``#tag,0.31,0.69``."""
+    cells = re.split(r"[,;\t|]", line)[1:]
+    return any(DECIMAL.fullmatch(cell.strip()) for cell in cells)
+
+
+def _separator(first: str, second: str) -> str:
+    """The commonest separator of the first line; white space between numbers."""
+    unquoted = QUOTED.sub("", first)
+    separator = max(SEPARATORS, key=unquoted.count)
+    if separator in unquoted:
+        return separator
+    spaced = split_line(first, " ")
+    if len(spaced) < 2:
+        return separator
+    below = split_line(second, " ")
+    has_row_names = len(below) - len(spaced) in (0, 1) and any(map(is_number, below))
+    return " " if has_row_names or all(map(is_number, spaced)) else separator
+
+
+def split_line(line: str, separator: str) -> list[str]:
+    """Cells of one line."""
+    if separator != " ":
+        lines = line.splitlines(keepends=True)
+        cells = next(csv.reader(lines, delimiter=separator))
+        stripped = [cell.strip() for cell in cells]
+        return cells if are_ours(stripped) else stripped
+    if '"' not in line:
+        return line.split()
+    return next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
+
+
+def are_ours(header: Sequence[str]) -> bool:
+    """True for the names of the columns of a table that calcli has written."""
+    return any(role_of(name) == "calibrated_by" for name in header)
+
+
+def is_data(cells: Cells) -> bool:
+    """True for a row of data, not of column names.
+
+    It has only numbers, or any cell such as 0.31 or [0.3, 0.7].
+    """
+    if all(map(is_number, cells)):
+        return True
+    return any(DECIMAL.fullmatch(cell) or LIST_OF_NUMBERS.match(cell) for cell in cells)
+
+
+# ---- the rows
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of a table by column, in the order of the names."""
+
+    names: list[str]
+    columns: list[Cells]
+    n_rows: int
+
+
+def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
+    """Read all cells. header : the names of the columns; None numbers them from 0.
+
+    Row names that the header lacks, as R writes them, become a first column without a
+    name. Raises DataError for rows of different lengths.
+    """
+    rows = _split_rows(path, opening)
+    names = header
+    first_row = opening.n_skipped + 1
+    if names is None:
+        names = [str(place) for place in range(len(rows[0]))]
+    elif not opening.has_names_above:
+        rows = rows[1:]
+        first_row += 1
+        if _have_row_names(rows, len(names)):
+            names = ["", *names]
+    for number, row in enumerate(rows, start=first_row):
+        if len(row) != len(names):
+            expected = f"expected {len(names)}"
+            if len(names) == 1:
+                expected += "; is the first line a title? remove it"
+            message = f"row {number} of the file has {len(row)} cells"
+            raise DataError(f"{path}: cannot be read as a table: {message}, {expected}")
+    columns: list[Cells] = [()] * len(names)
+    if rows:
+        columns = list(zip(*rows, strict=True))
+    return Grid(names, columns, len(rows))
+
+
+def _split_rows(path: Path, opening: Opening) -> list[list[str]]:
+    """Cells of every line that is not empty, from the column names on."""
+    separator = opening.separator
+    limit = csv.field_size_limit(LONGEST_CELL)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = islice(file, opening.n_skipped, None)
+            if separator == " ":
+                rows = [split_line(line, " ") for line in lines]
+            else:
+                rows = list(csv.reader(lines, delimiter=separator, strict=True))
+    finally:
+        csv.field_size_limit(limit)
+    return [row for row in rows if row]
+
+
+def _have_row_names(rows: Sequence[Sequence[str]], n_columns: int) -> bool:
+    """True if every row has a name that the header lacks, as in R's ``write.table``."""
+    if not rows or any(len(row) != n_columns + 1 for row in rows):
+        return False
+    if not any(row[-1].strip() for row in rows):
+        return False  # a separator at the end of every line
+    names = [row[0] for row in rows]
+    for start in (0, 1):
+        if names == [str(number) for number in range(start, len(rows) + start)]:
+            return True
+    return len(set(names)) == len(names) and not any(map(is_number, names))

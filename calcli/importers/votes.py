@@ -1,0 +1,208 @@
+"""Several sampled answers per question: confidence of the most frequent one."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isinf
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.fast_dataclass import dataclass
+from calcli.importers.column_options import listed_columns
+from calcli.importers.gold import GOLD, Joined
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import matching, parse_name
+from calcli.importers.remarks import remark
+from calcli.importers.table import Column, Columns
+from calcli.io.cells import is_number, number, texts_of_names
+from calcli.io.locate import natural
+from calcli.numerics import IntArray
+
+KNOWN_ROLES = ("unit", "ids", "group")
+
+Answers = Sequence[str | None]
+
+
+def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
+    """One row per question.
+
+    Its confidence is made of the frequency of the most common answer; it is correct if
+    that equals the gold. ``--votes`` names a column with one answer a row (rows with
+    the same ``--unit``, or id, are one question), a column of lists, or several
+    columns. The confidence is (votes + 1/2) / (k + 1) of k answers, blank ones
+    included. Answers are compared by their value (see ``answer_of``); of equally
+    frequent ones the first in the order of the alphabet, numbers by size, is taken.
+    Raises UsageError for unknown names, DataError for several golds of a question.
+    """
+    if request.confidence or request.correct or request.percent:
+        message = (
+            "makes the confidence, and --gold COLUMN names the right answer to each"
+        )
+        advice = "leave --confidence, --correct and --percent out"
+        raise UsageError(f"--votes {message} question: {advice}")
+    answer_columns = _columns_of(columns, request.votes or "")
+    gold = _gold_column(columns, request)
+    truths = gold.answers()
+    if None in truths:
+        raise gold.refusal_of_empty(truths.index(None))
+    roles = {}
+    for path in columns:
+        role = parse_name(path).role
+        if role in KNOWN_ROLES:
+            roles[role] = path
+    home = answer_columns[0]
+    lists = _lists_of_answers(answer_columns)
+    if lists is None:
+        questions = _by_question(columns, roles, truths, home, gold, where)
+        if "unit" in roles:
+            roles["ids"] = roles.pop("unit")
+    else:
+        questions = Questions(lists, np.arange(len(truths)))
+    if len(questions.answers) != len(questions.rows):
+        message = f"has {len(questions.answers)} rows of answers"
+        raise DataError(f"{home.where}: {message} for {len(questions.rows)} golds")
+    votes = [_most_frequent(answers) for answers in questions.answers]
+    confidences = [(vote.n_votes + 0.5) / (vote.n_answers + 1) for vote in votes]
+    is_correct = [
+        vote.answer == truths[row]
+        for vote, row in zip(votes, questions.rows, strict=True)
+    ]
+    _remark_votes(votes, gold, where)
+    made = {
+        "confidence": home.having(np.array(confidences)).called("confidence"),
+        "correct": gold.having(np.array(is_correct, dtype=np.int64)),
+    }
+    for role, path in roles.items():
+        names = columns[path].names(role)[questions.rows]
+        made[role] = columns[path].having(names)
+    asked = replace(request, confidence="confidence", correct="correct", labels=())
+    return Joined(made, asked)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The answers to every question, and the row of the source that it stands for."""
+
+    answers: Sequence[Answers]
+    rows: IntArray
+
+
+@dataclass(frozen=True)
+class Vote:
+    """The most frequent of a question's answers, None if all are blank.
+
+    n_answers : all, blank ones included. is_tied : another has as many votes.
+    """
+
+    answer: str | None
+    n_votes: int
+    n_answers: int
+    is_tied: bool
+
+
+def _gold_column(columns: Columns, request: ImportRequest) -> Column:
+    """The column of right answers. Raises UsageError."""
+    named = [path for path in columns if parse_name(path).role == "labels"]
+    label = named[0] if named else GOLD
+    if request.gold is None and label not in columns:
+        message = "needs the right answer to each question, in a column or a file"
+        raise UsageError(f"--votes {message}: --gold COLUMN|FILE")
+    names = [parse_name(path) for path in columns]
+    matches = matching(names, request.gold or label, "column of right answers")
+    return columns[matches[0].path]
+
+
+def _lists_of_answers(columns: Sequence[Column]) -> list[Answers] | None:
+    """Answers of every row, of several columns or of one column of lists.
+
+    None for a column with an answer a row.
+    """
+    answers = [column.answers() for column in columns]
+    if len(answers) > 1:
+        return [list(row) for row in zip(*answers, strict=True)]
+    if not any(isinstance(cell, list) for cell in answers[0]):
+        return None
+    return [cell if isinstance(cell, list) else [cell] for cell in answers[0]]
+
+
+def _by_question(
+    columns: Columns,
+    roles: dict[str, str],
+    truths: Answers,
+    home: Column,
+    gold: Column,
+    where: str,
+) -> Questions:
+    """Group rows with one answer each by their unit, or id."""
+    role = "unit" if "unit" in roles else "ids"
+    if role not in roles:
+        message = "has an answer a row; which rows are one question? --unit COLUMN"
+        raise UsageError(f"--votes: {where} {message}")
+    asked = texts_of_names(columns[roles[role]].names(role))
+    answers = home.answers()
+    if not len(asked) == len(truths) == len(answers):
+        message = f"has {len(answers)} answers, {len(asked)} questions"
+        raise DataError(f"{home.where}: {message} and {len(truths)} golds")
+    rows_of: dict[str, list[int]] = {}
+    for row, name in enumerate(asked):
+        rows_of.setdefault(name, []).append(row)
+    for name, rows in rows_of.items():
+        if len({truths[row] for row in rows}) > 1:
+            message = f"question {name!r} has several right answers, expected one"
+            raise DataError(f"{gold.where}: {message}")
+    lists = [[answers[row] for row in rows] for rows in rows_of.values()]
+    first_rows = np.array([rows[0] for rows in rows_of.values()])
+    return Questions(lists, first_rows)
+
+
+def _most_frequent(answers: Answers) -> Vote:
+    counts = Counter(answer for answer in answers if answer is not None)
+    if not counts:
+        return Vote(None, 0, len(answers), is_tied=False)
+    most = max(counts.values())
+    best = [answer for answer, count in counts.items() if count == most]
+    return Vote(min(best, key=_by_size), most, len(answers), len(best) > 1)
+
+
+def _by_size(answer: str) -> tuple[int, float, str]:
+    """Sort key of answers: numbers by size, then words by the alphabet."""
+    if is_number(answer) and not isinf(number(answer)):
+        return 0, number(answer), answer
+    return 1, 0.0, answer
+
+
+def _remark_votes(votes: Sequence[Vote], gold: Column, where: str) -> None:
+    sizes = sorted({vote.n_answers for vote in votes})
+    k = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    message = (
+        f"{where}: {len(votes)} questions of {k} answers each; the confidence is"
+        " (votes + 1/2)/(k + 1) of the most frequent answer, correct where that is"
+        f" {gold.name!r}"
+    )
+    n_tied = sum(vote.is_tied for vote in votes)
+    if n_tied:
+        message += (
+            f"; {n_tied} with a tie take the answer that is first in the alphabet"
+            " (numbers by size)"
+        )
+    remark(message)
+
+
+def _columns_of(columns: Columns, option: str) -> list[Column]:
+    """Columns of answers: by name, list or range, or the beginning of numbered ones."""
+    own = columns.get(option)
+    if own is not None and not own.parts:
+        return [own]
+    numbered = re.compile(re.escape(option) + r"[_. -]*\d+")
+    names = sorted(filter(numbered.fullmatch, columns), key=natural)
+    if names:
+        return [columns[name] for name in names]
+    if own is not None:  # an array of numbers, whose columns have their texts
+        return list(own.parts.values())
+    names = listed_columns(list(columns), option)
+    if not names:
+        parsed = [parse_name(path) for path in columns]
+        names = [name.path for name in matching(parsed, option, "column of answers")]
+    return [columns[name] for name in names]

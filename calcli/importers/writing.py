@@ -1,0 +1,352 @@
+"""Write the groups of a bundle in one pass; doubt labels that cannot be right."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, field
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from calcli.fast_dataclass import dataclass
+from calcli.importers.bundles import Imported, Slab
+from calcli.importers.dealing import Dealt, Splitting
+from calcli.importers.evidence import Agreement, SignEvidence, ranks_reversed
+from calcli.importers.ragged import Positions
+from calcli.importers.remarks import remark
+from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
+from calcli.numerics import AnyArray, IntArray
+from calcli.zeros import Digits, Zeros, digits_of_values
+
+FEWEST_JUDGED = 30
+"""Labelled rows from which the accuracy is judged."""
+
+LABELS_AT_ONCE = 1 << 20
+MOST_JUDGED = 1 << 13
+"""Rows by which the sign of the scores is judged."""
+
+CHANCE_ERRORS = 2.0
+"""Standard errors above chance up to which labels are doubted."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Summary of one bundle of the output.
+
+    k is 0 for confidences, which have no classes.
+    """
+
+    name: str
+    kind: str
+    n: int
+    k: int
+    dtype: str
+    labelled: bool
+    transforms: int
+    absent_classes: int
+
+
+@dataclass
+class ImportReport:
+    """Bundles that an import wrote, and its remarks for the user.
+
+    lines : what was read, a line for each reading; they are among the notes. arrays : which array was read as
+    what, by the name of a bundle. likely_unit : the unused column that looks like units, for commands to propose.
+    """
+
+    bundles: list[Written] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    arrays: dict[str, str] = field(default_factory=dict)
+    likely_unit: str | None = None
+
+    def to_dict(self, output: str) -> dict[str, Any]:
+        """The document that ``calcli extract --json`` prints."""
+        return {
+            "calcli_extract": 1,
+            "output": output,
+            "bundles": [asdict(bundle) for bundle in self.bundles],
+            "notes": self.notes,
+        }
+
+
+def absent_classes(labels: IntArray | None, k: int) -> int:
+    """Number of the k classes without a label."""
+    if labels is None or not k:
+        return 0
+    present: set[int] = set()
+    for start in range(0, len(labels), LABELS_AT_ONCE):
+        present |= set(np.unique(labels[start : start + LABELS_AT_ONCE]).tolist())
+    return k - len(present & set(range(k)))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One group of the output, and its rows of the source: None for all."""
+
+    writer: GroupWriter
+    rows: IntArray | None
+
+    def write(self, slab: Slab, per_row: Mapping[str, AnyArray]) -> None:
+        """Write those of the rows of a slab that belong to the group."""
+        if self.rows is None:
+            self._write(slab.start, slab, slice(None), per_row)
+            return
+        end = slab.start + len(slab.scores)
+        first, last = np.searchsorted(self.rows, [slab.start, end])
+        if last > first:
+            inside = self.rows[first:last] - slab.start
+            is_whole = len(inside) == len(slab.scores)
+            self._write(int(first), slab, slice(None) if is_whole else inside, per_row)
+
+    def _write(
+        self, first: int, slab: Slab, inside: Any, per_row: Mapping[str, AnyArray]
+    ) -> None:
+        selected = {name: values[inside] for name, values in per_row.items()}
+        if slab.transformed is not None:
+            selected["transformed"] = slab.transformed[:, inside]
+        self.writer.write(first, slab.scores[inside], **selected)
+
+
+def write_groups(
+    out: BundleWriter,
+    imported: Imported,
+    rows_by_group: Dealt,
+    origin: Mapping[str, Any],
+    splitting: Splitting,
+    attributes: Mapping[str, str] | None = None,
+) -> list[Written]:
+    """Write the groups of one source bundle; return their summaries.
+
+    rows_by_group : ascending row indices by group, None for all. origin : source of the
+    scores. attributes : texts stored with each group.
+    """
+    absent_everywhere = absent_classes(imported.labels, imported.k)
+    groups, summaries = [], []
+    for name, rows in rows_by_group.items():
+        labels = imported.labels
+        if labels is not None and rows is not None:
+            labels = labels[rows]
+        n = imported.n if rows is None else len(rows)
+        bundle = _new_bundle(imported, name, n, rows, origin, splitting)
+        writer = out.create(name, bundle)
+        for attribute, text in (attributes or {}).items():
+            writer.attribute(attribute, text)
+        groups.append(_Group(writer, rows))
+        n_absent = absent_classes(labels, imported.k)
+        summaries.append(_summary(imported, name, n, n_absent))
+        if n_absent > absent_everywhere:
+            message = f"{n_absent} of {imported.k} classes have no row here"
+            if absent_everywhere:
+                message += f" ({absent_everywhere} have none in the source)"
+            remark(f"{name or 'bundle'}: {message}")
+    doubts = _Doubts(imported)
+    digits: Digits | None = None
+    for slab in imported.slabs():
+        per_row = _per_row(imported, slab)
+        doubts.add(slab)
+        if imported.kind in ("probs", "confidence"):
+            of_slab = _digits_of_slab(imported, slab)
+            digits = of_slab if digits is None else digits + of_slab
+        for group in groups:
+            group.write(slab, per_row)
+    if digits is not None:
+        _record_resolution(imported, digits, groups)
+    doubts.remark()
+    return summaries
+
+
+# ---- the last digit of probabilities
+
+
+def _digits_of_slab(imported: Imported, slab: Slab) -> Digits:
+    """What the probabilities of a slab show of their rounding."""
+    values = slab.scores.reshape(len(slab.scores), -1)
+    if imported.is_one_column:
+        values = values[:, -1:]
+    return digits_of_values(values, imported.stored_type)
+
+
+def _record_resolution(
+    imported: Imported, digits: Digits, groups: Sequence[_Group]
+) -> None:
+    """Record in every group to which digit all probabilities of the source were
+    rounded.
+
+    Of numbers that were rounded by their type alone the type says it.
+    """
+    zeros = imported.zeros
+    if zeros is None:
+        zeros = Zeros.of(
+            digits, imported.stored_type, imported.is_one_column, imported.decimals
+        )
+    zeros = zeros.of_classes(imported.k, imported.where)
+    is_confidence = imported.kind == "confidence"
+    if zeros == Zeros.of_type(imported.dtype, one_column=is_confidence):
+        return
+    for group in groups:
+        for name, value in zeros.attributes.items():
+            group.writer.attribute(name, value)
+
+
+def _summary(imported: Imported, name: str, n: int, n_absent: int) -> Written:
+    return Written(
+        name=name,
+        kind=imported.kind,
+        n=n,
+        k=imported.k,
+        dtype=str(imported.dtype),
+        labelled=imported.labels is not None,
+        transforms=len(imported.specs),
+        absent_classes=n_absent,
+    )
+
+
+def _new_bundle(
+    imported: Imported,
+    name: str,
+    n: int,
+    rows: IntArray | None,
+    origin: Mapping[str, Any],
+    splitting: Splitting,
+) -> NewBundle:
+    """What a group of the output holds. Lazy columns are written with the scores."""
+    source = {**origin, "rows": n, "rows_of_source": imported.n}
+    is_labelled = imported.labels is not None
+    if splitting.parts:
+        source["split"] = splitting.record(
+            name, is_labelled, "unit" in imported.columns
+        )
+    inside = slice(None) if rows is None else rows
+    columns = {
+        role: values[inside]
+        for role, values in imported.columns.items()
+        if not isinstance(values, Positions)
+    }
+    return NewBundle(
+        n=n,
+        k=imported.k,
+        kind=imported.kind,
+        dtype=imported.dtype,
+        transforms=imported.specs,
+        class_names=imported.class_names,
+        labels=is_labelled and imported.k > 0,
+        columns=columns,
+        source=source,
+    )
+
+
+def _per_row(imported: Imported, slab: Slab) -> dict[str, AnyArray]:
+    """Labels and lazy columns of the rows of a slab."""
+    rows = slice(slab.start, slab.start + len(slab.scores))
+    per_row = {
+        name: values[rows]
+        for name, values in imported.columns.items()
+        if isinstance(values, Positions)
+    }
+    if imported.labels is not None:
+        if imported.k:
+            per_row["labels"] = imported.labels[rows]
+        else:
+            per_row["correct"] = imported.labels[rows].astype(bool)
+    return per_row
+
+
+# ---- doubts about labels that cannot belong to the scores
+
+
+class _Doubts:
+    """Counts rows whose label has the largest or, alone, the least score.
+
+    The least is looked for in the first rows only.
+    """
+
+    def __init__(self, imported: Imported) -> None:
+        self.imported = imported
+        self.n = 0
+        self.n_largest = 0
+        self._first = _FirstRows()
+
+    def add(self, slab: Slab) -> None:
+        """Take the next rows into account."""
+        imported = self.imported
+        if imported.labels is None or not imported.k:
+            return
+        labels = imported.labels[slab.start : slab.start + len(slab.scores)]
+        rows = np.flatnonzero((labels >= 0) & (labels < imported.k))
+        at_label = slab.scores[rows, labels[rows]]
+        is_largest = at_label == slab.scores.max(axis=1)[rows]
+        self.n += len(rows)
+        self.n_largest += int(is_largest.sum())
+        self._first.add(slab.scores, labels, rows, is_largest)
+
+    def remark(self) -> None:
+        """Warn of predictions, of reversed scores, and of labels of other rows."""
+        if self.n < FEWEST_JUDGED:
+            return
+        where, k = self.imported.where, self.imported.k
+        share = self.n_largest / self.n
+        error = sqrt((1 - 1 / k) / k / self.n)
+        reversed_scores = self._first.reversed_scores(k)
+        if share == 1:
+            question = "are the labels the model's predictions?"
+            message = "every label is the class of the largest score"
+            remark(f"warning: {where}: {message}; {question}")
+        elif reversed_scores is not None:
+            question = "are these losses or distances? negate them"
+            remark(f"warning: {where}: {reversed_scores}: {question}")
+        elif share <= 1 / k + CHANCE_ERRORS * error:
+            question = (
+                "do the labels belong to these rows, are the classes in this order?"
+            )
+            remark(
+                f"warning: {where}: the largest score is the label in {share:.1%} of"
+                f" the rows, no better than chance ({1 / k:.1%}): {question}"
+            )
+
+
+class _FirstRows:
+    """The first labelled rows, by which the sign of the scores is judged."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_largest = 0
+        self.n_least = 0
+        self._margins: list[AnyArray] = []
+        self._labels: list[AnyArray] = []
+
+    def add(
+        self,
+        scores: AnyArray,
+        labels: AnyArray,
+        rows: IntArray,
+        is_largest: AnyArray,
+    ) -> None:
+        """Take rows into account, as long as these are few enough."""
+        if self.n >= MOST_JUDGED:
+            return
+        self.n += len(rows)
+        self.n_largest += int(is_largest.sum())
+        if scores.shape[1] == 2:
+            self._margins.append(scores[rows, 1] - scores[rows, 0])
+            self._labels.append(labels[rows])
+            return
+        others = rows[~is_largest]
+        block = scores[others]
+        at_label = block[np.arange(len(others)), labels[others]]
+        n_not_above = (block <= at_label[:, None]).sum(axis=1)
+        self.n_least += int((n_not_above == 1).sum())
+
+    def reversed_scores(self, k: int) -> str | None:
+        """What shows that the scores are of reversed sign; None if nothing does."""
+        if k > 2:
+            least = Agreement(self.n_least, self.n, k)
+            sign = SignEvidence(Agreement(self.n_largest, self.n, k), least)
+            if sign.is_reversed:
+                return f"the lowest score is the label on {least.share:.1%} of the rows"
+            return None
+        if not self._margins:
+            return None
+        margins, labels = np.concatenate(self._margins), np.concatenate(self._labels)
+        if ranks_reversed(margins, labels):
+            return "rows of class 1 have a lower score of it than rows of class 0"
+        return None

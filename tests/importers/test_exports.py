@@ -1,0 +1,322 @@
+"""What other programs write, after their documented formats, is read without options.
+
+Each file has 400 rows of three classes, whose labels are drawn from the probabilities; the
+accuracy and the NLL of ``evaluate`` are those of the arrays that were written.
+"""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+N = 400
+NAMES = ["cat", "dog", "fox"]
+RNG = np.random.default_rng(3)
+Z = RNG.normal(size=(N, 3)) * 2
+P = np.exp(Z) / np.exp(Z).sum(axis=1, keepdims=True)
+Y = (Z + RNG.gumbel(size=Z.shape)).argmax(axis=1)
+SPECIES = [NAMES[y] for y in Y]
+PREDICTED = [NAMES[y] for y in P.argmax(axis=1)]
+AGE = RNG.integers(1, 90, N)
+SITE = [("north", "south")[i % 2] for i in range(N)]
+
+
+def table(path, columns, separator=","):
+    lines = [separator.join(columns)]
+    for row in zip(*columns.values(), strict=True):
+        lines.append(separator.join(map(str, row)))
+    Path(path).write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def scores(pattern):
+    """Columns of the probabilities, named by the pattern."""
+    return {pattern.format(name): P[:, k] for k, name in enumerate(NAMES)}
+
+
+def lines(path, rows):
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def h2o():
+    """h2o.cbind(test["species"], model.predict(test)), exported."""
+    return table("h2o.csv", {"species": SPECIES, "predict": PREDICTED, **scores("{}")})
+
+
+def knime():
+    """Columns of a Predictor node that appends class probabilities."""
+    columns = {"age": AGE, "class": SPECIES, **scores("P (class={})")}
+    return table("knime.csv", {**columns, "Prediction (class)": PREDICTED})
+
+
+def caret():
+    """train(..., savePredictions="final", classProbs=TRUE)$pred, by write.csv."""
+    columns = {"": range(1, N + 1), "pred": PREDICTED, "obs": SPECIES, **scores("{}")}
+    columns |= {"rowIndex": RNG.permutation(N) + 1, "mtry": [2] * N}
+    return table("caret.csv", {**columns, "Resample": ["Fold1"] * N})
+
+
+def tidymodels():
+    """augment(fit, new_data)."""
+    columns = {".pred_class": PREDICTED, **scores(".pred_{}")}
+    return table("tidy.csv", {**columns, "age": AGE, "species": SPECIES})
+
+
+def azure():
+    """Score Model of Azure Machine Learning designer."""
+    columns = {"species": SPECIES, "age": AGE}
+    columns |= scores('"Scored Probabilities for Class ""{}"""')
+    return table("azure.csv", {**columns, "Scored Labels": PREDICTED})
+
+
+def datarobot():
+    """Batch predictions with passthrough columns."""
+    columns = scores("species_{}_PREDICTION")
+    columns |= {"species_PREDICTION": PREDICTED, "DEPLOYMENT_APPROVAL_STATUS": "A" * N}
+    return table("datarobot.csv", {**columns, "row_id": range(N), "species": SPECIES})
+
+
+def autogluon():
+    """predictor.predict_proba(test).assign(species=test["species"]).to_csv(...)."""
+    return table("autogluon.csv", {"": range(N), **scores("{}"), "species": SPECIES})
+
+
+def bigquery():
+    """ML.PREDICT, exported as JSON lines."""
+    rows = []
+    for p, predicted, species in zip(P, PREDICTED, SPECIES, strict=True):
+        order = np.argsort(-p)
+        listed = [{"label": NAMES[k], "prob": float(p[k])} for k in order]
+        rows.append(
+            {
+                "predicted_species": predicted,
+                "predicted_species_probs": listed,
+                "species": species,
+            }
+        )
+    return lines("bigquery.jsonl", rows)
+
+
+def vertex():
+    """Batch prediction of a tabular classification model."""
+    rows = []
+    for i, p in enumerate(P):
+        instance = {"age": str(AGE[i]), "species": SPECIES[i]}
+        prediction = {"classes": NAMES, "scores": p.tolist()}
+        rows.append({"instance": instance, "prediction": prediction})
+    return lines("vertex.jsonl", rows)
+
+
+def vertex_image():
+    """Batch prediction of an image classification model: the best first."""
+    rows = []
+    for i, p in enumerate(P):
+        order = np.argsort(-p)
+        prediction = {
+            "ids": [str(1000 + k) for k in order],
+            "displayNames": [NAMES[k] for k in order],
+            "confidences": p[order].tolist(),
+        }
+        rows.append({"species": SPECIES[i], "prediction": prediction})
+    return lines("vertex_image.jsonl", rows)
+
+
+def spacy():
+    """doc.cats of a text categorizer beside the gold."""
+    rows = [
+        {
+            "text": f"text {i}",
+            "cats": dict(zip(NAMES, p.tolist(), strict=True)),
+            "gold_label": SPECIES[i],
+        }
+        for i, p in enumerate(P)
+    ]
+    return lines("spacy.jsonl", rows)
+
+
+def tf_serving():
+    """The response to a predict request, beside the labels."""
+    content = {"predictions": P.tolist(), "labels": Y.tolist()}
+    Path("serving.json").write_text(json.dumps(content))
+    return "serving.json"
+
+
+def weka():
+    """-classifications "weka.classifiers.evaluation.output.prediction.CSV -distribution"."""
+    rows = ["=== Predictions on test data ===", ""]
+    rows.append("inst#,actual,predicted,error,distribution,,")
+    for i, p in enumerate(P):
+        best = int(p.argmax())
+        cells = [f"*{x}" if k == best else f"{x}" for k, x in enumerate(p)]
+        error = "+" if best != Y[i] else ""
+        actual = f"{Y[i] + 1}:{SPECIES[i]}"
+        rows.append(
+            f"{i + 1},{actual},{best + 1}:{NAMES[best]},{error},{','.join(cells)}"
+        )
+    Path("weka.csv").write_text("\n".join(rows) + "\n\n")
+    return "weka.csv"
+
+
+def fasttext():
+    """paste truth.txt <(fasttext predict-prob model.bin test.txt 3)."""
+    rows = []
+    for i, p in enumerate(P):
+        order = np.argsort(-p)
+        pairs = " ".join(f"__label__{NAMES[k]} {p[k]}" for k in order)
+        rows.append(f"__label__{SPECIES[i]}\t{pairs}")
+    Path("fasttext.txt").write_text("\n".join(rows) + "\n")
+    return "fasttext.txt"
+
+
+def matlab():
+    """save results.mat scores labels, of version 5; labels count from 1."""
+    savemat = pytest.importorskip("scipy.io").savemat
+    savemat("results.mat", {"scores": P, "labels": (Y + 1)[:, None]})
+    return "results.mat"
+
+
+def matlab_7_3():
+    """The layout of version 7.3: HDF5 with a header, axes in the order of Fortran."""
+    with h5py.File("results73.mat", "w", userblock_size=512) as file:
+        file["scores"], file["labels"] = P.T, (Y + 1.0)[None, :]
+    with Path("results73.mat").open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+    return "results73.mat"
+
+
+def openml():
+    """predictions.arff of a run."""
+    head = ["@RELATION openml_task_59_predictions", "@ATTRIBUTE repeat NUMERIC"]
+    head += ["@ATTRIBUTE fold NUMERIC", "@ATTRIBUTE row_id NUMERIC"]
+    head += [f"@ATTRIBUTE confidence.{name} NUMERIC" for name in NAMES]
+    head += ["@ATTRIBUTE prediction {cat,dog,fox}", "@ATTRIBUTE correct {cat,dog,fox}"]
+    rows = []
+    for i, p in enumerate(P):
+        cells = ",".join(map(str, p))
+        rows.append(f"0,{i % 10},{i},{cells},{PREDICTED[i]},{SPECIES[i]}")
+    Path("openml.arff").write_text("\n".join([*head, "@DATA", *rows]) + "\n")
+    return "openml.arff"
+
+
+def sqlite():
+    """A table of a database with another one."""
+    with sqlite3.connect("results.db") as database:
+        database.execute("CREATE TABLE runs (id INTEGER, name TEXT)")
+        database.execute(
+            "CREATE TABLE predictions (id INTEGER, cat REAL, dog REAL, fox REAL,"
+            " species TEXT, note TEXT)"
+        )
+        for i, p in enumerate(P):
+            values = (i, *p.tolist(), SPECIES[i], None)
+            database.execute(
+                "INSERT INTO predictions VALUES (?, ?, ?, ?, ?, ?)", values
+            )
+    database.close()
+    return "results.db:predictions"
+
+
+EXPORTS = [
+    *(h2o, knime, caret, tidymodels, azure, datarobot, autogluon, bigquery, vertex),
+    *(vertex_image, spacy, tf_serving, weka, fasttext, matlab, matlab_7_3, openml),
+    sqlite,
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("write", EXPORTS, ids=lambda write: write.__name__)
+def test_an_export_is_read_without_options(write, run):
+    name = write()
+    done = run("evaluate", name, "--metric", "accuracy", "--metric", "nll", "--json")
+    assert done.code == 0, done.err
+    (result,) = json.loads(done.out)["results"]
+    assert (result["n"], result["n_classes"]) == (N, 3), done.err
+    metrics = result["metrics"]
+    nll = -np.log(P[np.arange(N), Y]).mean()
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean(), done.err
+    # probabilities that were divided by their sum differ in the last digits
+    assert metrics["nll"]["value"] == pytest.approx(nll, rel=1e-9), done.err
+    made = run("extract", name, "-o", "made.h5")
+    assert made.code == 0 and "probs" in made.err.splitlines()[0], made.err
+    scores, _, others = made.err.splitlines()[0].partition("probs")
+    assert scores.startswith("Read ") and "pred" not in others, made.err
+
+
+def test_a_confidence_of_weka_is_read_without_options(run):
+    """Without the distribution only that of the predicted class is printed."""
+    rows = ["inst#,actual,predicted,error,prediction"]
+    best = P.argmax(axis=1)
+    for i, k in enumerate(best):
+        error = "+" if k != Y[i] else ""
+        guess = f"{k + 1}:{NAMES[k]}"
+        rows.append(f"{i + 1},{Y[i] + 1}:{SPECIES[i]},{guess},{error},{P[i, k]}")
+    Path("weka.csv").write_text("\n".join(rows) + "\n")
+    done = run("evaluate", "weka.csv", "--json")
+    assert done.code == 0, done.err
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (best == Y).mean()
+    assert metrics["mean_confidence"]["value"] == pytest.approx(P.max(axis=1).mean())
+
+
+# two classes: H2O's threshold is that of the best F1, so that its prediction is not the
+# class of the larger probability
+Q = 1 / (1 + np.exp(Z[:, 0] - Z[:, 1]))
+CHURN = (RNG.random(N) < Q).astype(int)
+WORDS = [("no", "yes")[y] for y in CHURN]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"churn": CHURN, "predict": (Q > 0.3).astype(int), "p0": 1 - Q, "p1": Q},
+        {
+            "churn": WORDS,
+            "predict": [("no", "yes")[int(q > 0.3)] for q in Q],
+            "no": 1 - Q,
+            "yes": Q,
+        },
+        {
+            ".pred_class": [("no", "yes")[int(q > 0.5)] for q in Q],
+            ".pred_no": 1 - Q,
+            ".pred_yes": Q,
+            "tenure": AGE,
+            "churn": WORDS,
+        },
+    ],
+    ids=["h2o numbers", "h2o words", "tidymodels"],
+)
+def test_exports_of_two_classes(run, columns):
+    table("two.csv", columns)
+    done = run("evaluate", "two.csv", "--metric", "nll", "--json")
+    assert done.code == 0, done.err
+    value = json.loads(done.out)["results"][0]["metrics"]["nll"]["value"]
+    expected = -np.log(np.where(CHURN == 1, Q, 1 - Q)).mean()
+    assert value == pytest.approx(expected, rel=1e-9), done.err
+
+
+def test_a_database_with_several_tables_lists_them(run):
+    sqlite()
+    refused = run("evaluate", "results.db")
+    assert refused.code == 2
+    assert "has the tables predictions, runs; name one: FILE.db:TABLE" in refused.line
+    unknown = run("evaluate", "results.db:none")
+    assert (
+        unknown.code == 2
+        and "has no table 'none', but predictions, runs" in unknown.line
+    )
+
+
+def test_an_empty_cell_of_a_column_that_is_not_used_is_no_fault(run):
+    """Weka's error column, and any other, stopped the import."""
+    notes = ["" if i % 3 else "late" for i in range(N)]
+    ages = ["" if i == 7 else AGE[i] for i in range(N)]
+    columns = {**scores("{}"), "species": SPECIES, "note": notes, "age": ages}
+    table("gaps.csv", {**columns, "nothing": [""] * N})
+    assert run("evaluate", "gaps.csv", "-q").code == 0
