@@ -36,7 +36,7 @@ LAYERS = [
     ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "number_words", "settings"],
+    ["errors", "fast_dataclass", "number_words", "settings"],
 ]
 NUMERICAL = {
     "methods",
