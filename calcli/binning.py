@@ -4,12 +4,13 @@ Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. 
 bins add: those of two halves of a file sum to those of the whole, in any order, with exact counts.
 """
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.records import Sums
 
 
 def width_edges(bins: int) -> FloatArray:

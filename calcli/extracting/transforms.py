@@ -6,7 +6,7 @@ A transform is written ``name:argument`` (``zoom:0.62``), one after another with
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError, unknown_name
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray
 from calcli.optional_packages import optional_import
 

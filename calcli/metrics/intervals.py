@@ -5,13 +5,13 @@ with the signal), so nothing here is meant for one; means of losses are another 
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray
 from calcli.statistics.units import Units, uneven_error, unit_mean
 

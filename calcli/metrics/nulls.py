@@ -6,14 +6,13 @@ directly: a thousand resamples cost less than one more reading of the file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from calcli.binning import bin_index
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 EXACT_ROWS = (

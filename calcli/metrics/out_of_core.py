@@ -7,7 +7,7 @@ scores, not row by row.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Annotated, Self, cast
@@ -17,7 +17,6 @@ import numpy as np
 from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Progress
 from calcli.errors import UsageError
-from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.io.spool import check_room
 from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
@@ -73,6 +72,7 @@ from calcli.metrics.smooth import (
 from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import Sums, cached_property
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
