@@ -3,14 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import Block, Rows

@@ -7,7 +7,7 @@ whole-array NumPy is slower, not faster.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
 from operator import add
@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
+from calcli.records import cached_property
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
 from calcli.zeros import (

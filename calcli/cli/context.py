@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact

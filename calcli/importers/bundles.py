@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers import contradictions
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels

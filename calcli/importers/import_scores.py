@@ -8,14 +8,13 @@ Files are resolved (``sources``) and read as tables of arrays (``formats``), joi
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from calcli import __version__
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.importers.advice import (
     proposed_import,
     with_command,

@@ -12,11 +12,10 @@ compared without regard to case. All else in this file applies it:
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from calcli.errors import unknown_name
-from calcli.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import dataclass
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file

@@ -16,7 +16,6 @@ import h5py
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.artifact import Link
 from calcli.io.cells import NameColumn, names_of, sortable
@@ -52,6 +51,7 @@ from calcli.numerics import (
     is_bfloat16,
 )
 from calcli.parallel import available_memory
+from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 from calcli.zeros import Zeros
 

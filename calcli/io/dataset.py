@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
 from calcli.io.cells import together
 from calcli.io.locate import Location
@@ -25,6 +24,7 @@ from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, rounding, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import cached_property
 from calcli.rows import (
     ArrayRows,
     AtOnce,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import h5py
 import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import h5py
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.numerics import AnyArray, store
 

@@ -400,7 +400,7 @@ def test_tensors_that_are_views_or_empty_shells():
 def test_a_package_that_is_missing_is_named(package, source, tmp_path):
     requirement = {"sklearn": "scikit-learn", "pyarrow": "pyarrow"}[package]
     (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
-    command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
+    command = "from calcli.cli.main import main; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; main()"
     code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -21,6 +21,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -31,7 +32,6 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, is_artifact, load

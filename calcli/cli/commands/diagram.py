@@ -26,7 +26,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,7 +43,6 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.evaluation.caveats import not_held_out
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where

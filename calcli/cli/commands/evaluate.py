@@ -23,6 +23,7 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -41,7 +42,6 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
-from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import Label, MetricSettings, norm_of

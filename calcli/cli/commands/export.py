@@ -16,6 +16,7 @@ calcli export logits.auto.json --onto classifier.onnx -o calibrated.onnx
 calcli export logits.auto.json -o calibrator.pt2
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,6 @@ from calcli.exporting.exporting import (
     target_of,
 )
 from calcli.exporting.verify import Agreement, compare
-from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes

@@ -22,7 +22,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -34,7 +34,6 @@ from calcli.cli.context import CommandContext, job_file
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder

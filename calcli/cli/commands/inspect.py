@@ -13,6 +13,7 @@ calcli inspect logits.h5:test --json
 """
 
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,6 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_line, print_table
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.formats import open_table
 from calcli.importers.looks import looks_like
 from calcli.importers.names import parse_name, real_names
@@ -35,6 +35,7 @@ from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.validate import doubts
+from calcli.records import cached_property
 
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 

@@ -20,7 +20,7 @@ calcli run logits.h5 --method ts -o calibration/
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -42,7 +42,6 @@ from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores, resolved
 from calcli.fit_words import fitted_sentence
 from calcli.importers.open_any_file import expand, importing_once, open_rows

@@ -14,6 +14,7 @@ drawn independently.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,6 @@ from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
 

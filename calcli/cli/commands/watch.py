@@ -20,6 +20,7 @@ calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,6 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
 from calcli.io.locate import split_where
 
