@@ -6,6 +6,7 @@
 # make papers  the published tables and figures from real logits: make papers DATA=FOLDER
 # make reports  the report pages that the documentation shows, and their pictures: make reports DATA=FOLDER
 # make exports  docs/exports.json: how far every export is from apply: make exports DATA=FOLDER
+# make dist   wheel and sdist in dist/: built, checked, installed and run on every Python; make dist TAG=v0.2.0
 # make man    the manual page, calcli.1
 # make docs   the documentation, docs/_build/index.html
 # make test-lowest  the suite against the lowest versions that pyproject.toml declares
@@ -20,7 +21,7 @@ PAPERS ?= docs/papers/numbers
 # Compiled once here, so that a command starts fast where Python may not write its cache.
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-lowest fuzz lint bench papers reports exports man docs clean
+.PHONY: demo test test-lowest fuzz lint bench papers reports exports dist man docs clean
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -41,6 +42,10 @@ $(VENV)/.lint: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.docs: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.dist: $(VENV)/bin/python constraints.txt
+	$(INSTALL) build packaging
 	@touch $@
 
 demo: $(VENV)/.plot
@@ -85,6 +90,9 @@ reports: $(VENV)/.plot
 exports: $(VENV)/.test
 	$(BIN)/python benchmarks/exports.py $(DATA)/cifar10_resnet20.npz $(DATA)/cifar100_resnet20.npz -o docs/exports.json
 
+dist: $(VENV)/.dist
+	$(BIN)/python .ci/dist.py $${TAG:+--tag "$$TAG"}
+
 man: $(VENV)/.plot
 	$(BIN)/python -c 'from calcli.cli.commands.completion import manual; print(manual(), end="")' > calcli.1
 
@@ -93,4 +101,4 @@ docs: $(VENV)/.docs
 	@echo "The documentation is docs/_build/index.html"
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 docs/_build docs/generated build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lowest $(OUT) calcli.1 docs/_build docs/generated build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,8 +12,10 @@ import time
 
 import numpy as np
 
+from calcli.errors import UsageError
 from calcli.kernels import numpy as kernels
 from calcli.kernels.numpy.hoki_draws import standard_noise
+from calcli.optional_packages import optional_import
 from calcli.rows import ArrayRows
 
 SIGMA = 2.0
@@ -74,11 +76,10 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     args = parser.parse_args()
     try:
-        import torch
-    except ImportError:
-        sys.exit(
-            "torch is not installed, so there is nothing to measure: pip install 'calcli[torch]'"
-        )
+        with optional_import("torch", "this benchmark"):
+            import torch
+    except UsageError as problem:
+        sys.exit(str(problem))
     if args.device == "cuda" and not torch.cuda.is_available():
         print("torch finds no CUDA device on this machine: no GPU times were measured")
         return

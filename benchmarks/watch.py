@@ -10,6 +10,10 @@ temperature of all rows, to 1000 of which ts is then fitted. ts of 1000 rows, no
 a temperature fits more or less well: how far off it is, is what the file shows.
 each batch: a z test of every batch at 5 %. all so far: a z test of all rows so far at 5 %, after every batch.
 running mean: the mean overconfidence so far beyond .02 (as glide monitors it, two-sided here).
+certain rows: this share of the rows has confidence 1, as a softmax that rounds; they are right as often as they say
+until batch 20, and then so often. The other rows are exactly calibrated throughout.
+at the edge: exactly calibrated but for the tolerance: every row is right less often by .02.
+watch of calcli 0.2: the 41 bends alone, tolerance .02.
 """
 
 import argparse
@@ -22,7 +26,7 @@ from _stored import Lines
 
 import calcli
 from calcli.numerics import softmax
-from calcli.statistics.betting import Evidence, batch_log_factors
+from calcli.statistics.betting import BENDS, Evidence, batch_log_factors
 from calcli.statistics.units import Units
 
 BATCHES, ROWS, CHANGE = 60, 100, 20
@@ -47,16 +51,34 @@ def monitors(
         ),
     }
     for tolerance in (0.0, 0.02):
-        evidence, at = Evidence.none(), None
-        for batch in range(len(c)):
-            evidence = evidence.after(
-                batch_log_factors(c[batch], y[batch], tolerance, units)
-            )
-            if evidence.log_e >= math.log(20):
-                at = batch
-                break
-        found[f"watch, tolerance {tolerance:g}"] = at
+        evidence = evidence_of(c, y, units, tolerance)
+        found[f"watch, tolerance {tolerance:g}"] = first(evidence >= math.log(20))
+        if tolerance:
+            former = evidence_of(c, y, units, tolerance, bends_alone=True)
+            found["watch of calcli 0.2"] = first(former >= math.log(20))
     return found
+
+
+def evidence_of(
+    c: np.ndarray,
+    y: np.ndarray,
+    units: Units | None,
+    tolerance: float,
+    bends_alone: bool = False,
+) -> np.ndarray:
+    """Log evidence after each batch, until the first alarm of both kinds of watch; then
+    infinite. bends_alone : with the alternatives of calcli 0.2."""
+    evidence, logs = Evidence.none(), np.full(len(c), np.inf)
+    for batch in range(len(c)):
+        factors = batch_log_factors(c[batch], y[batch], tolerance, units)
+        evidence = evidence.after(factors)
+        logs[batch] = evidence.log_e
+        if bends_alone:
+            mean = np.exp(np.minimum(evidence.log_sums[: len(BENDS)], 700.0)).mean()
+            logs[batch] = math.log(mean + 1.0 / (batch + 2.0))
+        if logs[batch] >= math.log(20):
+            break
+    return logs
 
 
 def simulated(k: int = 100, n: int = 8000) -> Stream:
@@ -122,6 +144,14 @@ def streams(
         watched("calibrated units of 10, taken as rows", confidence[rows], together)
         units = Units.of(np.repeat(np.arange(ROWS // 10), 10))
         watched("calibrated units of 10, with units", confidence[rows], together, units)
+        edge = np.clip(confidence[rows] - 0.02, 0.0, 1.0)
+        watched("at the edge", confidence[rows], rng.random(rows.shape) < edge)
+        for share, truth in ((0.12, 0.8), (0.12, 0.9), (0.5, 0.95)):
+            certain = rng.random(rows.shape) < share
+            c = np.where(certain, 1.0, confidence[rows])
+            changed = certain & (np.arange(BATCHES)[:, None] >= CHANGE)
+            case = f"{share:.0%} certain rows, then {truth:.0%} right"
+            watched(case, c, rng.random(rows.shape) < np.where(changed, truth, c))
     return cases
 
 

@@ -189,6 +189,7 @@ def with_prior(
         options = {f"{artifact.method}.{key}": value for key, value in options.items()}
     last = Stage("prior", PriorShift.Options(), PriorShift(source, target))
     calibrator = method(name)((*stages, last))  # type: ignore[call-arg]
+    calibrator = calibrator.counting(old.zeros)
     fit = msgspec.structs.replace(
         artifact.fit, details={**artifact.fit.details, "adapted_to": n}
     )

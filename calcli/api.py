@@ -205,7 +205,10 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         if own == "confidence"
         else check_scores(array, own, "scores")
     )
-    yield ArrayRows(checked, kind=own)
+    held = ArrayRows(checked, kind=own)
+    held.dtype = array.dtype
+    held.one_column = array.ndim == 1 or array.shape[1] == 1
+    yield held
 
 
 def fit(
@@ -743,8 +746,9 @@ def watch(
     Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
     the fit, and where calibrator or settings are others than before.
     """
-    from calcli.evaluation.watch import Settings
+    from calcli.evaluation.watch import check_state_path
     from calcli.evaluation.watch import watch as take_in
+    from calcli.evaluation.watch_state import Settings
 
     path = _path(state, "state")
     own = None if calibrator is None else _artifacts(calibrator)[0]
@@ -756,7 +760,10 @@ def watch(
         scores, labels, kind, [own] if own else [], groups, again, units=units
     ) as (rows, notes):
         notes += rows.caveats
-        return take_in(path, rows, own, given, new_episode=reset).to_dict()
+        if rows.location.name:
+            check_state_path(path, [rows.path])
+        taken = take_in(path, rows, own, given, new_episode=reset, tell=notes.append)
+        return taken.to_dict()
 
 
 def _artifacts(

@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, field, fields
+from copy import copy
+from dataclasses import MISSING, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import msgspec
@@ -13,6 +14,7 @@ from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.rows import Block, Rows
+from calcli.zeros import Zeros
 
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
@@ -232,6 +234,7 @@ class Calibrator(ABC):
     title: ClassVar[str]
     laws: ClassVar[Laws]
     composable: ClassVar[bool] = True
+    zeros: ClassVar[Zeros | None] = None  # set by ``counting`` for one calibrator
     Options: ClassVar[type[Options]] = Options  # without fields
 
     @classmethod
@@ -242,6 +245,26 @@ class Calibrator(ABC):
     @abstractmethod
     def apply(self, block: Block) -> Prediction:
         """Calibrate one block."""
+
+    def counting(self, zeros: Zeros | None) -> Self:
+        """Copy of a fitted calibrator that knows what the zeros of its fit counted as."""
+        made = copy(self)
+        vars(made)["zeros"] = zeros  # no parameter, so no field
+        return made
+
+    def reading(self, block: Block) -> Block:
+        """Block whose zeros count as in the fit, whatever other rows stand beside these.
+
+        Where the rows of the fit were not rounded and these are, their own digits say
+        more.
+        """
+        own = self.zeros
+        if own is None or block.kind not in ("probs", "confidence"):
+            return block
+        theirs = block.zeros
+        if theirs is not None and theirs.is_rounded and not own.is_settled:
+            return block
+        return replace(block, zeros=own)
 
     def marginals(self, block: Block) -> FloatArray:
         """Calibrated probability of each class by itself, (b, k) float64: for methods with one map per class, before

@@ -127,7 +127,7 @@ class Composition(Calibrator):
         return self.stages[-1].calibrator.marginals(block)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _recomposed, (self.stages,)
+        return _recomposed, (self.stages,), {"zeros": self.zeros}
 
     @property
     def required_transforms(self) -> Sequence[str]:

@@ -76,18 +76,6 @@ def one_line(problem: BaseException, limit: int = 200) -> str:
 
 
 @contextmanager
-def needed(sentence: str, extra: str = "") -> Iterator[None]:
-    """Turn an ImportError inside into a UsageError that names the extra to install. sentence : what needs the package;
-    without an extra it includes the install command."""
-    try:
-        yield
-    except ImportError:
-        raise UsageError(
-            f"{sentence}: pip install 'calcli[{extra}]'" if extra else sentence
-        ) from None
-
-
-@contextmanager
 def blaming(
     sentence: str, kind: type[Exception] = Exception, *, advice: str = ""
 ) -> Iterator[None]:

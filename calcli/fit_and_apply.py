@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
+from msgspec import UNSET
 
-from calcli.calibrator import Calibrator, Context, Laws, Options
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options
 from calcli.errors import DataError, FitError
 from calcli.fit_summary import Summary
 from calcli.io.artifact import Artifact, FitRecord
@@ -16,17 +18,29 @@ from calcli.io.bundle import open_bundle
 from calcli.io.cells import texts_of_names
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.provenance import check_upstream
-from calcli.io.row_facts import facts_of, share_seen, sketch, unwritten
+from calcli.io.provenance import check_chain, check_upstream
+from calcli.io.row_facts import (
+    ALL,
+    SignatureSet,
+    chance_of_equal,
+    facts_of,
+    matches_by_chance,
+    overlap,
+    part_in_words,
+    sketch,
+    some_signed_rows,
+    unwritten,
+)
 from calcli.kernels.device import idle
 from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
-from calcli.metrics.collect import reduced, summarise
+from calcli.methods.compared.identity import Identity
+from calcli.metrics.collect import CALIBRATED, reduced, summarise
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.names import places_of_groups
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, FloatArray
 from calcli.parallel import same_threads
 from calcli.registry import method, method_names
 from calcli.rows import Block, Rows, ScoreKind
@@ -36,13 +50,8 @@ BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is signif
 LEAP = (
     0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
 )
-ALL = (
-    0.9  # proportion of recognised rows taken to mean all of them: rounding hides some
-)
+CHANCE_OF_EQUAL = 0.005  # above, equal rows may be others of the same source
 LEVEL = 0.05  # significance level of a lower accuracy
-
-PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
-"""Proportions of rows in words: estimates from the 96 rows that an artifact stores are too coarse for percentages."""
 
 WORSE, HURT = 1e-9, 1.01
 """Increase of the NLL above which it is worse (below, rounding), and factor above which the Brier score is worse."""
@@ -94,51 +103,54 @@ def fit_artifact(
     ) as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
-    fell = became["accuracy"] < was["accuracy"] - WORSE
-    lost = fallen(asked, counted, fitted.calibrator, was, became) if fell else []
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    said = (
-        *fitted.warnings,
-        *idle(name, context),
-        *lost,
-        *harm(name, rows.kind, was, became, before, after),
+    lost = list[str]()
+    if became["accuracy"] < was["accuracy"] - WORSE:
+        lost = fallen(asked, counted, fitted.calibrator, was, became)
+    start = before
+    if rows.kind == "probs" and after.nll > before.nll:
+        # What zeros count as is more than rows sum to; calibrated rows sum to 1.
+        start = replace(before, nll=_summary(counted, Identity(), context).nll)
+    worse = worsening(fitted, (name, options), counted, (start, after))
+    status = fitted.status
+    if status == "ok" and (worse or unwritten(rows)):
+        status = "degenerate"
+    zeros = rows.zeros
+    record = FitRecord(
+        n=before.n,
+        status=status,
+        warnings=[
+            *fit_warnings(rows, before, fitted.calibrator.laws),
+            *fitted.warnings,
+            *idle(name, context),
+            *lost,
+            *([worse] if worse else []),
+            *harm(name, rows, start, after, worse=bool(worse)),
+        ],
+        source=rows.name,
+        data_sha256=rows.data_sha256,
+        row_sketch=sketch(facts_of(rows)),
+        label_counts=before.label_counts.tolist() if rows.k > 1 else [],
+        ignored=rows.ignored,
+        seed=context.seed,
+        resolution=UNSET if zeros is None else zeros.resolution,
+        clip=UNSET if zeros is None or not zeros.clip else zeros.clip,
+        before={**was},
+        after={**became},
+        details=dict(fitted.details),
+        upstream=list(rows.upstream) or None,
     )
-    how: dict[str, Any] = {
-        "warnings": [*fit_warnings(rows, before, fitted.calibrator.laws), *said]
-    }
-    how |= {
-        "status": "degenerate"
-        if fitted.status == "ok" and unwritten(rows)
-        else fitted.status
-    }
-    how |= {
-        "before": {**was},
-        "after": {**became},
-        "details": dict(fitted.details),
-        "seed": context.seed,
-    }
-    data: dict[str, Any] = {
-        "source": rows.name,
-        "data_sha256": rows.data_sha256,
-        "row_sketch": sketch(facts_of(rows)),
-    }
-    data |= {
-        "label_counts": before.label_counts.tolist() if rows.k > 1 else [],
-        "ignored": rows.ignored,
-    }
-    record = FitRecord(n=before.n, upstream=list(rows.upstream) or None, **how, **data)
-    made: dict[str, Any] = {
-        "method": name,
-        "options": options.recorded(),
-        "calibrator": fitted.calibrator,
-    }
-    made |= {
-        "n_classes": rows.k,
-        "input_kind": rows.kind,
-        "class_names": rows.class_names,
-    }
-    return Artifact(**made, fit=record, seconds=context.seconds)
+    return Artifact(
+        method=name,
+        options=options.recorded(),
+        calibrator=fitted.calibrator.counting(zeros),
+        n_classes=rows.k,
+        input_kind=rows.kind,
+        class_names=rows.class_names,
+        fit=record,
+        seconds=context.seconds,
+    )
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
@@ -211,17 +223,100 @@ def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
     return PairedSums.of(after.correct - before.correct, after.weight)
 
 
+OWN_NOISE, CLEARLY = 1.0, 1.645
+"""Rise of a total loss that priors and mixed-in uniform probabilities may cost, in nats (or Brier points), and standard
+errors from which the rise of its mean is significant (one-sided, .05)."""
+
+
+def worsening(
+    fitted: Fit[Any],
+    named: tuple[str, Options],
+    rows: Rows,
+    pair: tuple[Summary, Summary],
+) -> str:
+    """Warning where a fit made its own rows worse, so that its status is never ``ok``; empty where it did not.
+
+    By the NLL, also where a method fits something else: a map of bins (hb, sb, ir) or of
+    the mean confidence (ec) that makes the log loss of its own rows significantly larger
+    takes more than it gives. By the Brier score where the method minimises that
+    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL then
+    depends on that more than on all else; there any rise beyond ``OWN_NOISE`` counts.
+
+    Methods that guarantee it raise the NLL by rounding only. Others have noise of
+    their own: priors, smoothed targets and mixed-in uniform probabilities cost about what
+    one row weighs, a nat in total; and where scores are right already, a map of another
+    kind ends a little above as often as below. Their rise must be more than ``OWN_NOISE``
+    in total and ``CLEARLY`` standard errors on average (paired rows, by unit). A label
+    that gets the probability 0 is no noise: no other row makes up for it.
+
+    named : method and options. pair : summaries of the rows before and after.
+    """
+    (name, options), (before, after) = named, pair
+    zeros = rows.zeros
+    is_unknown = before.zeros > 0 and zeros is not None and not zeros.is_rounded
+    by_brier = is_unknown or getattr(options, "loss", "nll") == "brier"
+    loss = "brier" if by_brier else "nll"
+    low = getattr(before, loss) / before.weight
+    high = getattr(after, loss) / after.weight
+    if not high > low + WORSE * max(1.0, low):
+        return ""
+    rules_out_labels = not by_brier and after.zeros > before.zeros
+    is_guaranteed = not by_brier and method(name).laws.improves_nll
+    if not (rules_out_labels or is_guaranteed):
+        total, errors = _rise(rows, fitted.calibrator, loss)
+        is_clear = is_unknown or errors > CLEARLY
+        if total <= OWN_NOISE or not is_clear:
+            return ""
+    what = "the Brier score" if by_brier else "the NLL"
+    why = ""
+    if is_unknown:
+        have = "label has" if before.zeros == 1 else "labels have"
+        why = f" ({before.zeros} {have} a stored 0 of unknown size)"
+    elif rules_out_labels:
+        get = "label gets" if after.zeros == 1 else "labels get"
+        why = f" ({after.zeros} {get} the probability 0)"
+    return (
+        f"the fit made its own rows worse: {what} rose from {low:.4f} to"
+        f" {high:.4f}{why}; leave them uncalibrated, or fit with --method auto"
+    )
+
+
+def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
+    """How much the total loss of some rows rises, in effective rows, and the rise of its mean in standard errors."""
+    start = None if rows.kind == "confidence" else Identity()
+    parts = reduced(rows, [start, calibrator], partial(_changes, loss))
+    change = np.concatenate(list(parts))
+    weight, units = rows.weights(), rows.units()
+    weight = np.ones(rows.n) if weight is None else weight
+    mean = float(np.average(change, weights=weight))
+    effective = float(weight.sum() ** 2 / (weight @ weight))
+    apart = weight * (change - mean)
+    count = float(rows.n)
+    if units is not None:
+        apart, count = units.sums(apart), float(units.n)
+    if count < 2.0 or not apart.any():
+        return mean * effective, np.inf
+    spread = np.sqrt(apart @ apart * count / (count - 1.0)) / weight.sum()
+    return mean * effective, float(mean / spread)
+
+
+def _changes(loss: str, tables: Sequence[RowTable]) -> FloatArray:
+    """Rise of a loss of some rows, (b,)."""
+    before, after = tables
+    return np.asarray(getattr(after, loss) - getattr(before, loss))
+
+
 def harm(
-    name: str,
-    kind: ScoreKind,
-    b: dict[str, float],
-    a: dict[str, float],
-    before: Summary,
-    after: Summary,
+    name: str, rows: Rows, before: Summary, after: Summary, worse: bool
 ) -> list[str]:
-    """Warnings where a method made the calibration data worse; b, a : values of the summaries before and after."""
-    found = zero_warnings(before.zeros, before.n, kind)
-    if found and kind != "confidence" and method(name).takes_logarithms():
+    """Warnings where a method made the calibration data worse. worse : it is said of the loss that it fits."""
+    b, a = before.values(), after.values()
+    zeros = rows.zeros
+    if zeros is None:
+        zeros = CALIBRATED
+    found = zero_warnings(before.zeros, before.n, rows.kind, zeros.counts_as)
+    unknown = bool(found) and not zeros.is_rounded and rows.kind != "confidence"
+    if unknown and method(name).takes_logarithms():
         alone = name.removesuffix("-by")
         how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
         advice = f"fit with --method auto, or put floor+ before the method ({how})"
@@ -235,7 +330,7 @@ def harm(
         found.append(
             f"accuracy {rose['accuracy']}, more than miscalibration explains: {doubt}"
         )
-    if "nll" in a and a["nll"] > b["nll"] + WORSE:
+    if "nll" in a and a["nll"] > b["nll"] + WORSE and not worse:
         found.append(
             f"NLL {rose['nll']}{'' if before.zeros else '; ts, iop and mono never worsen it'}"
         )
@@ -265,13 +360,8 @@ def check_fits(
     through other calibrators than those it was fitted on."""
     kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
     if (kind == "confidence") != (rows.kind == "confidence"):
-        alone = "confidences, of which no class is known"
-        fitted = alone if kind == "confidence" else f"the {kind} of {k} classes"
-        found = (
-            alone
-            if rows.kind == "confidence"
-            else f"the {rows.kind} of {rows.k} classes"
-        )
+        fitted = _contents(kind, k)
+        found = _contents(rows.kind, rows.k)
         advice = "fit a calibrator on rows of the same kind"
         raise DataError(
             f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
@@ -298,11 +388,34 @@ def check_fits(
         if kind == rows.kind
         else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
     )
-    return [
-        *kinds,
-        *check_names(artifact, where, rows),
-        *unseen(calibrator, rows, rows.name),
-    ]
+    names = check_names(artifact.class_names, where, rows)
+    return [*kinds, *names, *unseen(calibrator, rows, rows.name)]
+
+
+def check_same_scores(
+    calibration: DataSet, rows: DataSet, *, again: bool = False
+) -> None:
+    """Refuse rows to which no calibrator fitted to the calibration rows could be
+    applied. Raises DataError for another number or order of classes, for confidences
+    beside scores of classes, and unless ``again`` for rows that have been through other
+    calibrators."""
+    same_kind = (calibration.kind == "confidence") == (rows.kind == "confidence")
+    if rows.k != calibration.k or not same_kind:
+        held = _contents(rows.kind, rows.k)
+        expected = _contents(calibration.kind, calibration.k)
+        told = f"{rows.name}: holds {held}, {calibration.name} {expected}"
+        raise DataError(f"{told}; name two sets of rows of one model")
+    if not again:
+        fit = f"the calibrator of {calibration.name} is fitted"
+        check_chain(rows.upstream, calibration.upstream, rows.name, fit)
+    check_names(calibration.class_names, calibration.name, rows)
+
+
+def _contents(kind: ScoreKind, k: int) -> str:
+    """Kind of scores and number of classes in words."""
+    if kind == "confidence":
+        return "confidences, of which no class is known"
+    return f"the {kind} of {k} classes"
 
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
@@ -327,10 +440,13 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
     return warnings
 
 
-def check_names(artifact: Artifact, where: str, rows: DataSet) -> list[str]:
-    """Refuse rows whose classes are in another order than those of the fit; returns a warning where names differ.
-    Names are compared without case and outer spaces. Raises DataError."""
-    fitted, found = artifact.class_names or [], rows.class_names or []
+def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> list[str]:
+    """Refuse rows whose classes are in another order than those of the fit; returns a
+    warning where names differ. Names are compared without case and outer spaces.
+
+    class_names, where : of the fit. Raises DataError.
+    """
+    fitted, found = class_names or [], rows.class_names or []
     if not fitted or not found or fitted == found:
         return []
     known, here = (
@@ -371,24 +487,47 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
             pass  # a complete walk computes the hash and the row facts
-    if (
-        artifact.fit.data_sha256 is not None
-        and artifact.fit.data_sha256 == rows.data_sha256
-    ):
+    return _whole_fit(artifact, rows) or _part_of_fit(artifact, rows)
+
+
+def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for rows that are those of the fit, all of them; None for others."""
+    fit, facts = artifact.fit, facts_of(rows)
+    is_same = fit.data_sha256 is not None and fit.data_sha256 == rows.data_sha256
+    is_same_file = bool(rows.location.name) and fit.source == rows.name
+    if is_same and is_same_file:
         return "these very rows"
-    share = share_seen(artifact.fit.row_sketch, artifact.fit.n, facts_of(rows))
-    if share >= ALL:
-        return "these very rows, or copies of them"
-    if share:
-        return f"{PARTS[round(4.0 * share)]} of these rows"
+    total = None if fit.row_sketch is None else fit.row_sketch.sum
+    is_shuffled = total is not None and total == facts.total
+    if not (is_same or is_shuffled):
+        return None
+    chance = chance_of_equal(some_signed_rows(rows), stratified=rows.is_stratified)
+    if chance > CHANCE_OF_EQUAL:
+        return None
+    return "these very rows" if is_same else "these very rows, in another order"
+
+
+def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for the part of the rows, or units, that the fit had too; None for none."""
+    fit, facts = artifact.fit, facts_of(rows)
+    signatures = SignatureSet(facts.signatures, facts.n)
+    shared = overlap(fit.row_sketch, fit.n, signatures)
+    if shared is not None:
+        by_chance = matches_by_chance(some_signed_rows(rows), fit.n)
+        if not shared.is_above(by_chance * shared.rows):
+            return None
+        if shared.share >= ALL:
+            return "these very rows, or copies of them"
+        return f"{part_in_words(shared.share)} of these rows"
     # Units with rows in the fit as well; only within one file, as other files may reuse names.
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
     with suppress(DataError):  # units that are invalid, or a file that is gone
         given, own = rows.given_units, rows.column("unit")
-        with open_bundle(f"{rows.path}:{part}", layout=Layout(unit=rows.unit)) as fit:
-            seen = fit.column("unit")
+        name = f"{rows.path}:{part}"
+        with open_bundle(name, layout=Layout(unit=rows.unit)) as bundle:
+            seen = bundle.column("unit")
             if given is None or own is None or seen is None:
                 return None
             units = set(texts_of_names(seen)) & set(texts_of_names(own))
@@ -440,7 +579,7 @@ def _calibrated(
         )
         columns = {"prediction": label, "confidence": confidence, **labels}
         return block.start, p, columns, {"argmax_conflicts": conflicts}
-    result = calibrator.apply(block)
+    result = calibrator.apply(calibrator.reading(block))
     p = result.confidence if kind == "confidence" else np.exp(result.log_probs)
     # Comparisons with NaN are false, so NaN is refused too; infinite logarithms are refused.
     if kind == "confidence":

@@ -9,7 +9,7 @@ import numpy as np
 
 from calcli.binning import BinStats, width_edges
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray
 
 EDGES = width_edges(15)
 
@@ -48,31 +48,28 @@ class Summary(Sums):
         k: int,
         weight: FloatArray | None = None,
         counts: Mapping[str, int] | None = None,
+        zeros: int = 0,
     ) -> "Summary":
-        """Build the summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each."""
+        """Build the summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each. zeros : rows whose
+        label has probability 0."""
 
         def total(values: FloatArray) -> float:
             return float(values.sum() if weight is None else weight @ values)
 
-        bins, per_class = (
-            BinStats.of(confidence, correct, EDGES, weight),
-            np.bincount(labels, minlength=k),
-        )
-        nll, brier, entropy_gap = (total(values) for values in losses)
-        ends, zeros = (
-            (float(confidence.min()), float(confidence.max())),
-            int((losses[0] == NLL_OF_ZERO).sum()),
-        )
-        sums = total(correct), nll, brier, entropy_gap
+        nll, brier, entropy_gap = losses
         return cls(
-            len(labels),
-            *sums,
-            bins,
-            per_class,
-            *ends,
-            zeros,
-            weight is not None,
-            dict(counts or {}),
+            n=len(labels),
+            correct=total(correct),
+            nll=total(nll),
+            brier=total(brier),
+            entropy_gap=total(entropy_gap),
+            bins=BinStats.of(confidence, correct, EDGES, weight),
+            label_counts=np.bincount(labels, minlength=k),
+            lowest=float(confidence.min()),
+            highest=float(confidence.max()),
+            zeros=zeros,
+            weighted=weight is not None,
+            counts=dict(counts or {}),
         )
 
     @property

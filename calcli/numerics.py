@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,6 @@ IntArray = NDArray[np.int64]
 TINY = float(
     np.finfo(np.float64).tiny
 )  # floor under probabilities before a logarithm is taken: the smallest normal
-NLL_FLOOR = 1e-12  # value of a label's probability stored as 0 in the NLL *metric*; others are unchanged
-NLL_OF_ZERO = -math.log(NLL_FLOOR)
 
 LOG_ZERO = math.log(TINY) + 1.0
 """Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or split among classes."""
@@ -26,6 +24,8 @@ LOG_ZERO = math.log(TINY) + 1.0
 TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
 """Most scores (1 MiB in float64) and rows per tile: large enough that threads, which take turns at the interpreter
 between two calls of NumPy, seldom wait for each other; small enough that the buffers stay in cache."""
+
+YEAR_FIRST = re.compile("(19|20)[0-9]{2}([^0-9]|$)")
 
 STORE_ITEMS = 1 << 15  # numbers converted at once: they stay in a core's cache
 
@@ -48,20 +48,52 @@ def tile_rows(k: int) -> int:
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 
 
-def in_order(column: AnyArray) -> AnyArray:
-    """Distinct values of a column (n,), in natural order: numbers by size, texts with digits by their numbers (2024-9
-    before 2024-10), other texts by first occurrence."""
+class TimeOrder(NamedTuple):
+    """Distinct values of a column in order of time. by_numbers : by the numbers in
+    them, else as they first occur."""
+
+    values: AnyArray
+    by_numbers: bool
+
+
+def time_order(column: AnyArray) -> TimeOrder:
+    """Order the distinct values of a column (n,).
+
+    Numbers by size. Texts by their numbers, where these tell the order: all texts have
+    the same words around them, and begin with a year (2024-9 before 2024-10) or have
+    one number (week 9 before week 10). Other texts (31/01/2024, Jan 2024, Q4 2023) as
+    they first occur.
+    """
     values, first = np.unique(column, return_index=True)
     if values.dtype.kind in "biuf":
-        return values
+        return TimeOrder(values, by_numbers=True)
     texts = [str(value) for value in values.tolist()]
-    if not all(any(map(str.isdigit, text)) for text in texts):
-        return np.asarray(values[np.argsort(first)])
-    parts = [re.split(r"(\d+)", text) for text in texts]
-    keys = [
-        [int(part) if i % 2 else part for i, part in enumerate(each)] for each in parts
-    ]
-    return np.asarray(values[sorted(range(len(keys)), key=keys.__getitem__)])
+    if not _numbers_tell_time(texts):
+        return TimeOrder(np.asarray(values[np.argsort(first)]), by_numbers=False)
+    numbers = [_numbers_in(text) for text in texts]
+    order = sorted(range(len(texts)), key=numbers.__getitem__)
+    return TimeOrder(np.asarray(values[order]), by_numbers=True)
+
+
+def _numbers_tell_time(texts: Sequence[str]) -> bool:
+    """True for texts that differ in their numbers alone, and have one, or begin with a
+    year."""
+    words = {tuple(re.split("[0-9]+", text)) for text in texts}
+    if len(words) != 1:
+        return False
+    numbers = len(words.pop()) - 1
+    return numbers == 1 or all(YEAR_FIRST.match(text) for text in texts)
+
+
+def _numbers_in(text: str) -> list[tuple[int, str]]:
+    """Sort key: the numbers in a text, of any length."""
+    digits = [number.lstrip("0") for number in re.findall("[0-9]+", text)]
+    return [(len(number), number) for number in digits]
+
+
+def in_order(column: AnyArray) -> AnyArray:
+    """Distinct values of a column (n,), in order of time (see ``time_order``)."""
+    return time_order(column).values
 
 
 @overridable

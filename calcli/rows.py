@@ -8,7 +8,7 @@ whole-array NumPy is slower, not faster.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from operator import add
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -17,9 +17,17 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property, dataclass
-from calcli.numerics import AnyArray, FloatArray, IntArray, floored_log
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
+from calcli.zeros import (
+    SUM_TOLERANCE,
+    Digits,
+    FloatType,
+    Zeros,
+    digits_of_values,
+    float_type,
+)
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
@@ -41,15 +49,63 @@ Result = TypeVar("Result")
 SAMPLE_SLABS = 64  # slabs of a source from which a sample of its rows is read
 
 
-def to_logits(scores: AnyArray, kind: ScoreKind) -> FloatArray:
-    """Logits of scores (n, k) of a declared kind: probabilities enter as their floored logarithm. Returns (n, k)
-    float64, natural log, where a constant per row has no meaning. Raises DataError for confidences."""
+def to_logits(
+    scores: AnyArray,
+    kind: ScoreKind,
+    zeros: Zeros | None = None,
+) -> FloatArray:
+    """Logits of scores (n, k) of a declared kind: probabilities enter as logarithms.
+
+    zeros : what a probability of 0 counts as; None for unrounded numbers. Rows that miss
+    a sum of 1 by rounding are divided by it. Returns (n, k) float64, natural log, where
+    a constant per row has no meaning. Raises DataError for confidences.
+    """
     if kind == "confidence":
         raise DataError(
             "these rows hold one confidence each and no scores of classes, which are needed here"
         )
-    z = scores.astype(np.float64, copy=False)
-    return floored_log(z) if kind == "probs" else z
+    if kind != "probs":
+        return scores.astype(np.float64, copy=False)
+    zeros = zeros or Zeros.of_type(scores.dtype)
+    log_p: FloatArray = zeros.log_of(scores)
+    if zeros.sum_tolerance(scores.shape[1]) > SUM_TOLERANCE:
+        log_p = log_p - np.log(divisors(scores))[:, None]
+    return log_p
+
+
+class ClassLogits:
+    """Logits of some classes of all rows at a time, equal to those of whole rows.
+
+    scores : (n, k) of a kind, in their own precision.
+    """
+
+    def __init__(
+        self, scores: AnyArray, kind: ScoreKind, zeros: Zeros | None = None
+    ) -> None:
+        self.scores, self.kind = scores, kind
+        if kind == "probs":
+            self.zeros = zeros or Zeros.of_type(scores.dtype)
+            self.counts = self.zeros.counts(scores)
+            self.log_divisors = np.log(divisors(scores))
+
+    def of(self, classes: slice) -> FloatArray:
+        """Logits of some classes, (n, classes) float64."""
+        if self.kind != "probs":
+            return to_logits(self.scores[:, classes], self.kind)
+        log_p = self.zeros.log_of_columns(self.scores, self.counts, classes)
+        return log_p - self.log_divisors[:, None]
+
+
+def divisors(probs: AnyArray) -> FloatArray:
+    """Sums of rows (n, k) that miss 1 by more than ``SUM_TOLERANCE``, else 1."""
+    sums = probs.astype(np.float64, copy=False).sum(axis=1)
+    return np.where(np.abs(sums - 1.0) > SUM_TOLERANCE, sums, 1.0)
+
+
+def digits_of(kind: FloatType, one_column: bool, block: "Block") -> Digits:
+    """What the probabilities of a block show of their rounding."""
+    scores = block.scores[:, -1:] if one_column else block.scores
+    return digits_of_values(scores, kind)
 
 
 class Codes(NamedTuple):
@@ -84,7 +140,8 @@ class Block:
     convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
     (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
     predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
-    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``).
+    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``). zeros : what a
+    probability of 0 counts as, None where the source does not say.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -98,6 +155,7 @@ class Block:
     transformed: AnyArray | None = None
     assigned: IntArray | None = None
     columns: Mapping[str, Codes] = field(default_factory=dict)
+    zeros: Zeros | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -111,7 +169,15 @@ class Block:
         moved = None if self.transformed is None else self.transformed[:, rows]
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return Block(
-            start, self.scores[rows], self.kind, y, weight, moved, assigned, columns
+            start,
+            self.scores[rows],
+            self.kind,
+            y,
+            weight,
+            moved,
+            assigned,
+            columns,
+            self.zeros,
         )
 
     def cut(self, low: int, high: int) -> "Block":
@@ -131,7 +197,25 @@ class Block:
     @cached_property
     def z(self) -> FloatArray:
         """The scores as logits, (b, k) float64. May alias ``scores``: do not write to it."""
-        return to_logits(self.scores, self.kind)
+        return to_logits(self.scores, self.kind, self.zeros)
+
+    @cached_property
+    def stored_zeros(self) -> BoolArray | None:
+        """Mask of probabilities that are stored as 0, (b, k); None where there are none. What they count as is more
+        than rows sum to: for what a class has against the others, see ``top_log_odds``."""
+        zeros = self.zeros
+        if zeros is None and self.kind == "probs":
+            zeros = Zeros.of_type(self.scores.dtype)
+        if zeros is None or zeros.floor:
+            return None
+        if self.kind == "probs":
+            mask = self.scores <= zeros.clip
+        elif self.kind == "log_probs":  # half a step lies below all that was stored
+            mask = self.scores <= zeros.log_half
+        else:
+            return None
+        is_array = isinstance(mask, np.ndarray)
+        return None if is_array and not mask.any() else mask
 
     @cached_property
     def prediction(self) -> IntArray:
@@ -190,6 +274,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         weight,
         column("transformed", 1),
         assigned,
+        zeros=first.zeros,
     )
 
 
@@ -209,14 +294,44 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 
 class Rows(ABC):
     """A re-iterable source of blocks. n, k : number of rows and of classes; k = 1 where only confidences are known.
-    transforms : specs of the transforms that the source holds, ``name:argument``. columns : columns that
-    blocks carry. Subclasses yield every row exactly once, in order."""
+    transforms : specs of the transforms that the source holds, ``name:argument``.
+    ordered : whether classes are levels from low to high. columns : columns that blocks
+    carry. dtype : of the scores as stored. one_column : only P(class 1), or a
+    confidence, is stored. Subclasses yield every row exactly once, in order, in blocks
+    that carry ``zeros``."""
 
     n: int
     k: int
     kind: ScoreKind
     transforms: tuple[str, ...] = ()
+    ordered: bool = False
     columns: Mapping[str, Codes] = {}
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+    one_column: bool = False
+    _zeros: Zeros | None = None
+
+    @property
+    def zeros(self) -> Zeros | None:
+        """What a probability of 0 counts as; None for scores that were no probabilities. The first time it is asked
+        for, all rows are looked at."""
+        is_probability = self.kind in ("probs", "confidence")
+        if self._zeros is None and is_probability:
+            # Blocks carry this meanwhile; what looks at their digits takes no logarithm.
+            self._zeros = Zeros.of_type(self.dtype, self.one_column)
+            try:
+                self._zeros = self._found_zeros()
+            except BaseException:
+                self._zeros = None
+                raise
+        return self._zeros
+
+    def _found_zeros(self) -> Zeros:
+        kind = float_type(self.dtype)
+        return Zeros.of(self.digits(kind), kind, self.one_column)
+
+    def digits(self, kind: FloatType) -> Digits:
+        """What all probabilities show of their rounding. kind : type they were in."""
+        return self.sum(partial(digits_of, kind, self.one_column))
 
     @property
     def class_names(self) -> list[str] | None:
@@ -299,7 +414,7 @@ class Rows(ABC):
 
     def logits(self) -> FloatArray:
         """All logits in one array, (n, k) float64 (see ``array``)."""
-        return to_logits(self.array(), self.kind)
+        return to_logits(self.array(), self.kind, self.zeros)
 
     def sample(self, count: int) -> "ArrayRows":
         """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
@@ -307,7 +422,8 @@ class Rows(ABC):
             [np.arange(start, stop) for start, stop in sample_runs(self.n, count)]
         )
         some = SubsetRows(self, index)
-        return ArrayRows(some.array(), some.labels(), self.kind, weight=some.weights())
+        drawn = ArrayRows(some.array(), some.labels(), self.kind, weight=some.weights())
+        return drawn.counting(self.zeros)
 
     def take(self, index: IntArray) -> "Rows":
         """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
@@ -341,6 +457,8 @@ class ArrayRows(Rows):
     ) -> None:
         self.scores, self.kind = scores, kind
         self.n, self.k = scores.shape
+        self.dtype = scores.dtype
+        self.one_column = kind == "confidence"
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
         self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
         self._units = units
@@ -352,7 +470,13 @@ class ArrayRows(Rows):
     ) -> Iterator[Block]:
         step = at_once * self.block_rows
         whole = Block(
-            0, self.scores, self.kind, self.y, self.weight, columns=self.columns
+            0,
+            self.scores,
+            self.kind,
+            self.y,
+            self.weight,
+            columns=self.columns,
+            zeros=self.zeros,
         )
         for start in range(0, self.n, step):
             block = whole.cut(start, start + step)
@@ -364,6 +488,11 @@ class ArrayRows(Rows):
                     ],
                 )
             yield block
+
+    def counting(self, zeros: Zeros | None) -> "ArrayRows":
+        """The same rows, of which it is known what a probability of 0 counts as: they are some of other rows."""
+        self._zeros = zeros
+        return self
 
     def labels(self) -> IntArray:
         assert self.y is not None, "these rows carry no labels"
@@ -387,6 +516,10 @@ class SubsetRows(Rows):
         self.index = np.sort(np.asarray(index, dtype=np.int64))
         self.n, self.k, self.kind = len(self.index), source.k, source.kind
         self.transforms = source.transforms
+
+    @property
+    def zeros(self) -> Zeros | None:
+        return self.source.zeros
 
     @property
     def class_names(self) -> list[str] | None:

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 from calcli.api import fit
 from calcli.errors import CalcliError
 from calcli.numerics import AnyArray
+from calcli.optional_packages import optional_import
 
-try:
+with optional_import("sklearn", "calcli.sklearn", error=ImportError):
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ModuleNotFoundError as problem:
-    raise ImportError(
-        "calcli.sklearn needs scikit-learn 1.6 or later: pip install 'calcli[sklearn]'"
-    ) from problem
 
 __all__ = ["ScoreCalibrator"]
 

@@ -79,6 +79,14 @@ BENCHMARKS = {
         " runs. bound: temperatures that are fitted to the new samples themselves; kept: proportion of runs in which"
         " `--by` kept the groups.",
     ),
+    "risk": (
+        "_stored.py",
+        ["benchmarks/risk.json"],
+        "python benchmarks/risk.py 1000 --record benchmarks/risk.json",
+        "Proportion of 1000 samples whose 95 % interval holds the true value; of the joint test of intercept 0 and"
+        " slope 1 the proportion that is rejected at 5 %; no interval: proportion of the samples without one of the"
+        " slope. Units hold 1 to 20 rows. Another link: complementary log-log.",
+    ),
     "by_mcgrad": (
         "_stored.py",
         ["benchmarks/by_mcgrad.json"],
@@ -107,6 +115,7 @@ MEMORY = {
 REPORTS = {
     "default": "in every report",
     "two classes": "in the report of two classes",
+    "ordered levels": "in the report of ordered classes",
     "full": "with `--full` or `--metric`",
     None: "with `--metric` only",
 }
@@ -337,12 +346,30 @@ labels = [0, 5, 1, 1]  # two rows of confidence .6: right, wrong; two of .4: bot
 """Rows of worked examples: three classes, two, and what needs equal confidences or more classes."""
 
 
+RISKS = """probabilities = np.array([0.2] * 4 + [0.8] * 4)  # of class 1
+labels = [0, 0, 1, 1, 0, 1, 1, 1]"""
+OF_RISKS = (
+    "slope",
+    "intercept",
+    "oe_ratio",
+    "ici",
+    "e50",
+    "e90",
+    "emax",
+    "net_benefit",
+)
+"""Metrics of two classes whose example has two distinct probabilities, and its rows."""
+
+OF_LEVELS = ("rps", "level_bias", "level_error", "within_one")
+"""Metrics of classes that are levels from low to high."""
+
+
 def worked(name: str) -> list[str]:
     """A few rows, the value of the metric on them, and the same by hand."""
-    for rows in ROWS:
-        call = (
-            f'calcli.evaluate(probabilities, labels, kind="probs", metrics=["{name}"])'
-        )
+    words = ", ordered_levels=True" if name in OF_LEVELS else ""
+    given = f'probabilities, labels, kind="probs", metrics=["{name}"]{words}'
+    for rows in [RISKS] if name in OF_RISKS else ROWS:
+        call = f"calcli.evaluate({given})"
         lines = [
             *rows.splitlines(),
             f"found = {call}",
@@ -557,7 +584,7 @@ def formats_table() -> str:
             code(f.name),
             ", ".join(map(code, f.suffixes)),
             escaped(f.about),
-            code(f"calcli[{f.extra}]") if f.extra else "",
+            code(f.extra) if f.extra else "",
         ]
         for f in sorted(formats(), key=lambda f: f.name)
     ]

@@ -24,6 +24,7 @@ GALLERY = {
     "gaps": "groups.h5 --per-class",
     "groups": "groups.h5 --per-group",
     "risk": "SAMPLE -c ts.json -c hb.json --style risk",
+    "decision": "patients.h5 -c platt.json --style decision",
     "temperature": "SAMPLE --style temperature",
     "variance": "SAMPLE -c ts.json -c svs.json -c hb.json --style variance",
     "epochs": "epochs.h5:* --style epochs",
@@ -96,6 +97,10 @@ def draw(folder: Path) -> None:
             )
     write_epochs(folder / "epochs.h5")
     write_groups(folder / "groups.h5")
+    patients = folder / "patients.h5"
+    write_patients(patients)
+    platt = folder / "platt.json"
+    calcli("fit", "--method", "platt", patients, "-o", platt, "--force", "-q")
     for name, words in GALLERY.items():
         given = [
             str(folder / word) if word.endswith((".h5", ".json", ".h5:*")) else word
@@ -132,3 +137,15 @@ def write_groups(path: Path) -> None:
             y,
         )
         file["group"] = np.array(["day", "night"], dtype=object)[odd]
+
+
+def write_patients(path: Path) -> None:
+    """Risks of two classes that are too extreme and too low, to fit on and to test."""
+    rng = np.random.default_rng(0)
+    with h5py.File(path, "w") as file:
+        for name in ("cal", "test"):
+            log_odds = rng.normal(-1.8, 1.6, 2000)
+            chance = 1.0 / (1.0 + np.exp(-(0.3 + 0.65 * log_odds)))
+            group = file.create_group(name)
+            group["logits"] = log_odds.astype(np.float32)
+            group["labels"] = (rng.random(2000) < chance).astype(np.int64)

@@ -2,7 +2,7 @@
 
     python sample_data/make_digits.py
 
-needs ``pip install 'calcli[torch]' scikit-learn`` and writes beside this script
+needs ``pip install torch scikit-learn`` and writes beside this script
 
 - ``digits_images.npz``  the 1377 images that the network never saw, enlarged to 24 x 24 grey
   pixels, with labels, ids (rows of scikit-learn's data set) and class names;

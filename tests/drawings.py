@@ -99,6 +99,7 @@ def every_figure():
         "bins-classes": figure_of(sets, "bins", by="class"),
         "variance": figure_of([*sets, *many], "variance"),
         "risk": figure_of(sets, "risk"),
+        "decision": figure_of(binary, "decision"),
         "gaps": figure_of(sets, "gaps"),
         "epochs": figure_of(
             [replace(s, bundle=f"e.h5:{at}") for at in (1, 2, 10) for s in sets],

@@ -12,7 +12,7 @@ from calcli.evaluation.leaderboard import (
     Ranking,
     holm,
 )
-from calcli.evaluation.results import end_of
+from calcli.evaluation.metric_limits import end_of
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
 

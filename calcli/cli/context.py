@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import open_data
@@ -16,6 +17,8 @@ from calcli.io.atomic import discard_abandoned, real_place
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.provenance import NOT_HELD_OUT
+from calcli.numerics import AnyArray, time_order
+from calcli.rows import classes
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -79,10 +82,30 @@ class CommandContext(Console):
                 )
             yield rows
 
+    def say_read(self, rows: DataSet) -> None:
+        """Say what was read: file, samples and classes."""
+        self.say_read_name(rows.name, rows.n, rows.k)
+
+    def say_read_name(self, name: str, n: int, k: int) -> None:
+        """Say what was read: file, samples and classes."""
+        self.say(f"Read {name}: {samples(n)}, {classes(k)}.")
+
     def caveats(self, rows: DataSet) -> None:
         """Print the caveats of these rows, which are complete after a pass over them."""
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
+
+    def tell_order(self, rows: DataSet, column: AnyArray) -> None:
+        """Say in which order batches are shown. column : batch of every row."""
+        order = time_order(column)
+        names = [str(order.values[at]) for at in (0, -1)]
+        how = "in the order of their numbers"
+        if not order.by_numbers:
+            how = "as they first occur in the file"
+        text = f"{rows.name}: batches {how}, from {names[0]} to {names[1]}"
+        if not order.by_numbers:
+            text += " (dates such as 2024-01-31 would be sorted)"
+        self.say(text)
 
     def check_fits(
         self, artifact: Artifact | None, name: str | None, rows: DataSet

@@ -37,6 +37,7 @@ class Console:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
+        self.n_lines = 0  # lines said so far
         self._rates: dict[
             str, tuple[float, int, int]
         ] = {}  # (start time, done at the start, done now)
@@ -46,6 +47,7 @@ class Console:
     def say(self, text: str = "") -> None:
         if not self.quiet:
             self._close()
+            self.n_lines += 1
             print(plain(text), file=sys.stderr)
 
     def warn(self, text: str, about: str = "") -> None:

@@ -24,6 +24,16 @@ def direction(curve: Curve) -> str:
     )
 
 
+def recalibration_parts(curve: Curve) -> list[str]:
+    """Calibration slope and intercept with their intervals, as parts of a line."""
+    parts = []
+    if curve.slope is not None:
+        parts.append(f"slope {curve.slope}")
+    if curve.intercept is not None:
+        parts.append(f"intercept {curve.intercept}")
+    return parts
+
+
 def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
     """Note on a significant fall of the outcome, which isotonic regression shows as level; empty if there is none."""
     if curve.fall is None:

@@ -1,5 +1,6 @@
 """Reliability curves: the numbers of a diagram, which every renderer and every export reads."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,6 +9,7 @@ from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
+from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.corp import (
     RESAMPLES,
@@ -85,6 +87,18 @@ class Histogram:
 
 
 @dataclass(frozen=True)
+class RangedValue:
+    """A value with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:z.2f} [{self.low:z.2f}, {self.high:z.2f}]"
+
+
+@dataclass(frozen=True)
 class Curve:
     """Reliability curve of one set of rows, with its bins, histogram and scores.
 
@@ -95,7 +109,8 @@ class Curve:
     outside : proportion of the rows where the curve leaves the band (1 - level on average under calibration). brier,
     log : the scores split into miscalibration, discrimination and uncertainty. mcb_null_mean : mean Brier
     miscalibration under calibration, which is not 0 in a finite sample. fall : the two bins between which the outcome
-    falls most significantly, where the isotonic curve is level; None if no fall is significant.
+    falls most significantly, where the isotonic curve is level; None if no fall is significant. slope, intercept : of
+    P(class 1), as ``evaluate`` has them; None where they have no interval.
     """
 
     label: str
@@ -118,6 +133,8 @@ class Curve:
     bins: Bars
     histogram: Histogram
     fall: tuple[int, int] | None = None
+    slope: RangedValue | None = None
+    intercept: RangedValue | None = None
 
     @property
     def words(self) -> tuple[str, str]:
@@ -144,7 +161,7 @@ def measure_curve(
     s, weight, units = settings, table.weight, table.units
     # The context of ``evaluate``, so that its ECE has the same bins and the same draws.
     context = MetricContext(
-        table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed)
+        table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed, level=s.level)
     )
     confidence, correct = context.scores, context.outcomes
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
@@ -156,7 +173,10 @@ def measure_curve(
     )
     fit = fit_isotonic(confidence, correct, weight)
     brier = decompose(confidence, correct, weight, fit=fit)
-    log = decompose(confidence, correct, weight, kind="log", fit=fit)
+    sure_miss = table.nll if len(table.nll) else None
+    log = decompose(
+        confidence, correct, weight, kind="log", fit=fit, sure_miss=sure_miss
+    )
     effect = effects_of_bins(confidence, correct, index, count, units, weight)
     ece, null = error_and_null(context, s.scheme)
     inside = band.contains(confidence, fit.at(confidence))
@@ -186,7 +206,22 @@ def measure_curve(
     shown = fit, Band(band.x, band.low, band.high), bars, histogram
     scores = outside, brier, log, band.mcb_mean
     rows = label, quantity, len(confidence), s, accuracy, mean
-    return Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
+    curve = Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
+    if quantity == "top":
+        return curve
+    return replace(
+        curve,
+        slope=ranged_value(context, "slope"),
+        intercept=ranged_value(context, "intercept"),
+    )
+
+
+def ranged_value(context: MetricContext, name: str) -> RangedValue | None:
+    """A metric of the rows; None where it has no value or no interval."""
+    found = measure(name, context)
+    if found.value is None or found.interval is None:
+        return None
+    return RangedValue(found.value, found.interval.low, found.interval.high)
 
 
 def clearest_fall(

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from calcli.errors import UsageError, needed
+from calcli.errors import UsageError
 from calcli.fast_dataclass import dataclass
+from calcli.optional_packages import optional_import
 
 DASHES: tuple[Any, ...] = (
     "-",
@@ -171,17 +172,18 @@ def log_ticks(
 
 
 def import_matplotlib() -> Any:
-    """Import matplotlib. Raises UsageError where it is missing.
+    """Import matplotlib with what draws. Raises UsageError where that fails.
 
     An MPLBACKEND that does not exist is no error, as no backend is used.
     """
     backend = (
         None if "matplotlib" in sys.modules else os.environ.pop("MPLBACKEND", None)
     )
-    lacking = "drawing png, svg or pdf needs matplotlib: pip install 'calcli[plot]'"
+    instead = "the terminal drawing, .json and .csv work without it"
     try:
-        with needed(f"{lacking}; the terminal drawing, .json and .csv work without it"):
+        with optional_import("matplotlib", "drawing png, svg or pdf", instead):
             import matplotlib
+            import matplotlib.figure  # loads most of its compiled parts
     finally:
         if backend is not None:
             os.environ["MPLBACKEND"] = backend

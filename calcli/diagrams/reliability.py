@@ -6,7 +6,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calcli.diagrams.caption_text import direction, p_value, printable, short, squeeze
+from calcli.diagrams.caption_text import (
+    direction,
+    p_value,
+    printable,
+    recalibration_parts,
+    short,
+    squeeze,
+)
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.panels import Panel, by_part, parts_of, whole
@@ -175,6 +182,10 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
                 none,
                 curve.n,
             )
+    for name, ranged in (("slope", curve.slope), ("intercept", curve.intercept)):
+        if ranged is not None:
+            ends = ranged.low, ranged.high
+            yield "summary", name, none, none, ranged.value, *ends, curve.n
     for x, y in zip(*curve.isotonic.knots, strict=True):
         yield "curve", x, none, none, y, none, none, none
     for x, low, high in zip(curve.band.x, curve.band.low, curve.band.high, strict=True):
@@ -264,8 +275,12 @@ def _numbers(curve: Curve, width: int) -> list[str]:
         f" + UNC {b.uncertainty:.4f}",
         f" (MCB if calibrated {curve.mcb_null_mean:.4f})",
     ]
+    shown = [*parts, ece, brier]
+    recalibration = recalibration_parts(curve)
+    if recalibration:
+        shown.append([recalibration[0], *(f", {part}" for part in recalibration[1:])])
     lines = []
-    for first, *others in (*parts, ece, brier):
+    for first, *others in shown:
         lines.append(first)
         for part in others:
             if len(lines[-1] + part) > width:

@@ -10,6 +10,7 @@ from calcli.diagrams.caption_text import (
     direction,
     p_value,
     printable,
+    recalibration_parts,
     short,
     squeeze,
     table,
@@ -365,6 +366,7 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
             f"ECE {c.ece:.4f} (if calibrated {c.ece_null_mean:.4f}), {p_value(c)}",
             f"Brier {b.score:.4f} = {parts} + UNC {b.uncertainty:.4f}",
         ]
+        lines += [", ".join(recalibration_parts(c))] if recalibration_parts(c) else []
     side += 0.3 * small
     return [part for line in lines for part in wrap(line, int(side * 72 / 6.2 / 0.56))]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Progress
 from calcli.errors import FitError
-from calcli.evaluation.results import LossPart, LossSplit
+from calcli.evaluation.facts import LossPart, LossSplit
 from calcli.folds import random_folds
 from calcli.metrics.collect import collect, collect_all, predicted, summarise
 from calcli.metrics.intervals import mean_of

@@ -1,40 +1,38 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
-
-import numpy as np
 
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
+from calcli.evaluation.class_lines import class_lines
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
+from calcli.evaluation.differences import compared, differences
+from calcli.evaluation.facts import FitSize, LossSplit
+from calcli.evaluation.findings import effect_finding, find
+from calcli.evaluation.groups import (
+    TestedGroup,
+    group_lines,
+    group_parts,
+    test_all_groups,
+)
+from calcli.evaluation.measure_facts import measure_facts, summarise_data
+from calcli.evaluation.next_step import Tried, next_step
 from calcli.evaluation.results import (
-    ClassLine,
     Difference,
-    GroupLine,
     Judgement,
     Paired,
-    Ranks,
     Result,
-    Score,
+    UnitFacts,
 )
-from calcli.evaluation.verdict_rules import (
-    LEVEL,
-    Given,
-    advice_among,
-    data_summary,
-    judge,
-)
-from calcli.fast_dataclass import dataclass
+from calcli.evaluation.scores import Score
+from calcli.evaluation.verdict import judge
 from calcli.io.artifact import Link
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Location
-from calcli.io.provenance import in_sample, title_of
-from calcli.metrics.binned_errors import per_class_errors
+from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
     measure,
@@ -44,17 +42,6 @@ from calcli.metrics.catalog import (
 )
 from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import Label, MetricContext, MetricSettings
-from calcli.metrics.debiased import class_p_values_of
-from calcli.metrics.friedman import Friedman, friedman
-from calcli.metrics.intervals import (
-    Interval,
-    Mean,
-    mean_of,
-    normal_quantile,
-    t_interval,
-    t_p_value,
-)
-from calcli.metrics.losses import gap_interval, group_gaps, paired_columns, paired_sums
 from calcli.metrics.out_of_core import (
     LONG,
     LongContext,
@@ -63,36 +50,37 @@ from calcli.metrics.out_of_core import (
     measured_long,
 )
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import adjusted
-from calcli.metrics.smooth import solve_together
 from calcli.metrics.warnings import label_doubts
-from calcli.numerics import AnyArray, FloatArray, IntArray, in_order
+from calcli.numerics import AnyArray
 from calcli.parallel import check_memory
 from calcli.rows import Rows
-from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 from calcli.statistics.units import design_effect
 
-MOST_DRAWS, FEWEST_DRAWS = 200_000, 200
-"""Most resamples and draws under calibration for all groups together, and fewest per group: limits the run time."""
+ROW_BYTES = 210
+"""Bytes of memory per row with units."""
 
-AT_ONCE = 64  # groups whose null distributions of bins are computed together
-
-ROW_BYTES, TABLE_BYTES = 210, 130
-"""Bytes of memory per row with units, and per row of each table: 300, 470 and 550 measured with one, two and three
-tables of 2e6 rows."""
+TABLE_BYTES = 130
+"""Bytes of memory per row of each table: 300, 470 and 550 bytes a row in all were
+measured with one, two and three tables of 2e6 rows."""
 
 FEWER_OF_EACH = "calcli extract --sample N takes N rows of each unit"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Rows to evaluate. name : for display. group : of every row, (n,). class_names : one per class. unit : name of the
-    units, ``none`` where rows are declared independent. location : of the rows, for suggested commands. upstream :
-    calibrators applied to the rows before."""
+    """Rows to evaluate.
+
+    name : for display. group : of every row, (n,). margins : where groups are
+    intersections of several columns, the group of every row by each column. class_names
+    : one per class. unit : name of the units, ``none`` where rows are declared
+    independent. location : of the rows, for suggested commands. upstream : calibrators
+    applied to the rows before.
+    """
 
     rows: Rows
     name: str = ""
     group: AnyArray | None = None
+    margins: Mapping[str, AnyArray] = field(default_factory=dict)
     class_names: Sequence[str] | None = None
     unit: str | None = None
     location: Location = Location()
@@ -101,36 +89,46 @@ class Subject:
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
         return cls(
-            rows,
-            rows.name,
-            group,
-            rows.class_names,
-            rows.unit_name,
-            rows.location,
-            rows.upstream,
+            rows=rows,
+            name=rows.name,
+            group=group,
+            class_names=rows.class_names,
+            unit=rows.unit_name,
+            location=rows.location,
+            upstream=rows.upstream,
         )
 
     def counted(self) -> "Subject":
         """Copy without the rows of weight 0."""
-        rows, weight, group = self.rows.counted(), self.rows.weights(), self.group
+        rows = self.rows.counted()
+        weight = self.rows.weights()
         if rows is self.rows or weight is None:
             return self
+        kept = weight > 0
         return replace(
-            self, rows=rows, group=None if group is None else group[weight > 0]
+            self,
+            rows=rows,
+            group=None if self.group is None else self.group[kept],
+            margins={name: values[kept] for name, values in self.margins.items()},
         )
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Calibrator to evaluate. name : artifact as the user wrote it, None for uncalibrated scores. path : of its file,
-    for suggested commands. fitted_on : rows of its fit as commands name them, if the file exists. seen : once the rows
-    have been read, returns a description of those that it was fitted on."""
+    """Calibrator to evaluate.
+
+    name : artifact as the user wrote it, None for uncalibrated scores. path : of its
+    file, for suggested commands. fitted_on : rows of its fit as commands name them, if
+    the file exists. fit_size : of its fit, if known. seen : once the rows have been
+    read, returns a description of those that it was fitted on.
+    """
 
     name: str | None
     method: str
     calibrator: Calibrator | None
     path: str | None = None
     fitted_on: str = ""
+    fit_size: FitSize | None = None
     seen: Callable[[], str | None] = lambda: None
 
 
@@ -138,11 +136,13 @@ class Candidate:
 class Plan:
     """Plan of an evaluation.
 
-    metrics : names, in order; ``report`` adds those for two classes. report : compute the judgement too. split : the
-    cross-fitted split of the losses; None: only if it is cheap. about : quantity judged, ``top`` or ``positive``;
-    None: by the number of classes. per_class, per_group : lines by class and by group. ordered : groups are batches in
-    order of time, judged by their overconfidence. tables : are row tables needed afterwards? limited : metrics with
-    limits, which are kept even for rows on which they are undefined.
+    metrics : names, in order; ``report`` adds those for two classes. report : compute
+    the judgement too. split : the cross-fitted split of the losses; None: only if it is
+    cheap. about : quantity judged, ``top`` or ``positive``; None: by the number of
+    classes. per_class, per_group : lines by class and by group. ordered : groups are
+    batches in order of time, judged by their overconfidence. tables : are row tables
+    needed afterwards? limited : metrics with limits, which are kept even for rows on
+    which they are undefined.
     """
 
     metrics: Sequence[str]
@@ -158,23 +158,29 @@ class Plan:
 
     def metrics_for(self, k: int) -> list[str]:
         """Names of the metrics for rows of k classes, in order."""
-        if self.report and k == 1:
-            return [
-                name
-                for name in self.metrics
-                if not metric(name).whole or name in self.limited
-            ]
-        if not self.report or k != 2:
+        if not self.report:
             return list(self.metrics)
-        wanted = {*self.metrics, *report_metrics(k=k)}
+        if k == 1:
+            return [name for name in self.metrics if self._is_for_confidences(name)]
+        ordered = self.settings.ordered_levels
+        if k != 2 and not ordered:
+            return list(self.metrics)
+        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered)}
+        known = [name for name in metric_names() if name in wanted]
         at_numbers = [name for name in self.metrics if name not in metric_names()]
-        return [name for name in metric_names() if name in wanted] + at_numbers
+        return known + at_numbers
+
+    def _is_for_confidences(self, name: str) -> bool:
+        return not metric(name).whole or name in self.limited
 
 
 @dataclass(frozen=True)
 class Assessed:
-    """Results of one bundle, with their row tables (none where running sums were enough). baseline : metrics of the
-    baseline, if one was given. seen : table or sums of the uncalibrated rows."""
+    """Results of one bundle, with their row tables (none where sums were enough).
+
+    baseline : metrics of the baseline, if one was given. seen : table or sums of the
+    uncalibrated rows.
+    """
 
     results: list[Result]
     tables: list[RowTable]
@@ -190,111 +196,168 @@ def assess(
     baseline: Candidate | None = None,
     progress: Progress | None = None,
 ) -> Assessed:
-    """Evaluate candidates on rows. candidates : the uncalibrated scores first. baseline : reference of the
-    differences, None for the first candidate. Raises DataError for calibrators that do not fit."""
-    plan = replace(plan, settings=replace(plan.settings, unit=subject.unit))
-    subject, tables = subject.counted(), list[RowTable]()
-    rows, where = subject.rows, subject.location
-    known = [
-        each.fitted_on for each in candidates if each.fitted_on not in ("", where.name)
-    ]
-    if (
-        known and not where.to_fit
-    ):  # suggest the rows of a candidate's fit for fitting another method
-        subject = replace(subject, location=replace(where, to_fit=known[0]))
-    if rows.k == 1 and plan.per_class:
-        lacks = "holds one confidence a row and no classes, which --per-class needs"
-        raise DataError(f"{subject.name}: {lacks}; leave it out")
+    """Evaluate candidates on rows.
+
+    candidates : the uncalibrated scores first. baseline : reference of the differences,
+    None for the first candidate. Raises DataError for calibrators that do not fit.
+    """
+    ordered = plan.settings.ordered_levels or subject.rows.ordered
+    settings = replace(plan.settings, unit=subject.unit, ordered_levels=ordered)
+    plan = replace(plan, settings=settings)
+    subject = _with_place_to_fit(subject.counted(), candidates)
+    if subject.rows.k == 1 and plan.per_class:
+        raise DataError(
+            f"{subject.name}: holds one confidence a row and no classes, which"
+            " --per-class needs; leave it out"
+        )
+    assessed = _measure_all(subject, candidates, plan, baseline, progress)
+    if not plan.report:
+        return assessed
+    tried = list(zip(assessed.results[1:], candidates[1:], strict=True))
+    if baseline is not None:
+        tried = _compared_to_uncalibrated(
+            subject, candidates, plan, baseline, tried, progress
+        )
+    return replace(assessed, results=_advised(subject, assessed.results, tried))
+
+
+def _with_place_to_fit(subject: Subject, candidates: Sequence[Candidate]) -> Subject:
+    """Name the rows of a candidate's fit for fitting another method."""
+    where = subject.location
+    if where.to_fit:
+        return subject
+    for candidate in candidates:
+        if candidate.fitted_on and candidate.fitted_on != where.name:
+            place = replace(where, to_fit=candidate.fitted_on)
+            return replace(subject, location=place)
+    return subject
+
+
+def _measure_all(
+    subject: Subject,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    baseline: Candidate | None,
+    progress: Progress | None,
+) -> Assessed:
+    """Measure every candidate, with its differences to the baseline."""
+    names = plan.metrics_for(subject.rows.k)
     asked = [*candidates] if baseline is None else [baseline, *candidates]
-    names, results, doubts = plan.metrics_for(rows.k), list[Result](), list[str]()
-    through = [link.method for link in subject.upstream]
-    first, reference, against = None, None, None
-    with _contexts(subject, [c.calibrator for c in asked], plan, progress) as contexts:
+    calibrators = [candidate.calibrator for candidate in asked]
+    results: list[Result] = []
+    tables: list[RowTable] = []
+    doubts: list[str] = []
+    first: MetricContext | None = None
+    reference: MetricContext | None = None
+    baseline_scores: dict[str, Score] | None = None
+    with _contexts(subject, calibrators, plan, progress) as contexts:
         for candidate, context in zip(asked, contexts, strict=True):
-            scores, long = (
-                scores_of(context, names, progress),
-                isinstance(context, LongContext),
-            )
-            if plan.report and (long or candidate is not baseline):
-                doubts = doubts or label_doubts(context.table, subject.class_names)
+            scores = measured(context, names, progress)
             if candidate is baseline:
-                reference, against = context, scores
+                reference, baseline_scores = context, scores
                 continue
-            own = [
-                each.method
-                for each in ([candidate] if candidate.calibrator else candidates)
-                if each.calibrator
-            ]
+            if plan.report and not doubts:
+                doubts = label_doubts(context.table, subject.class_names)
             result = _result(
-                subject,
-                candidate,
-                context,
-                plan,
-                scores,
-                doubts,
-                [*through, *own],
-                progress,
+                subject, candidate, context, plan, scores, doubts, progress
             )
             if reference is not None:
-                if isinstance(context, LongContext):  # paired sums are already computed
-                    changes = differences(context.tally.paired, context.settings.level)
-                else:
-                    changes = compared(context, reference)
-                result = replace(
-                    result,
-                    paired=Paired(None if baseline is None else baseline.name, changes),
-                )
+                name = None if baseline is None else baseline.name
+                paired = Paired(name, _changes(context, reference))
+                result = _with_paired(result, paired)
             results.append(result)
-            first, reference = first or context, reference or context
-            tables += [] if long else [context.table]
+            if first is None:
+                first = context
+            if reference is None:
+                reference = context
+            if not isinstance(context, LongContext):
+                tables.append(context.table)
     assert first is not None
-    report = results[0].report
-    if report is not None:
-        beside = [*zip(results[1:], candidates[1:], strict=True)]
-        if baseline is not None:
-            losses = replace(
-                plan,
-                metrics=["accuracy"],
-                report=False,
-                per_class=False,
-                per_group=False,
-                tables=False,
-            )
-            again = assess(
-                subject, [*candidates, baseline], losses, progress=progress
-            ).results
-            beside = _to_uncalibrated(beside, baseline, again[1:])
-        given = [Given(r, c.path, c.seen()) for r, c in beside]
-        advice = advice_among(
-            report, given, subject.location, in_sample(subject.upstream)
-        )
-        results[0] = replace(results[0], report=replace(report, advice=advice))
-    return Assessed(results, tables, against, first.table)
+    return Assessed(results, tables, baseline_scores, first.table)
 
 
-def _to_uncalibrated(
-    beside: Sequence[tuple[Result, Candidate]],
+def _changes(context: MetricContext, reference: MetricContext) -> dict[str, Difference]:
+    if isinstance(context, LongContext):  # paired sums are already computed
+        return differences(context.tally.paired, context.settings.level)
+    return compared(context, reference)
+
+
+def _with_paired(result: Result, paired: Paired) -> Result:
+    """The result with its differences, and with what they say of the calibrator."""
+    result = replace(result, paired=paired)
+    report = result.report
+    if report is None:
+        return result
+    effect = effect_finding(paired.differences, result.loss_name, result.counts)
+    if effect is None:
+        return result
+    return replace(result, report=report.with_findings([*report.findings, effect]))
+
+
+def _compared_to_uncalibrated(
+    subject: Subject,
+    candidates: Sequence[Candidate],
+    plan: Plan,
     baseline: Candidate,
-    again: Sequence[Result],
+    tried: Sequence[tuple[Result, Candidate]],
+    progress: Progress | None,
 ) -> list[tuple[Result, Candidate]]:
-    """Results to advise on where differences are to a baseline, with differences to the uncalibrated scores from
-    ``again`` (baseline last). These are the results significantly better than the baseline, else the baseline if it
-    reduces the loss, so that the advice agrees with the differences shown; else all."""
+    """Results to advise on where differences are to a baseline.
 
-    def reduces(result: Result) -> bool:
-        change = result.loss
-        return (
-            change is not None
-            and change.interval is not None
-            and change.interval.high < 0.0
-        )
+    They get differences to the uncalibrated scores. They are the results significantly
+    better than the baseline, else the baseline if it reduces the loss, so that the
+    advice agrees with the differences shown; else all.
+    """
+    losses = replace(
+        plan,
+        metrics=["accuracy"],
+        report=False,
+        per_class=False,
+        per_group=False,
+        tables=False,
+    )
+    again = assess(subject, [*candidates, baseline], losses, progress=progress)
+    *others, of_baseline = again.results[1:]
+    found = []
+    better = []
+    for (result, candidate), other in zip(tried, others, strict=True):
+        to_uncalibrated = replace(result, paired=other.paired)
+        found.append((to_uncalibrated, candidate))
+        if _reduces_loss(result):
+            better.append((to_uncalibrated, candidate))
+    if better:
+        return better
+    if _reduces_loss(of_baseline):
+        return [(of_baseline, baseline)]
+    return found
 
-    found = [
-        (replace(r, paired=own.paired), c)
-        for (r, c), own in zip(beside, again[:-1], strict=True)
+
+def _reduces_loss(result: Result) -> bool:
+    change = result.loss_change
+    if change is None or change.interval is None:
+        return False
+    return change.interval.high < 0.0
+
+
+def _advised(
+    subject: Subject,
+    results: list[Result],
+    tried: Sequence[tuple[Result, Candidate]],
+) -> list[Result]:
+    """The results, the first with the next step after all of them."""
+    report = results[0].report
+    assert report is not None
+    evaluated = [
+        Tried(result, candidate.path, candidate.seen()) for result, candidate in tried
     ]
-    better = [each for each, (r, _) in zip(found, beside, strict=True) if reduces(r)]
-    return better or ([(again[-1], baseline)] if reduces(again[-1]) else found)
+    upstream = [link.method for link in subject.upstream]
+    step = next_step(
+        report.facts, report.verdict, subject.location, evaluated, upstream
+    )
+    return [replace(results[0], report=replace(report, next_step=step)), *results[1:]]
+
+
+# ---- contexts
 
 
 @contextmanager
@@ -304,49 +367,69 @@ def _contexts(
     plan: Plan,
     progress: Progress | None,
 ) -> Iterator[Iterator[MetricContext]]:
-    """Metric contexts of the rows under every calibrator, from one walk; the first is the reference. More than ``LONG``
-    rows are measured by running sums and sorted orders, without tables, where these suffice for all that is asked."""
-    rows, s, names = subject.rows, plan.settings, plan.metrics_for(subject.rows.k)
-    in_units = rows.units() is not None  # draws by unit need the rows in tables
-    if in_units:
+    """Metric contexts of the rows under every calibrator, from one walk.
+
+    The first is the reference. More than ``LONG`` rows are measured by running sums and
+    sorted orders, without tables, where these suffice for all that is asked.
+    """
+    rows, settings = subject.rows, plan.settings
+    names = plan.metrics_for(rows.k)
+    if rows.units() is not None:  # draws by unit need the rows in tables
         needed = ROW_BYTES + TABLE_BYTES * len(calibrators)
         check_memory(
             rows.n * needed, f"tables of {rows.n} rows in units", FEWER_OF_EACH
         )
-    beyond = in_units or plan.per_class or plan.per_group or plan.split or plan.tables
-    beyond = beyond or (plan.report and subject.group is not None)
-    if (
-        rows.n > LONG
-        and not beyond
-        and measured_long(names, s, rows.k)
-        and rows.weights() is None
-    ):
+    if rows.n > LONG and _sums_suffice(subject, plan, names):
         with long_contexts(
-            rows, calibrators, names, s, report=plan.report, progress=progress
+            rows, calibrators, names, settings, report=plan.report, progress=progress
         ) as contexts:
             yield contexts
         return
-    by_class, several = plan.report or plan.per_class, len(calibrators) > 1
+    several = len(calibrators) > 1
     read = gathering(
-        names, s, rows.k, by_class=by_class, all_columns=several or plan.per_group
+        names,
+        settings,
+        rows.k,
+        by_class=plan.report or plan.per_class,
+        all_columns=several or plan.per_group,
     )
-    against = 0 if several else None
     tables = collect_all(
         rows,
         calibrators,
         group=subject.group,
         progress=progress,
-        against=against,
+        against=0 if several else None,
         **read,
     )
-    walks = [partial(class_columns, rows, calibrator) for calibrator in calibrators]
     yield (
-        MetricContext(table, s, walk, partial(walk, raw=True))
-        for table, walk in zip(tables, walks, strict=True)
+        _context(rows, calibrator, table, settings)
+        for calibrator, table in zip(calibrators, tables, strict=True)
     )
 
 
-def scores_of(
+def _context(
+    rows: Rows,
+    calibrator: Calibrator | None,
+    table: RowTable,
+    settings: MetricSettings,
+) -> MetricContext:
+    walk = partial(class_columns, rows, calibrator)
+    return MetricContext(table, settings, walk, partial(walk, raw=True))
+
+
+def _sums_suffice(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
+    """True if running sums and orders give all that is asked for."""
+    rows = subject.rows
+    if rows.units() is not None or rows.weights() is not None:
+        return False
+    if plan.per_class or plan.per_group or plan.split or plan.tables:
+        return False
+    if plan.report and subject.group is not None:
+        return False
+    return measured_long(names, plan.settings, rows.k)
+
+
+def measured(
     context: MetricContext, names: Sequence[str], progress: Progress | None = None
 ) -> dict[str, Score]:
     """Compute metrics of one set of rows, by name."""
@@ -358,6 +441,9 @@ def scores_of(
     return scores
 
 
+# ---- one result
+
+
 def _result(
     subject: Subject,
     candidate: Candidate,
@@ -365,312 +451,132 @@ def _result(
     plan: Plan,
     scores: dict[str, Score],
     doubts: Sequence[str],
-    tried: Sequence[str],
     progress: Progress | None,
 ) -> Result:
-    k, n, report = context.table.k, context.n, None
+    k = context.table.k
+    groups = _tested_groups(subject, candidate, context, plan)
+    report = None
     if plan.report:
-        split, known = None, k > 1 and not isinstance(context, LongContext)
-        if known and (plan.split or (plan.split is None and split_is_cheap(n, k))):
-            seed = plan.settings.seed
-            split = cross_fitted_split(
-                subject.rows, candidate.calibrator, context.table, seed, progress
-            )
-        data = data_summary(subject.rows.kind, context, subject.class_names)
-        where, doubt = subject.location, " ".join(doubts)
-        report = judge(
-            data,
-            context,
-            split,
-            about=plan.about,
-            doubt=doubt,
-            where=where,
-            tried=tried,
-            scores=scores,
+        split = _split(subject, candidate, context, plan, progress)
+        report = _judgement(
+            subject, candidate, context, plan, scores, doubts, split, groups
         )
-    counts, facts = (
-        context.table.counts,
-        (subject.name, candidate.name, candidate.method, n, k if k > 1 else None),
-    )
-    found: dict[str, Any] = {
-        "counts": counts if any(counts.values()) else {},
-        "report": report,
-    }
+    gates = {} if report is None else report.verdict.gates
+    per_class = None
     if plan.per_class:
-        found["per_class"] = class_lines(context, subject.class_names, report)
+        names = None if subject.class_names is None else list(subject.class_names)
+        per_class = class_lines(context, names, gates.get("classes", 0.0))
+    per_group = None
     if plan.per_group:
-        found["per_group"] = group_lines(context, list(scores), report, plan)
+        order = context.table.group if plan.ordered else None
+        gate = gates.get("groups", 0.0)
+        per_group = group_lines(groups, list(scores), gate, order)
+    counts = context.table.counts
     return Result(
-        *facts,
-        scores,
-        **found,
-        units=units_of(context),
-        given=title_of(subject.upstream),
+        bundle=subject.name,
+        calibrator=candidate.name,
+        method=candidate.method,
+        n=context.n,
+        n_classes=k if k > 1 else None,
+        scores=scores,
+        counts=counts if any(counts.values()) else {},
+        report=report,
+        per_class=per_class,
+        per_group=per_group,
+        units=unit_facts(context),
+        given_name=title_of(subject.upstream),
     )
 
 
-def units_of(context: MetricContext) -> dict[str, Any] | None:
-    """Facts about the units of the rows, as JSON: number, size, design effect, effective rows; None without units."""
-    t, name = context.table, context.settings.unit
-    if t.units is None:
-        return None if name is None else {"name": name}
+def _is_about_class_one(context: MetricContext, plan: Plan) -> bool:
+    return context.table.k == 2 and plan.about != "top"
+
+
+def _tested_groups(
+    subject: Subject, candidate: Candidate, context: MetricContext, plan: Plan
+) -> list[TestedGroup]:
+    if not plan.report and not plan.per_group:
+        return []
+    parts = group_parts(context, {} if plan.ordered else subject.margins)
+    if not parts:
+        return []
+    positive = _is_about_class_one(context, plan) and not plan.ordered
+    return test_all_groups(parts, positive, _fit_factor(candidate, context))
+
+
+def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
+    if candidate.fit_size is None:
+        return 1.0
+    units = context.table.units
+    n_units = None if units is None else units.n
+    return candidate.fit_size.error_factor(context.n, n_units)
+
+
+def _split(
+    subject: Subject,
+    candidate: Candidate,
+    context: MetricContext,
+    plan: Plan,
+    progress: Progress | None,
+) -> LossSplit | None:
+    """Cross-fitted decomposition of the losses, if asked for or cheap."""
+    k, n = context.table.k, context.n
+    if k == 1 or isinstance(context, LongContext):
+        return None
+    wanted = split_is_cheap(n, k) if plan.split is None else plan.split
+    if not wanted:
+        return None
+    return cross_fitted_split(
+        subject.rows,
+        candidate.calibrator,
+        context.table,
+        plan.settings.seed,
+        progress,
+    )
+
+
+def _judgement(
+    subject: Subject,
+    candidate: Candidate,
+    context: MetricContext,
+    plan: Plan,
+    scores: Mapping[str, Score],
+    doubts: Sequence[str],
+    split: LossSplit | None,
+    groups: Sequence[TestedGroup],
+) -> Judgement:
+    facts = measure_facts(
+        summarise_data(subject.rows.kind, context, subject.class_names),
+        context,
+        scores,
+        positive=_is_about_class_one(context, plan),
+        split=split,
+        fit=candidate.fit_size,
+        groups=groups,
+        doubts=doubts,
+    )
+    verdict = judge(facts)
+    methods = [link.method for link in subject.upstream]
+    if candidate.calibrator is not None:
+        methods.append(candidate.method)
+    step = next_step(facts, verdict, subject.location, upstream=methods)
+    return Judgement(facts, verdict, tuple(find(facts, verdict)), step)
+
+
+def unit_facts(context: MetricContext) -> UnitFacts | None:
+    """Facts about the units of the rows, None without units."""
+    table, name = context.table, context.settings.unit
+    if table.units is None:
+        return None if name is None else UnitFacts(name)
     luck = context.labelled("top").luck
     assert luck is not None
-    effect = design_effect(t.confidence - t.correct, t.units, t.weight)
-    facts = {
-        "name": name or "unit",
-        "n": t.units.n,
-        "largest": int(t.units.count.max()),
-        "design_effect": effect,
-    }
-    return facts | {
-        "effective_rows": t.n / effect,
-        "luck": luck.estimate,
-        "wrong_units": luck.wrong,
-    }
-
-
-def class_lines(
-    context: MetricContext, names: Sequence[str] | None, report: Judgement | None = None
-) -> list[ClassLine]:
-    """Lines by class, most significant first: frequencies, gap, precision and recall, one-vs-all ECE."""
-    table, stats = context.table, context.table.classes
-    assert stats is not None
-    (mean, labels, _), total = stats.whole, stats.weight.sum(axis=1)
-    p_values = class_p_values_of(context)
-    assert p_values is not None
-    together = np.maximum(
-        adjusted(p_values), 0.0 if report is None else report.gates["classes"]
+    effect = design_effect(table.confidence - table.correct, table.units, table.weight)
+    return UnitFacts(
+        name=name or "unit",
+        n=table.units.n,
+        largest=int(table.units.count.max()),
+        design_effect=effect,
+        effective_rows=table.n / effect,
+        luck=luck.estimate,
+        wrong_units=luck.wrong,
     )
-    errors = per_class_errors(context, "width", context.settings.norm)
-
-    def counted(of: IntArray, weight: FloatArray | None = None) -> AnyArray:
-        return np.bincount(of, weights=weight, minlength=table.k)
-
-    def shares(of: AnyArray) -> list[float | None]:
-        return [
-            float(hits / held) if held > 0 else None
-            for hits, held in zip(right, of, strict=True)
-        ]
-
-    y, predicted, weight = table.y, context.predicted, table.weights
-    right = counted(y, weight * context.right)
-    counts, p = (
-        (counted(y), counted(predicted)),
-        (p_values, together, together <= LEVEL),
-    )
-    columns = [
-        column.tolist()
-        for column in (
-            *counts,
-            labels / total,
-            mean / total,
-            (mean - labels) / total,
-            *p,
-        )
-    ]
-    columns += [
-        shares(counted(predicted, weight)),
-        shares(counted(y, weight)),
-        errors.tolist(),
-    ]
-    called = [None] * table.k if names is None else names
-    lines = [
-        ClassLine(*line) for line in zip(range(table.k), called, *columns, strict=True)
-    ]
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
-
-
-def _class_1(table: RowTable) -> tuple[float | None, float | None]:
-    """Frequency and mean probability of class 1 of two."""
-    if table.positive is None:
-        return None, None
-    return mean_of((table.y == 1).astype(np.float64), table.weight).value, mean_of(
-        table.positive, table.weight
-    ).value
-
-
-def group_lines(
-    context: MetricContext,
-    names: Sequence[str],
-    report: Judgement | None = None,
-    plan: Plan | None = None,
-) -> list[GroupLine]:
-    """Lines by group, most significant first, with the metrics that need no class sums. plan : determines the gap, as
-    in the verdict of P(class 1) for two classes unless ``about`` says otherwise, and of the overconfidence for batches
-    in order of time (``ordered``)."""
-    ordered, about = (False, None) if plan is None else (plan.ordered, plan.about)
-    table = context.table
-    assert table.group is not None
-    names = [name for name in names if not metric(name).needs]
-    groups, tables = table.groups()
-    draws = min(
-        context.settings.resamples, max(FEWEST_DRAWS, MOST_DRAWS // len(groups))
-    )
-    parts = [
-        MetricContext(each, replace(context.settings, resamples=draws))
-        for each in tables
-    ]
-    for g, each in enumerate(parts):
-        each.beside = parts[g - g % AT_ONCE :][:AT_ONCE]
-    if "smece" in names and context.settings.compat is None:
-        solve_together(parts)
-    gate = 0.0 if report is None else report.gates["groups"]
-    found = group_gaps(parts, "top" if ordered and about == "positive" else about, gate)
-    asked: Label = "top" if ordered else next(iter(found))
-    other = next((gaps for label, gaps in found.items() if label != asked), None)
-    lines = []
-    for g, (group, part, gap) in enumerate(
-        zip(groups, parts, found[asked], strict=True)
-    ):
-        name, n = group.item() if hasattr(group, "item") else str(group), part.table.n
-        p = gap.p_value, gap.p_adjusted, gap.p_adjusted <= LEVEL
-        both = None if other is None or other[g].p_adjusted > LEVEL else other[g]
-        interval, scores = gap_interval(part.labelled(asked)), scores_of(part, names)
-        lines.append(
-            GroupLine(
-                name,
-                n,
-                gap.gap,
-                gap.of_positive,
-                *p,
-                *_class_1(part.table),
-                interval,
-                scores,
-                both,
-            )
-        )
-    if ordered:
-        return [lines[g] for g in np.searchsorted(groups, in_order(table.group))]
-    return [
-        lines[g] for g in sorted(range(len(lines)), key=lambda g: found[asked][g].rank)
-    ]
-
-
-# ---- differences between calibrators on the same rows, and ranks over several bundles
-
-
-def differences(
-    sums: Mapping[str, PairedSums],
-    level: float,
-    by_unit: Mapping[str, Mean] | None = None,
-    few: str | None = None,
-) -> dict[str, Difference]:
-    """Mean paired differences, calibrator minus baseline, with interval and two-sided p-value.
-
-    Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both sides. Accuracy: McNemar's test,
-    Tango's interval. Quantities without labels: Student's. Rows that do not differ at all give 0 with p = 1.
-
-    by_unit : means with standard errors clustered by unit; p-value and interval are then the more conservative of
-    Student's over units and of those for rows. few : why units have no intervals.
-    """
-    alone = {name: _difference(name, each, level) for name, each in sums.items()}
-    return {
-        name: _over_units(each, by_unit[name], level, few) if by_unit else each
-        for name, each in alone.items()
-    }
-
-
-def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
-    t, columns, few = (
-        context.table,
-        paired_columns(context, baseline),
-        context.few_wrong or baseline.few_wrong,
-    )
-    means = (
-        {}
-        if t.units is None
-        else {name: mean_of(d, t.weight, t.units) for name, d in columns.items()}
-    )
-    return differences(
-        paired_sums(context, baseline), context.settings.level, means, few
-    )
-
-
-def _over_units(
-    alone: Difference, mean: Mean, level: float, few: str | None
-) -> Difference:
-    """Adjust a difference of independent rows to sampling by unit."""
-    own, rows = t_interval(mean, level), alone.interval
-    if few is not None or own is None or alone.p_value is None:
-        return replace(
-            alone,
-            se=mean.se,
-            interval=None,
-            p_value=None,
-            reason=few or "one unit: no interval",
-        )
-    p = (
-        1.0
-        if alone.value == 0.0
-        else t_p_value(
-            mean.value / mean.se if mean.se > 0.0 else math.inf, mean.n - 1.0
-        )
-    )
-    if rows is not None:
-        own = replace(own, low=min(own.low, rows.low), high=max(own.high, rows.high))
-    return replace(
-        alone,
-        se=mean.se,
-        interval=None if alone.reason else own,
-        p_value=max(p, alone.p_value),
-    )
-
-
-def _difference(name: str, sums: PairedSums, level: float) -> Difference:
-    mean = Mean(*sums.student())
-    se = mean.se if math.isfinite(mean.se) else None
-    student = t_interval(mean, level)
-    answers = sums.signs if name == "accuracy" else None
-    if not mean.n > 1.0:
-        return Difference(mean.value, se, None, None, answers=answers)
-    if not sums.observed[0, 2] > 0.0:
-        return Difference(mean.value, se, student, 1.0, answers=answers)
-    if name == "accuracy":
-        low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
-        return Difference(
-            mean.value,
-            se,
-            Interval(low, high, level, "Tango"),
-            fair_signs(sums),
-            answers=answers,
-        )
-    if sums.expected is None or student is None:
-        p = t_p_value(mean.value / mean.se if mean.se else math.inf, mean.n - 1.0)
-        return Difference(mean.value, se, student, p)
-    ends = sums.ends(level)
-    if ends[0] is None or ends[1] is None:
-        return Difference(
-            mean.value, se, None, sums.tails().both, "no bound: few rows carry the loss"
-        )
-    outer = Interval(
-        min(ends[0], student.low), max(ends[1], student.high), level, "shifted Poisson"
-    )
-    return Difference(mean.value, se, outer, sums.tails().both)
-
-
-def rank_table(
-    bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]
-) -> Ranks | None:
-    """Average ranks of the calibrators over bundles, with the Friedman test, metric by metric. bundles : per bundle its
-    results, in the order of ``labels``. Metrics without a better direction, or undefined in some result, are left out.
-    None for fewer than two bundles or two calibrators."""
-    if len(bundles) < 2 or len(labels) < 2:
-        return None
-    values = {
-        name: [[result.scores[name].value for result in results] for results in bundles]
-        for name in metrics
-    }
-    return Ranks(tuple(labels), len(bundles), tests_of(values))
-
-
-def tests_of(
-    values: Mapping[str, Sequence[Sequence[float | None]]],
-) -> dict[str, Friedman]:
-    """Friedman's test per metric of values (bundles, calibrators), where a direction is better and none is missing."""
-    tests = {}
-    for name, rows in values.items():
-        better, whole = metric(name).better, np.array(rows, dtype=np.float64)
-        if better in ("low", "high") and not np.isnan(whole).any():
-            tests[name] = friedman(whole if better == "low" else -whole)
-    return {name: test for name, test in tests.items() if test is not None}

@@ -15,7 +15,9 @@ from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
-from calcli.evaluation.evaluate_bundle import compared, scores_of, tests_of, units_of
+from calcli.evaluation.differences import compared, friedman_tests
+from calcli.evaluation.evaluate_bundle import measured, unit_facts
+from calcli.evaluation.json_output import difference_json, score_json, units_json
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -139,7 +141,7 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``units_of``).
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``json_output.units_json``).
     given : as in ``Result``."""
 
     bundle: str
@@ -273,17 +275,17 @@ def entered(
     if outcome.table is None:
         return entry
     context = MetricContext(outcome.table, replace(settings, unit=entry.unit))
-    metrics = {
-        name: score.to_dict()
-        for name, score in scores_of(context, LEADERBOARD_METRICS).items()
-    }
+    scores = measured(context, LEADERBOARD_METRICS)
+    metrics = {name: score_json(score) for name, score in scores.items()}
     fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
-    entry = replace(entry, metrics=metrics, fits=fits, units=units_of(context))
+    entry = replace(
+        entry, metrics=metrics, fits=fits, units=units_json(unit_facts(context))
+    )
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
     return replace(
-        entry, differences={name: paired[name].to_dict() for name in COMPARED}
+        entry, differences={name: difference_json(paired[name]) for name in COMPARED}
     )
 
 
@@ -341,7 +343,14 @@ class Ranking(Ranks):
 
     nemenyi: Mapping[str, float]
 
-    JSON = {"calibrators": "methods", **Ranks.JSON}
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON output."""
+        return {
+            "methods": list(self.calibrators),
+            "n_bundles": self.n_bundles,
+            "metrics": {name: test.to_dict() for name, test in self.tests.items()},
+            "nemenyi": dict(self.nemenyi),
+        }
 
 
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
@@ -361,7 +370,7 @@ def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None
         name: [[found[b, m].value(name) for m in methods] for b in bundles]
         for name in LEADERBOARD_METRICS
     }
-    tests = tests_of(values)
+    tests = friedman_tests(values)
     if "nll" not in tests:
         return None
     distance = nemenyi_distance(len(methods), len(bundles), level)

@@ -2,20 +2,37 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
-from calcli.evaluation.results import ENDS, GroupLine, Result, Score, end_of
+from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.results import GroupLine, Result
+from calcli.evaluation.scores import Score
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
 from calcli.metrics.intervals import normal_quantile, normal_tail
+
+ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
+"""JSON keys of the facts about a value, by their suffix in a limit: ``nll.lo``."""
 
 CHANGES = ("increase", "drop")
 RARE = 0.01  # false-alarm probability from which an outcome reports it
 
 NAMED = re.compile(r"(?P<base>[^.(@]*(\([^)]*\)|@[\d.]*\d)?)(\.(?P<end>.*))?")
 """A metric, with the part of it that is limited: ``ece.hi``, ``accuracy_at_coverage(0.8).lo``."""
+
+
+def end_of(facts: Mapping[str, Any], end: str) -> float | None:
+    """Fact about a value that a key of ``ENDS`` names, else the value.
+
+    facts : a score or a difference as JSON.
+    """
+    fact = facts.get(ENDS.get(end, "value"))
+    if fact is None or end not in ("lo", "hi"):
+        return fact
+    low, high = fact
+    return float(high if end == "hi" else low)
 
 
 @dataclass(frozen=True)
@@ -187,7 +204,7 @@ def _outcome(
     elif limit.end == "abs":
         found = None if found is None else abs(found)
     elif limit.end:
-        found = end_of(score.to_dict(), limit.end)
+        found = end_of(score_json(score), limit.end)
         reason = (
             None if found is not None else f"{limit.metric} has no {ENDS[limit.end]}"
         )
@@ -238,7 +255,7 @@ def _change(
         turned = sign < 0 and end in ("lo", "hi")
         if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
             end = "lo" if end == "hi" else "hi"
-        held = None if paired is None else end_of(paired.to_dict(), end)
+        held = None if paired is None else end_of(difference_json(paired), end)
         if held is None:
             return None, f"the difference of {name} has no {end}"
         return -held if turned else held, None

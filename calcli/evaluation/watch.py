@@ -1,206 +1,61 @@
-"""Monitor a deployed calibrator on batches of labelled rows, with an alarm of known false-alarm rate.
+"""Monitor a deployed calibrator on batches of labelled rows, with an alarm of known
+false-alarm rate.
 
-The evidence after each batch is kept in a state file. See ``calcli.statistics.betting`` for the test.
+The evidence after each batch is kept in a state file (``watch_state.py``). See
+``calcli.statistics.betting`` for the test.
 """
 
 import hashlib
-import math
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
-import msgspec
 import numpy as np
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from calcli import __version__
 from calcli.errors import DataError, UsageError
+from calcli.evaluation.seen_before import (
+    EarlierBatch,
+    NewBatch,
+    check_new,
+    is_no_chance,
+    longest_run,
+)
+from calcli.evaluation.watch_state import (
+    FORMAT,
+    Batch,
+    Settings,
+    State,
+    locked_state,
+    read,
+    save_state,
+)
+from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
-from calcli.io.atomic import in_use, lock, open_job_file, remove, write_bytes
 from calcli.io.dataset import DataSet
-from calcli.io.inputs import open_document
 from calcli.io.provenance import in_sample, link_to
 from calcli.metrics.collect import collect
-from calcli.statistics.betting import ALTERNATIVES, Evidence, batch_log_factors
+from calcli.numerics import FloatArray
+from calcli.statistics.betting import batch_log_factors
+from calcli.statistics.units import Units
 
-Watched = Literal["top", "positive"]
-
-FORMAT = 1
-LARGEST_LOG = 700.0
-
-
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the monitoring. tolerance : largest overconfidence or underconfidence, in any row, that is accepted
-    without an alarm. level : probability of a false alarm, ever, within an episode. label : ``top`` (confidence of the
-    prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and parameters, None for the uncalibrated
-    scores. units : are factors taken per unit?"""
-
-    tolerance: float = 0.02
-    level: float = 0.05
-    label: Watched = "top"
-    calibrator: str | None = None
-    units: bool = False
-
-    def __post_init__(self) -> None:
-        if self.label not in get_args(Watched):
-            raise UsageError(f"label is {self.label}, expected top or positive")
-        if not 0.0 <= self.tolerance < 0.5:
-            raise UsageError(
-                f"tolerance is {self.tolerance:g}, expected a number from 0 to below 0.5"
-            )
-        if not 0.0 < self.level < 1.0:
-            raise UsageError(
-                f"level is {self.level:g}, expected a number between 0 and 1, both excluded"
-            )
+Tell = Callable[[str], None]
 
 
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One batch: name, numbers of rows and units, and the evidence of its episode after it. sha256 : of its sorted
-    scores and outcomes. overconfidence : mean score minus frequency of outcome 1."""
-
-    name: str
-    sha256: str
-    episode: int
-    n: int
-    units: int | None
-    accuracy: float
-    overconfidence: float
-    log_e: float
-
-    @property
-    def e(self) -> float:
-        """Evidence E, at most e^700."""
-        return math.exp(min(self.log_e, LARGEST_LOG))
-
-
-class State(msgspec.Struct, forbid_unknown_fields=True):
-    """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``, for the current episode."""
-
-    calcli_watch: int
-    calcli_version: str
-    settings: Settings
-    episode: int
-    log_sums: list[float]
-    log_best: list[float]
-    best_start: list[int]
-    batches: list[Batch]
-    sha256: str = ""
-
-    @property
-    def current(self) -> list[Batch]:
-        return [batch for batch in self.batches if batch.episode == self.episode]
-
-    @property
-    def evidence(self) -> Evidence:
-        """Evidence of the current episode."""
-        if not self.log_sums:
-            return Evidence.none()
-        sums, best, start = (
-            np.array(each, dtype=float)
-            for each in (self.log_sums, self.log_best, self.best_start)
-        )
-        return Evidence(len(self.current), sums, best, start)
-
-    @property
-    def alarm_at(self) -> int | None:
-        """Batch of the current episode, counted from 1, at which the alarm was raised; it stays until a reset."""
-        least = -math.log(self.settings.level)
-        return next(
-            (at for at, batch in enumerate(self.current, 1) if batch.log_e >= least),
-            None,
-        )
-
-    def digest(self) -> str:
-        """SHA-256 of the state without its ``sha256``."""
-        content = msgspec.structs.replace(self, sha256="")
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
-
-    def dumps(self) -> bytes:
-        self.sha256 = self.digest()
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Content of ``calcli watch --json``."""
-        now, here = self.evidence, self.current
-        last = here[-1] if here else None
-        facts: dict[str, Any] = {
-            "alarm": self.alarm_at is not None,
-            "e": math.exp(min(now.log_e, LARGEST_LOG)),
-        }
-        facts |= {"log_e": now.log_e, "alarm_at_e": 1.0 / self.settings.level}
-        facts |= {"batches": len(here), "rows": sum(each.n for each in here)}
-        facts |= {
-            "overconfidence": last and last.overconfidence,
-            "accuracy": last and last.accuracy,
-        }
-        facts |= {
-            "since": now.since if here and now.log_e > 0.0 else None,
-            "alarm_batch": self.alarm_at,
-        }
-        return facts | {
-            "episode": self.episode,
-            "settings": msgspec.to_builtins(self.settings),
-        }
-
-    def sentence(self) -> str:
-        """One line for people."""
-        facts = self.to_dict()
-        if not self.current:
-            return f"episode {self.episode}: no batch yet"
-        evidence = f"evidence {facts['e']:.3g} of the {facts['alarm_at_e']:g} that raise an alarm"
-        seen = f"{facts['batches']} batch{'es' * (facts['batches'] > 1)}, {facts['rows']} samples"
-        newest = f"overconfidence of the newest batch {facts['overconfidence']:+.4f}"
-        if facts["alarm"]:
-            since = f"the change is estimated to start at {self.current[self.evidence.since - 1].name}"
-            within = f"no longer calibrated within {self.settings.tolerance:g} ({seen}; {evidence}; {newest}; {since})"
-            return f"ALARM since batch {facts['alarm_batch']}: {within}; refit, then --reset"
-        return f"no alarm: {seen}; {evidence}; {newest}"
-
-
-def read(path: str) -> State:
-    with open_document(path, "the state file of calcli watch") as file:
-        return loads(file.read(), path)
-
-
-def loads(data: bytes, where: str) -> State:
-    """Parse a state file. Raises DataError if it is not exactly as written."""
-    try:
-        state = msgspec.json.decode(data, type=State)
-    except msgspec.DecodeError as problem:
-        raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
-    if state.calcli_watch != FORMAT:
-        raise DataError(
-            f"{where}: format {state.calcli_watch} is not known to calcli {__version__}; upgrade calcli"
-        )
-    sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
-    whole = sizes == ({len(ALTERNATIVES)} if state.current else {0}) and state.batches
-    if state.sha256 != state.digest() or not whole:
-        raise DataError(
-            f"{where}: was edited or damaged (its checksum differs); restore it, or start a new state file"
-        )
-    return state
-
-
-@contextmanager
-def held(path: Path) -> Iterator[State | None]:
-    """Open and lock a state file: yields its state, None for a new file. Raises DataError for a file that is no state,
-    UsageError while another process holds the lock."""
-    new = not os.path.lexists(path)
-    with os.fdopen(open_job_file(path), "rb", buffering=0) as file:
-        lock(file.fileno(), path)
+def check_state_path(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a state file that is an input of the command. Raises UsageError."""
+    for given in inputs:
         try:
-            data = file.read()
-            yield (
-                loads(data, str(path)) if data else None
-            )  # a process that was killed may have left an empty file
-        finally:
-            # Removal only under the lock: another process could be about to write this file.
-            if new and not os.fstat(file.fileno()).st_size:
-                remove(file, path)
-            else:
-                in_use(file.fileno(), "LOCK_UN")
+            is_same = path.samefile(given)
+        except OSError:  # one of them does not exist
+            continue
+        if is_same:
+            told = f"is {given}, which this command reads"
+            advice = "the evidence is kept in a file of its own, such as watch.json"
+            raise UsageError(f"--state {path}: {told}; {advice}")
 
 
 def watch(
@@ -210,99 +65,266 @@ def watch(
     given: Mapping[str, Any],
     *,
     new_episode: bool = False,
+    tell: Tell = lambda text: None,
 ) -> State:
-    """Take a batch of labelled rows into a state file, or only read it where rows is None.
+    """Take a batch of labelled rows into a state file, or only read it where rows is
+    None.
 
-    artifact : the calibrator of the rows, None for the uncalibrated scores. given : ``tolerance``, ``level`` and
-    ``label`` as far as given; the others are those of the batches before. new_episode : evidence starts anew.
+    artifact : the calibrator of the rows, None for the uncalibrated scores. given :
+    ``tolerance``, ``level`` and ``label`` as far as given; the others are those of the
+    batches before. new_episode : evidence starts anew. tell : receives what was left
+    out of the batch, and why.
 
-    Raises UsageError for settings out of range, DataError for a batch that was there before, one that the calibrator
-    was fitted to, weighted rows, and where calibrator or settings are others than before; the file is then unchanged.
+    Raises UsageError for settings out of range, DataError for a batch that was there
+    before, one that the calibrator was fitted to, weighted rows, and where calibrator
+    or settings are others than before; the file is then unchanged.
     """
-    with held(path) as state:
-        former = Settings() if state is None else state.settings
-        settings = msgspec.structs.replace(former, **given)
+    if rows is None and not new_episode:
+        state = read(str(path))
+        _check_same_settings(path, state, replace(state.settings, **given), artifact)
+        return state
+    with locked_state(path) as former:
+        is_new = former is None
+        settings = _settings(former, rows, artifact, given)
+        if former is None:
+            state = _first_state(settings)
+        elif new_episode:
+            state = _new_episode(former, settings)
+        else:
+            _check_same_settings(path, former, settings, artifact)
+            state = former
         if rows is not None:
-            sha256 = None if artifact is None else link_to(artifact).sha256
-            settings = msgspec.structs.replace(
-                settings, calibrator=sha256, units=rows.given_units is not None
-            )
-        if state is None or new_episode:
-            # with its own level and perhaps another calibrator; earlier batches are kept
-            episode, batches = (
-                (1, [])
-                if state is None
-                else (state.episode + bool(state.current), state.batches)
-            )
-            state = State(FORMAT, __version__, settings, episode, [], [], [], batches)
-        elif settings != state.settings:
-            names = [
-                name
-                for name in settings.__struct_fields__
-                if getattr(settings, name) != getattr(former, name)
-            ]
-            told = f"the batches before had another {' and '.join(names)}; a reset opens a new episode"
-            raise DataError(f"{path}: {told}")
-        if rows is not None:
-            state = _with_batch(state, rows, artifact)
+            state = _with_batch(state, rows, artifact, tell)
         if rows is not None or new_episode:
-            write_bytes(path, state.dumps(), force=True)
+            state = replace(state, calcli_version=__version__)
+            save_state(path, state, is_new=is_new)
         return state
 
 
-def _with_batch(state: State, rows: DataSet, artifact: Artifact | None) -> State:
-    """State after one more batch of labelled rows. Raises DataError."""
-    settings = state.settings
-    if rows.weights() is not None:
-        raise DataError(
-            f"{rows.name}: has sample weights; the evidence is exact for rows that count alike"
-        )
-    table = collect(
-        rows,
-        None if artifact is None else artifact.calibrator,
-        top_only=settings.label == "top",
+def _first_state(settings: Settings) -> State:
+    return State(
+        calcli_watch=FORMAT,
+        calcli_version=__version__,
+        settings=settings,
+        episode=1,
+        log_sums=[],
+        log_best=[],
+        best_start=[],
+        batches=[],
     )
-    own = None if artifact is None else fitted_on(artifact, rows)
-    if seen := in_sample(rows.upstream) or (
-        own and f"the calibrator was fitted on {own}"
-    ):
-        raise DataError(f"{rows.name}: {seen}; watch rows that it has not seen")
-    score, outcome = table.confidence, table.correct
-    if settings.label == "positive":
+
+
+def _new_episode(former: State, settings: Settings) -> State:
+    """State with evidence 1, its own level and perhaps another calibrator; earlier
+    batches are kept."""
+    episode = former.episode + 1 if former.current else former.episode
+    return replace(
+        former,
+        settings=settings,
+        episode=episode,
+        log_sums=[],
+        log_best=[],
+        best_start=[],
+    )
+
+
+# ---- settings
+
+
+def _settings(
+    former: State | None,
+    rows: DataSet | None,
+    artifact: Artifact | None,
+    given: Mapping[str, Any],
+) -> Settings:
+    """Settings of the batches before, with those given, and those that follow from the
+    rows."""
+    settings = Settings() if former is None else former.settings
+    settings = replace(settings, **given)
+    if rows is None:
+        return settings
+    return replace(
+        settings,
+        calibrator=_chain_of(rows, artifact),
+        units=rows.given_units is not None,
+    )
+
+
+def _chain_of(rows: DataSet, artifact: Artifact | None) -> str | None:
+    """Hashes of all calibrators that the scores have been through: those applied
+    before, and the one given; None for uncalibrated scores."""
+    links = list(rows.upstream)
+    if artifact is not None:
+        links.append(link_to(artifact))
+    return "+".join(link.sha256 for link in links) or None
+
+
+def _check_same_settings(
+    path: Path, former: State, settings: Settings, artifact: Artifact | None
+) -> None:
+    """Refuse a batch with other settings than those before. Raises DataError."""
+    before = former.settings
+    is_unknown = former.is_of_former_version and before.calibrator is None
+    if is_unknown and artifact is None:
+        # calcli 0.2 did not look whether the rows of a file were calibrated.
+        before = replace(before, calibrator=settings.calibrator)
+    names = settings.differences(before)
+    if names:
+        told = f"the batches before had another {' and '.join(names)}"
+        raise DataError(f"{path}: {told}; a reset opens a new episode")
+
+
+# ---- one more batch
+
+
+@dataclass(frozen=True)
+class Bets:
+    """What is bet on: the score of every row, (n,), its outcome, and the units."""
+
+    score: FloatArray
+    outcome: FloatArray
+    units: Units | None
+
+    @classmethod
+    def of(cls, rows: DataSet, artifact: Artifact | None, label: str) -> "Bets":
+        """Scores and outcomes through the calibrator. Raises DataError for more than
+        two classes where P(class 1) is watched."""
+        calibrator = None if artifact is None else artifact.calibrator
+        table = collect(rows, calibrator, top_only=label == "top")
+        units = rows.given_units
+        if label == "top":
+            return cls(table.confidence, table.correct, units)
         if table.positive is None:
-            raise DataError(
-                f"{rows.name}: label positive is for two classes, {table.known}"
-            )
-        score, outcome = table.positive, (table.y == 1).astype(np.float64)
-    order = np.lexsort(
-        (outcome, score)
-    )  # the hash does not depend on the order of the rows
-    digest = hashlib.sha256(
-        score[order].tobytes() + outcome[order].astype(np.uint8).tobytes()
-    ).hexdigest()
-    before = next((batch for batch in state.batches if batch.sha256 == digest), None)
-    if before is not None:
-        raise DataError(
-            f"{rows.name}: these rows were there before, as {before.name}; a batch counts once"
-        )
-    units = rows.given_units
-    found = state.evidence.after(
-        batch_log_factors(score, outcome, settings.tolerance, units)
+            told = f"label positive is for two classes, {table.known}"
+            raise DataError(f"{rows.name}: {told}")
+        return cls(table.positive, (table.y == 1).astype(np.float64), units)
+
+    @property
+    def sha256(self) -> str:
+        """Hash that does not depend on the order of the rows."""
+        order = np.lexsort((self.outcome, self.score))
+        outcome = self.outcome[order].astype(np.uint8)
+        return hashlib.sha256(
+            self.score[order].tobytes() + outcome.tobytes()
+        ).hexdigest()
+
+    def after(self, first: int, name: str) -> "Bets":
+        """The rows from this one on. Raises DataError for a unit that is cut."""
+        units = self.units
+        if units is not None:
+            cut = np.intersect1d(units.code[:first], units.code[first:])
+            if len(cut):
+                told = (
+                    f"{len(cut)} units have rows before row {first}, which were there"
+                )
+                advice = "of a unit all rows lie in one batch"
+                raise DataError(
+                    f"{name}: {told} in an earlier batch, and behind it; {advice}"
+                )
+            units = Units.of(units.code[first:])
+        return Bets(self.score[first:], self.outcome[first:], units)
+
+
+def _with_batch(
+    state: State, rows: DataSet, artifact: Artifact | None, tell: Tell
+) -> State:
+    """State after one more batch of labelled rows. Raises DataError."""
+    _check_usable(rows, artifact)
+    bets = Bets.of(rows, artifact, state.settings.label)
+    batch = NewBatch.of(rows, bets.score, bets.outcome)
+    earlier = [_earlier(member) for member in state.batches]
+    first = _first_new_row(batch, bets, earlier, state.batches, tell)
+    if first:
+        bets, batch = bets.after(first, rows.name), batch.after(first)
+    check_new(batch, earlier)
+    log_factors = batch_log_factors(
+        bets.score, bets.outcome, state.settings.tolerance, bets.units
     )
-    means = float(outcome.mean()), float((score - outcome).mean())
-    sizes = table.n, None if units is None else units.n
-    batch = Batch(rows.name, digest, state.episode, *sizes, *means, found.log_e)
-    sums, best, starts = (
-        found.log_sums.tolist(),
-        found.log_best.tolist(),
-        [int(start) for start in found.best_start],
+    evidence = state.evidence.after(log_factors)
+    record = Batch(
+        name=rows.name,
+        sha256=bets.sha256,
+        episode=state.episode,
+        n=len(bets.score),
+        units=None if bets.units is None else bets.units.n,
+        accuracy=float(bets.outcome.mean()),
+        overconfidence=float((bets.score - bets.outcome).mean()),
+        log_e=evidence.log_e,
+        row_sketch=batch.row_sketch,
+        score_sketch=batch.score_sketch,
+        id_sketch=batch.id_sketch or UNSET,
+        left_out=first or UNSET,
     )
-    evidence: dict[str, Any] = {
-        "log_sums": sums,
-        "log_best": best,
-        "best_start": starts,
-    }
-    batches = [*state.batches, batch]
-    return msgspec.structs.replace(
-        state, calcli_version=__version__, batches=batches, **evidence
+    # Of rows from a table only the first digits of a hash are known.
+    chain = state.settings.calibrator or _chain_of(rows, artifact)
+    return replace(
+        state,
+        settings=replace(state.settings, calibrator=chain),
+        log_sums=evidence.log_sums.tolist(),
+        log_best=evidence.log_best.tolist(),
+        best_start=[int(start) for start in evidence.best_start],
+        batches=[*state.batches, record],
     )
+
+
+def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
+    """Refuse weighted rows, and those of the calibrator's fit. Raises DataError."""
+    if rows.weights() is not None:
+        reason = "the evidence is exact for rows that count alike"
+        raise DataError(f"{rows.name}: has sample weights; {reason}")
+    seen = in_sample(rows.upstream)
+    if not seen and artifact is not None:
+        own = fitted_on(artifact, rows)
+        seen = f"the calibrator was fitted on {own}" if own else ""
+    if seen:
+        raise DataError(f"{rows.name}: {seen}; watch rows that it has not seen")
+
+
+def _earlier(batch: Batch) -> EarlierBatch:
+    return EarlierBatch(
+        name=batch.name,
+        n=batch.n,
+        rows=batch.row_sketch or None,
+        scores=batch.score_sketch or None,
+        ids=batch.id_sketch or None,
+    )
+
+
+def _first_new_row(
+    batch: NewBatch,
+    bets: Bets,
+    earlier: Sequence[EarlierBatch],
+    records: Sequence[Batch],
+    tell: Tell,
+) -> int:
+    """Number of the rows at the start of a file that were in earlier batches: 0, or
+    those of a log that grows. Raises DataError where all of them were."""
+    n = len(batch.rows)
+    run = longest_run(batch, earlier)
+    if run is not None and run.n < n:
+        if not is_no_chance(batch, run.n, earlier):
+            return 0
+        told = f"the first {run.n} of {n} rows were there before, as {run.called}"
+        tell(f"{batch.name}: {told}; the other {n - run.n} are counted")
+        return run.n
+    same = run.called if run is not None else _batch_with(bets, batch, records)
+    if same is None:
+        return 0
+    if is_no_chance(batch, n, earlier):
+        told = f"these rows were there before, as {same}; a batch counts once"
+        raise DataError(f"{batch.name}: {told}")
+    reason = "they have few values, and chance makes that likely"
+    told = f"the rows are equal to those of {same}; {reason}"
+    tell(f"{batch.name}: {told}: they count as new")
+    return 0
+
+
+def _batch_with(bets: Bets, batch: NewBatch, records: Sequence[Batch]) -> str | None:
+    """Name of the batch with the same scores and outcomes; None if there is none, or
+    ids tell them apart."""
+    sha256 = bets.sha256
+    for record in records:
+        have_ids = batch.ids is not None and bool(record.id_sketch)
+        if record.sha256 == sha256 and not have_ids:
+            return record.name
+    return None

@@ -105,7 +105,7 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     q = (
         np.full_like(gamma, calibrator.accuracy)
         if calibrator.init == "accuracy"
-        else sigmoid(top_log_odds(z, label))
+        else sigmoid(top_log_odds(z, label, block.stored_zeros))
     )
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
@@ -251,9 +251,8 @@ def trace(
             (*known, UNSEEN),
             np.where((group >= 0) & (group < len(known)), group, len(known)),
         )
-    end: Operand = lower(
-        artifact.calibrator, Block(0, scores, artifact.input_kind, columns=columns)
-    )
+    block = Block(0, scores, artifact.input_kind, columns=columns)
+    end: Operand = lower(artifact.calibrator, artifact.calibrator.reading(block))
     probs = np.exp(end.log_probs)
     confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
     graph.outputs = {

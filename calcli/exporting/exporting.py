@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError, needed, one_line, unknown_name
+from calcli.errors import CalcliError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.graph import Graph
 from calcli.exporting.numpy_source import load_source, write_source
@@ -16,6 +16,7 @@ from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
+from calcli.optional_packages import optional_import
 
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """Targets by file extension."""
@@ -26,13 +27,15 @@ TARGETS = tuple(ENDINGS.values())
 class Export:
     """Exported calibrator, and its agreement with ``apply``.
 
-    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the rows tried. opset : of ONNX.
-    scores : the classifier's output that is calibrated. notes : messages to the user.
+    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the rows tried. input_type : type
+    of the scores that it takes. opset : of ONNX. scores : the classifier's output that is calibrated. notes : messages
+    to the user.
     """
 
     data: bytes
     run: Run
     agreement: Agreement
+    input_type: str = "float32"
     opset: int | None = None
     scores: str | None = None
     notes: tuple[str, ...] = ()
@@ -57,9 +60,11 @@ def export(
     at: str | None = None,
     *,
     name: str | None = None,
+    wide: bool = False,
 ) -> Export:
     """Export a calibrator to one of ``TARGETS``, alone or behind output ``at`` of the classifier ``onto``, and compare
-    it with ``apply`` on difficult rows. name : of the calibrator in messages, else its method.
+    it with ``apply`` on difficult rows. name : of the calibrator in messages, else its method. wide : takes scores in
+    float64. Maps with steps always do, where the last bit of a score decides, and Python takes any type.
 
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
@@ -71,20 +76,26 @@ def export(
     if onto is not None:
         return _behind(artifact, onto, at)
     graph = trace(artifact)
+    wide = wide or graph.jumps or target == "python"
     if target == "python":
         data = write_source(artifact, graph).encode()
         run = _python(data)
     elif target == "torch":
-        with needed("--to torch needs the package torch", "torch"):
+        with optional_import("torch", "--to torch"):
             import torch
-        data = save_program(
-            build_module(graph), artifact.n_classes, bool(groups_of(artifact))
-        )
-        run = torch_run(torch.export.load(BytesIO(data)).module())
+        by_group = bool(groups_of(artifact))
+        data = save_program(build_module(graph), artifact.n_classes, by_group, wide)
+        run = torch_run(torch.export.load(BytesIO(data)).module(), wide)
     else:
-        data = build_model(artifact, graph).SerializeToString()
+        data = build_model(artifact, graph, wide).SerializeToString()
         run = _onnx(data)
-    return Export(data, run, tried(run, artifact), OPSET if target == "onnx" else None)
+    return Export(
+        data,
+        run,
+        tried(run, artifact, wide),
+        input_type="float64" if wide else "float32",
+        opset=OPSET if target == "onnx" else None,
+    )
 
 
 def export_facts(
@@ -113,6 +124,7 @@ def export_facts(
         **asked,
         **own,
         **by_group,
+        "input_type": made.input_type,
         "opset": made.opset,
         "scores": made.scores,
         **found,
@@ -138,6 +150,7 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     alone = export(artifact, "onnx")
     seen, probs, label = model.run([scores, *names[:2]], feeds)
     if seen.shape[1] < artifact.n_classes:  # a binary model's one column
+        seen = seen.astype(np.float64)
         seen = np.concatenate(
             [
                 np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen,
@@ -148,15 +161,23 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     agreement = alone.agreement + compare(lambda _: (probs, label), artifact, seen)
     called = ", ".join(name for name in names if name.startswith(OTHERWISE))
     note = f"{path} has tensors of these names: the calibrator's outputs are called {called}"
-    return Export(data, alone.run, agreement, opset, scores, (note,) * bool(called))
-
-
-def tried(run: Run, artifact: Artifact) -> Agreement:
-    """Agreement of an export with ``apply`` on random and extreme rows."""
-    rows = trying_rows(artifact.n_classes, artifact.input_kind)
-    return sum(
-        (compare(run, artifact, scores) for scores in rows), Agreement(0, 0.0, 0)
+    return Export(
+        data,
+        alone.run,
+        agreement,
+        opset=opset,
+        scores=scores,
+        notes=(note,) * bool(called),
     )
+
+
+def tried(run: Run, artifact: Artifact, wide: bool = False) -> Agreement:
+    """Agreement of an export with ``apply`` on random and extreme rows, in float32, and in float64 if it takes that."""
+    agreement = Agreement(0, 0.0, 0)
+    for dtype in (np.float32, np.float64) if wide else (np.float32,):
+        for scores in trying_rows(artifact.n_classes, artifact.input_kind, dtype):
+            agreement += compare(run, artifact, scores)
+    return agreement
 
 
 def _python(data: bytes) -> Run:
@@ -205,12 +226,16 @@ def build_module(graph: Graph) -> Any:
     return ExportedCalibrator().eval()
 
 
-def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
-    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32 scores (and int64 groups)."""
+def save_program(
+    module: Any, k: int, by_group: bool = False, wide: bool = False
+) -> bytes:
+    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32 scores, or of float64 if ``wide``
+    (and int64 groups)."""
     import torch
 
     rows = torch.export.Dim("rows")
-    example = {"scores": torch.zeros((3, k), dtype=torch.float32)}
+    dtype = torch.float64 if wide else torch.float32
+    example = {"scores": torch.zeros((3, k), dtype=dtype)}
     if by_group:
         example["group"] = torch.zeros(3, dtype=torch.int64)
     program = torch.export.export(
@@ -225,13 +250,16 @@ def save_program(module: Any, k: int, by_group: bool = False) -> bytes:
     return buffer.getvalue()
 
 
-def torch_run(module: Any) -> Run:
-    """A torch module as a function of arrays."""
+def torch_run(module: Any, wide: bool = False) -> Run:
+    """A torch module as a function of arrays. wide : it takes scores in float64, else in float32."""
     import torch
 
-    def run(*given: Any) -> Any:
+    dtype = np.float64 if wide else np.float32
+
+    def run(scores: Any, *group: Any) -> Any:
+        given = (np.array(scores, dtype=dtype), *map(np.array, group))
         with torch.no_grad():
-            out = module(*(torch.from_numpy(np.array(each)) for each in given))
+            out = module(*map(torch.from_numpy, given))
         return out["probs"].numpy(), out["prediction"].numpy()
 
     return run
@@ -240,9 +268,15 @@ def torch_run(module: Any) -> Run:
 def _onnx(data: bytes) -> Run:
     model = session(data)
     names = [each.name for each in model.get_inputs()]
-    return lambda *given: tuple(
-        model.run(["probs", "prediction"], dict(zip(names, given, strict=True)))
-    )
+    wide = model.get_inputs()[0].type == "tensor(double)"
+    dtype = np.float64 if wide else np.float32
+
+    def run(scores: Any, *group: Any) -> Any:
+        given = (np.asarray(scores, dtype=dtype), *group)
+        feeds = dict(zip(names, given, strict=True))
+        return tuple(model.run(["probs", "prediction"], feeds))
+
+    return run
 
 
 def check(agreement: Agreement, what: str) -> None:

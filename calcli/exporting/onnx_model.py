@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import needed
 from calcli.exporting.calibrator_graph import groups_of
 from calcli.exporting.graph import Graph, Node
 from calcli.exporting.operations import OPERATIONS
 from calcli.io.artifact import Artifact
+from calcli.optional_packages import optional_import
 
 OPSET = 17
 """Opset of a calibrator alone; behind a classifier it is the classifier's, at least ``OLDEST_OPSET``."""
@@ -153,15 +153,15 @@ class Writer:
         self.initializers = [each for each in self.initializers if each.name in used]
 
 
-def build_model(artifact: Artifact, graph: Graph) -> Any:
-    """Build an ``onnx.ModelProto``: scores (rows, k) float32 in; probs float32, prediction int64, confidence out."""
+def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
+    """Build an ``onnx.ModelProto``: scores (rows, k) in, in float32, or float64 if ``wide``; probs float32, prediction
+    int64, confidence out."""
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
+    kind = kinds.DOUBLE if wide else kinds.FLOAT
     given = [
-        helper.make_tensor_value_info(
-            "scores", kinds.FLOAT, ["rows", artifact.n_classes]
-        )
+        helper.make_tensor_value_info("scores", kind, ["rows", artifact.n_classes])
     ]
     given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(
         groups_of(artifact)
@@ -193,9 +193,10 @@ def properties(artifact: Artifact) -> dict[str, str]:
 
 
 def require_onnx() -> Any:
-    """Import onnx. Raises UsageError where it or onnxruntime is not installed."""
-    with needed("--to onnx needs the packages onnx and onnxruntime", "onnx"):
+    """Import onnx. Raises UsageError where it or onnxruntime cannot be imported."""
+    with optional_import("onnx", "--to onnx"):
         import onnx
+    with optional_import("onnxruntime", "--to onnx"):
         import onnxruntime  # noqa: F401
     return onnx
 

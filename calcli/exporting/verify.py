@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
@@ -19,9 +19,10 @@ from calcli.numerics import (
     softmax,
 )
 from calcli.rows import Block, Codes, ScoreKind
+from calcli.zeros import Zeros
 
 TOLERANCE = 1e-6
-"""Largest allowed difference of a probability, as inputs and outputs are float32."""
+"""Largest allowed difference of a probability, as outputs are float32."""
 
 NUDGE = 16 * float(np.finfo(np.float64).eps)
 """Relative change of a score that is within the rounding differences of machines' exponentials."""
@@ -33,7 +34,8 @@ SLAB = 1 << 21
 """Largest number of scores compared at once."""
 
 Run = Callable[..., tuple[AnyArray, IntArray]]
-"""Function of scores (n, k), and groups (n,) for a calibrator by group, to probabilities (n, k), predictions (n,)."""
+"""Function of scores (n, k) of any float type, and groups (n,) for a calibrator by group, to probabilities (n, k) and
+predictions (n,). It converts the scores to the type that the export takes."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,9 @@ class Agreement:
         )
 
 
-def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
-    """Yield test scores (n, k) of a kind: random ones of many sizes, and extreme ones; some mebibytes at a time."""
+def trying_rows(k: int, kind: ScoreKind, dtype: Any = np.float32) -> Iterator[AnyArray]:
+    """Yield test scores (n, k) of a kind and a type: random ones of many sizes, and extreme ones; some mebibytes at a
+    time."""
     rng = np.random.default_rng(0)
     sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
     one_hot = np.zeros((40, k))  # the rows of np.eye(k), which has k^2 entries
@@ -95,7 +98,7 @@ def trying_rows(k: int, kind: ScoreKind) -> Iterator[NDArray[np.float32]]:
             {"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](
                 z
             ),
-            dtype=np.float32,
+            dtype=dtype,
         )
 
 
@@ -108,17 +111,17 @@ def compare(
     artifact: Artifact,
     scores: AnyArray,
     columns: Mapping[str, Codes] | None = None,
+    zeros: Zeros | None = None,
 ) -> Agreement:
-    """Compare an export with ``apply`` on scores (n, k), which become float32 first.
+    """Compare an export with ``apply`` on scores (n, k), as they are.
 
-    columns : the groups of the rows, for a calibrator by group; left out, they take turns.
+    columns : the groups of the rows, for a calibrator by group; left out, they take turns. zeros : see ``Rows.zeros``.
     """
-    narrow = np.asarray(scores, dtype=np.float32)
     groups = {}
     for name, known in groups_of(
         artifact
     ).items():  # indices of the groups that the calibrator knows, -1 for others
-        code = np.arange(len(narrow)) % (len(known) + 1)
+        code = np.arange(len(scores)) % (len(known) + 1)
         if columns is not None:
             place, (names, at) = (
                 {group: i for i, group in enumerate(known)},
@@ -128,11 +131,10 @@ def compare(
                 at
             ]
         groups[name] = Codes((*known, UNSEEN), code)
-    probs, label = run(narrow, *(column.code for column in groups.values()))
+    probs, label = run(scores, *(column.code for column in groups.values()))
+    block = Block(0, scores, artifact.input_kind, columns=groups, zeros=zeros)
     with np.errstate(all="ignore"):
-        applied = artifact.calibrator.apply(
-            Block(0, narrow, artifact.input_kind, columns=groups)
-        )
+        applied = artifact.calibrator.apply(artifact.calibrator.reading(block))
         expected, expected_label = np.exp(applied.log_probs), applied.label
     off = np.abs(probs - expected).max(axis=1)
     wrong = label != expected_label
@@ -140,16 +142,16 @@ def compare(
     suspects = np.flatnonzero(~(off <= TOLERANCE) | wrong)
     if len(suspects) and not groups:
         excused[suspects] = beside_a_jump(
-            artifact, narrow[suspects], np.asarray(probs)[suspects], label[suspects]
+            artifact, scores[suspects], np.asarray(probs)[suspects], label[suspects]
         )
     off, wrong = off[~excused], wrong[~excused]
     return Agreement(
-        len(narrow), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum())
+        len(scores), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum())
     )
 
 
 def beside_a_jump(
-    artifact: Artifact, scores: NDArray[np.float32], probs: AnyArray, label: IntArray
+    artifact: Artifact, scores: AnyArray, probs: AnyArray, label: IntArray
 ) -> BoolArray:
     """Mask of rows whose export lies within the outputs of the map as its scores and the inputs
     of its tables move by some last bits; none where no map jumps."""

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, blaming, check_choice, needed, one_line
+from calcli.errors import DataError, UsageError, blaming, check_choice, one_line
 from calcli.io.inputs import file_sha256, note, note_onnx
 from calcli.io.validate import refuse_bomb
 from calcli.numerics import AnyArray
+from calcli.optional_packages import install_command, optional_import
 
 # ---- programs of torch.export, loaded so that nothing in the archive runs but the model's own operators
 # ``torch.export.load`` unpickles any object in the archive, loads compiled libraries and
@@ -125,7 +126,7 @@ class TorchModel:
     batch: int | None = None
 
     def __init__(self, spec: str, weights: str | None, device: str) -> None:
-        with needed("running this model needs torch", "torch"):
+        with optional_import("torch", "running this model"):
             import torch
         check_choice("--device", device, ("auto", "cpu", "cuda"))
         if device == "cuda" and not torch.cuda.is_available():
@@ -229,12 +230,13 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: no such file of weights")
     note(path)
-    with blaming(f"{path}: cannot be read as weights"):
-        if path.suffix == ".safetensors":
+    if path.suffix == ".safetensors":
+        with optional_import("safetensors", f"{path}: reading these weights"):
             from safetensors.torch import load_file
-
+        with blaming(f"{path}: cannot be read as weights"):
             state = load_file(path)
-        else:
+    else:
+        with blaming(f"{path}: cannot be read as weights"):
             state = torch.load(path, map_location="cpu", weights_only=True)
     for wrapper in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
@@ -251,13 +253,14 @@ class OnnxModel:
     """Model in an ONNX file, with the interface of ``TorchModel``."""
 
     def __init__(self, path: Path, device: str) -> None:
-        with needed("running an ONNX model needs onnxruntime", "onnx"):
+        with optional_import("onnxruntime", "running an ONNX model"):
             import onnxruntime
         note_onnx(path)
         known = onnxruntime.get_available_providers()
         if device == "cuda" and "CUDAExecutionProvider" not in known:
+            command = install_command("onnxruntime-gpu")
             raise UsageError(
-                "--device cuda: this onnxruntime has no CUDA (pip install onnxruntime-gpu); use cpu"
+                f"--device cuda: this onnxruntime has no CUDA ({command}); use cpu"
             )
         wanted = (
             ["CPUExecutionProvider"]

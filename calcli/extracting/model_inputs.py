@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError, blaming, check_choice, needed
+from calcli.errors import DataError, UsageError, blaming, check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import open_table
 from calcli.importers.names import ROLES
@@ -25,6 +25,7 @@ from calcli.importers.table import Column, Table
 from calcli.io.inputs import note, stamp
 from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
+from calcli.optional_packages import optional_import
 from calcli.options import flag
 
 LAYOUTS = {
@@ -425,7 +426,7 @@ class ImageFolder(Inputs):
         )
 
     def _open(self, file: str) -> Any:
-        with needed("image folders need Pillow", "torch"):
+        with optional_import("PIL", "reading image folders"):
             from PIL import Image
         with blaming(f"{self.path / file}: cannot be read as an image"):
             return Image.open(self.path / file)

@@ -27,8 +27,8 @@ from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import new_bundles
-from calcli.numerics import AnyArray, FloatArray, floored_log
-from calcli.rows import ScoreKind
+from calcli.numerics import AnyArray, FloatArray
+from calcli.rows import ScoreKind, to_logits
 from calcli.workers.journal import Journal, key_of
 
 # ---- scores stored batch by batch in the job file beside the output, so that an interrupted job can resume
@@ -276,11 +276,7 @@ class _Extraction:
             for name, moved in chain([("", x)], moves):
                 where = f"{model.name}{f' under {name}' if name else ''}"
                 scores = self._scores(self._prepared(moved), start, where)
-                rows.append(
-                    floored_log(scores.astype(np.float64))
-                    if name and self.kind == "probs"
-                    else scores
-                )
+                rows.append(to_logits(scores, self.kind) if name else scores)
                 k, expected = scores.shape[1], part.k or rows[0].shape[1]
                 if k != expected:
                     raise DataError(

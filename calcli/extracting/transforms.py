@@ -13,9 +13,10 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.errors import UsageError, needed, unknown_name
+from calcli.errors import UsageError, unknown_name
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray
+from calcli.optional_packages import optional_import
 
 Images = NDArray[np.float32]
 Apply = Callable[[AnyArray, float, FloatArray], AnyArray]
@@ -135,7 +136,7 @@ def _pixelate_matrix(size: int, s: float) -> Images:
 
 def jpeg(x: Images, quality: float, _: FloatArray) -> Images:
     """Compress as JPEG of this quality (1 worst to 95), with Pillow."""
-    with needed("transform jpeg needs Pillow", "torch"):
+    with optional_import("PIL", "transform jpeg"):
         from PIL import Image
     if x.shape[3] not in (1, 3):
         raise UsageError(

@@ -25,10 +25,12 @@ from calcli.importers.proposal import Reading
 from calcli.importers.ragged import Parts, Positions, cut_alike
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
+from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle import OWN_NAMES
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import FloatType, Zeros, float_type
 
 SLAB_BYTES = 4 << 20
 """Bytes of a block of rows, if the format can be read in blocks."""
@@ -55,7 +57,8 @@ class Imported:
 
     labels : (n,), ignored ones in place; of confidences whether they are right. columns
     : by the name in a bundle. parts : split of each row given by the source, or None.
-    transformed : (m, n, k) scores under transforms, or None.
+    transformed : (m, n, k) scores under transforms, or None. decimals, zeros : of the
+    scores (see ``Column``).
     """
 
     reading: Reading
@@ -71,6 +74,18 @@ class Imported:
     parts: NDArray[Any] | None
     scores: Any
     transformed: Any = None
+    decimals: int | None = None
+    zeros: Zeros | None = None
+
+    @property
+    def is_one_column(self) -> bool:
+        """True if the source holds P(class 1), or a confidence, alone."""
+        return len(self.scores.shape) == 1 or self.scores.shape[-1] == 1
+
+    @property
+    def stored_type(self) -> FloatType:
+        """Type of the scores in the source."""
+        return float_type(np.dtype(self.scores.dtype))
 
     @property
     def is_dense(self) -> bool:
@@ -94,7 +109,9 @@ class Imported:
         if self.kind == "confidence":
             return Slab(rows.start, self.scores[rows].astype(self.dtype), None)
         values = _native(self.scores[rows])
-        scores = validate.check_scores(values, self.kind, self.where, rows.start)
+        scores = validate.check_scores(
+            values, self.kind, self.where, rows.start, self.zeros
+        )
         if not self.specs:
             return Slab(rows.start, scores, None)
         transformed = []
@@ -239,7 +256,17 @@ def _build_rows(
         parts=parts,
         scores=scores,
         transformed=transforms.scores,
+        decimals=_decimals(columns[reading.scores], request),
+        zeros=columns[reading.scores].recorded_zeros,
     )
+
+
+def _decimals(scores: Column, request: ImportRequest) -> int | None:
+    """Most decimals of the zeros of a text, as fractions."""
+    decimals = scores.most_decimals
+    if decimals is None or not request.percent:
+        return decimals
+    return decimals + DECIMALS_OF_PERCENT
 
 
 def _stored_type(scores: Any, kind: ScoreKind, is_binary: bool) -> np.dtype[Any]:
@@ -367,6 +394,8 @@ def _build_dense(
         specs=(),
         parts=None if split is None else np.asarray(split[:]),
         scores=scores,
+        decimals=_decimals(columns[reading.scores], request),
+        zeros=columns[reading.scores].recorded_zeros,
     )
 
 

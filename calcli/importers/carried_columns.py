@@ -12,7 +12,7 @@ from calcli.errors import DataError
 from calcli.importers.bundles import Imported
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
-from calcli.importers.looks import ROWS_OF_CARRIED, goes_along, looks_like
+from calcli.importers.looks import ROWS_OF_CARRIED, goes_along, is_single_value
 from calcli.importers.names import Name, parse_name, real_names
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
@@ -139,45 +139,29 @@ def _pieces(column: Column, starts: IntArray, n_repeats: int) -> Positions:
 
 
 def remark_unused(
-    columns: Columns,
-    used: Iterable[str],
-    kept: Collection[str],
-    *,
-    has_units: bool = False,
+    columns: Columns, kept: Collection[str], likely_unit: str | None
 ) -> None:
     """Remark which unused columns are kept for ``apply`` and which are left out.
 
-    kept : names of the former. Single values are no columns. has_units : units are
-    known or declined, so none is proposed.
+    columns : the unused ones. kept : names of the former. likely_unit : the column of
+    units to propose. Single values are no columns.
     """
     kept_names: list[str] = []
     left_names: list[str] = []
-    repeating: list[str] = []
-    for path, column in unused(columns, used).items():
-        if _is_single_value(column):
+    for path, column in columns.items():
+        if is_single_value(column):
             continue
         names = {path.rpartition("/")[2], parse_name(path).core}
-        (left_names if names.isdisjoint(kept) else kept_names).append(column.name)
-        if not has_units and looks_like(path, column) == "units":
-            repeating.append(column.name)
+        if names.isdisjoint(kept):
+            left_names.append(column.name)
+        else:
+            kept_names.append(column.name)
     _remark_names("columns kept for apply to write again", kept_names)
     hint = " (see --ids, --group-by, --unit)"
     _remark_names("columns not used", left_names, hint)
-    if repeating:
-        option = f"--unit {quote(repeating[0])}"
-        remark(
-            f"{repeating[0]!r} repeats: if rows of one value depend on each other, pass"
-            f" {option}"
-        )
-
-
-def _is_single_value(column: Column) -> bool:
-    if column.get_rows is not None:
-        return False
-    try:
-        return np.shape(column.load()) in ((), (1,))
-    except DataError:
-        return False
+    if likely_unit is not None:
+        message = "repeats: if rows of one value depend on each other"
+        remark(f"{likely_unit!r} {message}, pass --unit {quote(likely_unit)}")
 
 
 def _remark_names(what: str, names: list[str], hint: str = "") -> None:

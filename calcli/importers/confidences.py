@@ -105,6 +105,8 @@ def build_confidences(
         specs=(),
         parts=None,
         scores=confidence,
+        decimals=column.most_decimals,
+        zeros=column.recorded_zeros,
     )
 
 

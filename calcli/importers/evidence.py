@@ -9,7 +9,7 @@
 All of them look at all values, in blocks. None knows of names, files or options.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -17,9 +17,16 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.importers.ragged import Parts
-from calcli.io.validate import SUM_TOLERANCE, look_like_probabilities
+from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import (
+    MOST_TOLERANCE,
+    SUM_TOLERANCE,
+    Digits,
+    digits_of_values,
+    float_type,
+)
 
 BLOCK_BYTES = 4 << 20
 """Bytes of scores that are looked at at once."""
@@ -69,6 +76,8 @@ def kind_of_scores(scores: Any) -> KindEvidence:
         facts.add(block)
     if facts.sums_to_one:
         return KindEvidence("probs", "every row sums to 1")
+    if facts.may_be_rounded and _is_rounded(scores, facts.nearest_axis):
+        return KindEvidence("probs", "every row sums to 1 up to its rounding")
     if facts.exponentials_sum_to_one:
         reason = "the exponentials of every row sum to 1"
         return KindEvidence("log_probs", reason)
@@ -84,59 +93,94 @@ def kind_of_scores(scores: Any) -> KindEvidence:
 
 
 class _SumFacts:
-    """Range of the scores, and which sums all rows have."""
+    """Range of the scores, and how far the sums of rows miss what they may be.
+
+    Sums are along the last axis or axis 1. Raises nothing; see ``kind_of_scores``.
+    """
 
     def __init__(self) -> None:
         self.lowest = np.inf
         self.highest = -np.inf
         self.is_whole = True
-        self._axes_of_one: set[int] | None = None
-        self._axes_of_hundred: set[int] | None = None
-        self._axes_of_exponentials: set[int] | None = None
+        self._missed_one: dict[int, float] = {}
+        self._missed_hundred: dict[int, float] = {}
+        self._missed_by_exponentials: dict[int, float] = {}
 
     @property
     def sums_to_one(self) -> bool:
-        return self.lowest >= 0 and bool(self._axes_of_one)
+        return self.lowest >= 0 and _least(self._missed_one) <= SUM_TOLERANCE
+
+    @property
+    def may_be_rounded(self) -> bool:
+        """True for numbers in [0, 1] whose sums miss 1 by no more than rounding can."""
+        is_inside = self.lowest >= 0 and self.highest <= 1
+        return is_inside and _least(self._missed_one) <= MOST_TOLERANCE
+
+    @property
+    def nearest_axis(self) -> int:
+        """Axis along which the sums are nearest to 1."""
+        return min(self._missed_one, key=self._missed_one.__getitem__)
 
     @property
     def sums_to_hundred(self) -> bool:
-        return self.lowest >= 0 and bool(self._axes_of_hundred)
+        return self.lowest >= 0 and _least(self._missed_hundred) <= PERCENT_TOLERANCE
 
     @property
     def exponentials_sum_to_one(self) -> bool:
-        return self.highest <= SUM_TOLERANCE and bool(self._axes_of_exponentials)
+        is_log = self.highest <= SUM_TOLERANCE
+        return is_log and _least(self._missed_by_exponentials) <= SUM_TOLERANCE
 
     def add(self, block: AnyArray) -> None:
         """Take the next rows into account."""
-        values = block.astype(np.float64)
-        rows = values.reshape(len(values), -1)
-        is_number = ~np.isnan(rows).any(axis=1)
-        values = values[is_number]
+        values = _rows_of_numbers(block)
         if not values.size:
             return
         self.lowest = min(self.lowest, float(values.min()))
         self.highest = max(self.highest, float(values.max()))
         self.is_whole = self.is_whole and bool((values == np.floor(values)).all())
         if self.lowest >= 0:
-            self._axes_of_one = _axes(self._axes_of_one, values, 1.0)
-            self._axes_of_hundred = _axes(self._axes_of_hundred, values, 100.0)
+            _add_missed(self._missed_one, values, 1.0)
+            _add_missed(self._missed_hundred, values, 100.0)
         if self.highest <= SUM_TOLERANCE:
-            exponentials = np.exp(values)
-            self._axes_of_exponentials = _axes(
-                self._axes_of_exponentials, exponentials, 1.0
-            )
+            _add_missed(self._missed_by_exponentials, np.exp(values), 1.0)
 
 
-def _axes(known: set[int] | None, values: AnyArray, total: float) -> set[int]:
-    """Axes along which all sums so far, and those of these values, are the total."""
-    candidates = {1, values.ndim - 1} if known is None else known
-    tolerance = SUM_TOLERANCE if total == 1.0 else PERCENT_TOLERANCE
-    kept = set()
-    for axis in candidates:
+def _rows_of_numbers(block: AnyArray) -> AnyArray:
+    """The rows without NaN, in float64."""
+    values = block.astype(np.float64)
+    rows = values.reshape(len(values), -1)
+    return values[~np.isnan(rows).any(axis=1)]
+
+
+def _add_missed(missed: dict[int, float], values: AnyArray, total: float) -> None:
+    """Update, by axis, how far a sum misses the total at most."""
+    for axis in {1, values.ndim - 1}:
         sums = values.sum(axis=axis)
-        if (np.abs(sums - total) <= tolerance).all():
-            kept.add(axis)
-    return kept
+        most = float(np.abs(sums - total).max())
+        missed[axis] = max(missed.get(axis, 0.0), most)
+
+
+def _least(missed: Mapping[int, float]) -> float:
+    return min(missed.values(), default=np.inf)
+
+
+def _is_rounded(scores: Any, axis: int) -> bool:
+    """True if the digits of all numbers explain how far the sums of rows miss 1."""
+    digits: Digits | None = None
+    missed = 0.0
+    kind = float_type(np.dtype(scores.dtype))
+    for block in blocks(scores):
+        values = _rows_of_numbers(block)
+        if not values.size:
+            continue
+        rows = np.moveaxis(values, axis, -1)
+        rows = rows.reshape(-1, rows.shape[-1])
+        missed = max(missed, float(np.abs(rows.sum(axis=1) - 1.0).max()))
+        of_block = digits_of_values(rows, kind)
+        digits = of_block if digits is None else digits + of_block
+    if digits is None:
+        return False
+    return missed <= digits.sum_tolerance(kind, scores.shape[axis]) * (1.0 + 1e-6)
 
 
 def _kind_of_one_column(scores: Any) -> KindEvidence:

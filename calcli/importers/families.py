@@ -41,7 +41,7 @@ from calcli.importers.names import (
 from calcli.importers.odd_columns import refuse_offset, refuse_strange
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns, Table
+from calcli.importers.table import Column, Columns, Table, most_decimals
 from calcli.importers.text_cells import (
     LONGEST_WORD,
     without_percent_signs,
@@ -234,7 +234,8 @@ def _matrix(
     def get() -> AnyArray:
         return stacked(table, columns, names)
 
-    return Column(table.file, path or table.file.stem, get)
+    decimals = most_decimals(columns[name] for name in names)
+    return Column(table.file, path or table.file.stem, get, decimals=decimals)
 
 
 # ---- which columns belong together

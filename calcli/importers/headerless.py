@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from calcli.importers.families import with_families
 from calcli.importers.family import stacked
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.importers.table import Table
+from calcli.importers.table import Table, most_decimals
 from calcli.importers.text_cells import not_a_number
 from calcli.io.cells import is_number
 from calcli.numerics import AnyArray
@@ -50,9 +51,8 @@ def headerless(table: Table, request: ImportRequest) -> Table:
             f" {real[0]} to {real[-1]} as the scores"
         )
         scores = stacked(table, table.columns, real)
-        return Table.held(
-            table.file, table.format, {"scores": scores, "labels": labels}
-        )
+        arrays = {"scores": scores, "labels": labels}
+        return _held(table, arrays, real)
     if len(names) > 1 and (lists or (real and others)):
         columns = real or names
         option = f"--scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
@@ -61,9 +61,19 @@ def headerless(table: Table, request: ImportRequest) -> Table:
             f"{table.file}: {message}: {option} --kind logits|log_probs|probs"
         )
     matrix = stacked(table, table.columns, names)
-    return Table.held(
-        table.file, table.format, {table.file.stem: matrix}, is_single=True
-    )
+    single = _held(table, {table.file.stem: matrix}, names)
+    return replace(single, is_single=True)
+
+
+def _held(table: Table, arrays: Mapping[str, AnyArray], scores: Sequence[str]) -> Table:
+    """Table of arrays, with the decimals of the columns of scores."""
+    decimals = most_decimals(table.columns[name] for name in scores)
+    held = Table.held(table.file, table.format, arrays)
+    columns = {
+        name: replace(column, decimals=decimals)
+        for name, column in held.columns.items()
+    }
+    return replace(held, columns=columns)
 
 
 def _is_real(values: AnyArray) -> bool:

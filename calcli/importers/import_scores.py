@@ -23,13 +23,14 @@ from calcli.importers.advice import (
     without_commands,
 )
 from calcli.importers.bundles import LEFT_OUT, Imported, attributes_of, build
-from calcli.importers.carried_columns import remark_unused, with_carried
+from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
 from calcli.importers.dealing import Splitting, deal, refuse_second_split
 from calcli.importers.formats import open_table
 from calcli.importers.gold import add_gold, align_labels
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_tables, remark_shards
+from calcli.importers.looks import likely_unit
 from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
 from calcli.importers.names import COLUMNS, headers_path, parse_name
@@ -279,8 +280,10 @@ def _write(
             splitting,
             attributes_of(reading, columns),
         )
-    has_units = "unit" in kept or "unit" in request.named
-    remark_unused(source.columns, used, kept, has_units=has_units)
+    left = unused(source.columns, used)
+    if "unit" not in kept and "unit" not in request.named:
+        report.likely_unit = likely_unit(left)
+    remark_unused(left, kept, report.likely_unit)
 
 
 def _paths_of(reading: Reading) -> dict[str, str]:
@@ -327,7 +330,8 @@ def _bundles(
             if reading.labels is not None:
                 paths.append(reading.labels)
             used = list(reading.columns.values())
-            columns = without_missing(columns, paths, where, used)
+            probabilities = reading.scores if reading.kind == "probs" else None
+            columns = without_missing(columns, paths, where, used, probabilities)
         if request.per_label:
             rows = labels_as_rows(reading, columns, request)
             imported = build(rows.reading, rows.columns, rows.request, ignore=ignore)

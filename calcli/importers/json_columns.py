@@ -1,6 +1,7 @@
 """Columns of rows that are JSON objects: numbers, texts, lists of numbers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import nan
 from pathlib import Path
@@ -12,7 +13,7 @@ from calcli.errors import DataError
 from calcli.importers.nested import flatten
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, constant
-from calcli.importers.text_cells import are_lists, read_lists, words
+from calcli.importers.text_cells import FEWEST_DECIMALS, are_lists, read_lists, words
 from calcli.io.cells import is_number, text_of
 from calcli.numerics import AnyArray
 
@@ -84,7 +85,10 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     def get_rows(rows: slice) -> Any:
         return parse(cells[rows])
 
-    return Column(file, name, get, cell_type, get_rows, empty_row, written=written)
+    column = Column(file, name, get, cell_type, get_rows, empty_row, written=written)
+    if cell_type in ("number", "lists"):
+        return replace(column, decimals=FEWEST_DECIMALS)
+    return column
 
 
 def _blank(kind: CellKind | None, cells: Sequence[Any]) -> Any:

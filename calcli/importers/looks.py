@@ -17,9 +17,9 @@ from calcli.importers.names import (
     parse_name,
     says_correct,
 )
-from calcli.importers.table import Column
+from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.io.validate import tolerance_of
 from calcli.numerics import AnyArray
 
 Look = Literal[
@@ -73,8 +73,8 @@ def kind_by_range(values: AnyArray) -> Look:
         return ""
     if ((values < 0) | (values > 1)).any():
         return "logits"
-    sums = values.sum(axis=1, dtype=float)
-    return "probabilities" if (np.abs(sums - 1) <= SUM_TOLERANCE).all() else ""
+    missed = np.abs(values.sum(axis=1, dtype=float) - 1)
+    return "probabilities" if (missed <= tolerance_of(values)).all() else ""
 
 
 def looks_like(path: str, column: Column) -> Look:
@@ -93,6 +93,24 @@ def looks_like(path: str, column: Column) -> Look:
     if values.ndim == 2 and values.shape[1] > 1:
         return _look_of_matrix(name.kind, values)
     return _look_of_column(path, values.reshape(-1))
+
+
+def likely_unit(columns: Columns) -> str | None:
+    """Name of the first column that looks like units, whose values repeat."""
+    for path, column in columns.items():
+        if not is_single_value(column) and looks_like(path, column) == "units":
+            return column.name
+    return None
+
+
+def is_single_value(column: Column) -> bool:
+    """True for an array of one value, which is no column."""
+    if column.get_rows is not None:
+        return False
+    try:
+        return np.shape(column.load()) in ((), (1,))
+    except DataError:
+        return False
 
 
 def _look_of_matrix(kind: str, values: AnyArray) -> Look:

@@ -15,12 +15,17 @@ from calcli.numerics import AnyArray, BoolArray, IntArray
 
 
 def without_missing(
-    columns: Columns, paths: Sequence[str], where: str, used: Sequence[str] = ()
+    columns: Columns,
+    paths: Sequence[str],
+    where: str,
+    used: Sequence[str] = (),
+    probabilities: str | None = None,
 ) -> dict[str, Column]:
     """Drop rows, or positions, in which an array of ``paths`` is blank or NaN.
 
-    used : columns of which a cell may be empty; such rows are dropped as well. Raises
-    DataError if none is left.
+    used : columns of which a cell may be empty; such rows are dropped as well.
+    probabilities : array whose rows of zeros only are dropped, too: they are no answer.
+    Raises DataError if none is left.
     """
     loaded = [columns[path].load() for path in paths]
     if any(isinstance(array, Parts) for array in loaded):
@@ -36,11 +41,18 @@ def without_missing(
         if len(is_empty) == n:  # else the shape is refused where the column is read
             is_missing |= is_empty
             what = "a score, a label or a value of a column in use"
-    if is_missing.all():
+    is_zero = np.zeros(n, dtype=np.bool_)
+    if probabilities is not None:
+        scores = np.asarray(columns[probabilities].load()[()])
+        is_zero = _zero_rows(scores[:n]) & ~is_missing
+    if (is_missing | is_zero).all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
     n_left_out = int(is_missing.sum())
     remark(f"{where}: {n_left_out} of {n} rows left out: they lack {what}")
-    kept = np.flatnonzero(~is_missing)
+    if is_zero.any():
+        message = f"{int(is_zero.sum())} of {n} rows left out: they hold zeros only"
+        remark(f"{where}: {message}, which is no answer")
+    kept = np.flatnonzero(~(is_missing | is_zero))
     return {path: in_order(path, column, kept, n) for path, column in columns.items()}
 
 
@@ -70,6 +82,13 @@ def _empty_cells(cells: Any) -> BoolArray:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biu":
         return np.zeros(len(cells), dtype=np.bool_)
     return np.array([is_null(cell) for cell in cells], dtype=np.bool_)
+
+
+def _zero_rows(array: AnyArray) -> BoolArray:
+    """Mask of the rows of several numbers that are all 0."""
+    if array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
+        return np.zeros(len(array), dtype=np.bool_)
+    return np.asarray((array == 0).all(axis=1))
 
 
 def _blank_rows(array: AnyArray) -> BoolArray:

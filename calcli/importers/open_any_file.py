@@ -56,10 +56,14 @@ class Opening(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Import:
-    """A temporary file of bundles, and the remarks that are not yet printed."""
+    """A temporary file of bundles, and the remarks that are not yet printed.
+
+    likely_unit : the unused column of the source that looks like units.
+    """
 
     file: Path
     notes: list[str]
+    likely_unit: str | None
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,7 @@ def open_rows(
                 rows.name = rows.path.name
                 if rows.group:
                     rows.name = f"{rows.path.name}:{rows.group}"
+                rows.likely_unit = made.likely_unit
                 while tell is not None and made.notes:
                     tell(made.notes.pop(0))
                 yield rows
@@ -174,7 +179,7 @@ def _imported(
                 report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
                 raise problem.advising(more=_whose_options(problem)) from None
-            imports.known[key] = Import(file, report.notes)
+            imports.known[key] = Import(file, report.notes, report.likely_unit)
         yield imports.known[key]
 
 

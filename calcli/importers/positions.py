@@ -20,8 +20,9 @@ from calcli.importers.ragged import Parts, Positions, Shape
 from calcli.importers.remarks import remark
 from calcli.importers.table import Record
 from calcli.io.validate import check_labels
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
 PIECE_BYTES = 4 << 20
 """Bytes of scores that are read at once, unless one unit has more."""
@@ -431,19 +432,24 @@ def token_rows(
     has_lists = any(isinstance(row.get(name), list) for row in rows)
     if request.reduce is None or not has_lists:
         return [dict(row) for row in rows]
+    tokens = [
+        _tokens(row.get(name), name, f"{where}: row {number}")
+        for number, row in enumerate(rows)
+    ]
+    zeros = _zeros_of_tokens(tokens)
     made: list[dict[str, Any]] = []
-    for number, row in enumerate(rows):
-        logs = _token_logs(row.get(name), name, f"{where}: row {number}")
+    for row, values in zip(rows, tokens, strict=True):
         if request.reduce == "none":
-            made += _rows_of_tokens(row, name, logs)
+            made += _rows_of_tokens(row, name, values)
         else:
+            logs = values if _are_logs(values) else zeros.confidence_logs(values)[0]
             confidence = float(np.exp(reduced(logs, request.reduce)))
             made.append({**row, name: confidence})
     return made
 
 
-def _token_logs(tokens: Any, name: str, where: str) -> AnyArray:
-    """Log-probabilities of the tokens of a row."""
+def _tokens(tokens: Any, name: str, where: str) -> FloatArray:
+    """Numbers of the tokens of a row, NaN where there is none. Raises DataError."""
     if not isinstance(tokens, list) or not tokens:
         expected = "expected one number per token"
         raise DataError(f"{where} has no list of tokens in {name!r}, {expected}")
@@ -459,20 +465,35 @@ def _token_logs(tokens: Any, name: str, where: str) -> AnyArray:
         file, _, row = where.rpartition(": ")
         message = "holds neither log-probabilities nor probabilities"
         raise DataError(f"{file}: {name!r} of {row} {message}")
-    if largest > 0:
-        return np.log(np.maximum(values, np.finfo(float).tiny))
     return values
 
 
-def _rows_of_tokens(row: Record, name: str, logs: AnyArray) -> list[dict[str, Any]]:
+def _are_logs(values: FloatArray) -> bool:
+    """True for log-probabilities, of which none is above 0."""
+    return not np.nanmax(values) > 0
+
+
+def _zeros_of_tokens(tokens: Sequence[FloatArray]) -> Zeros:
+    """What a probability of 0 counts as among those of all tokens."""
+    probabilities = [
+        values[~np.isnan(values)] for values in tokens if not _are_logs(values)
+    ]
+    if not probabilities:
+        return Zeros.of_type(np.dtype(np.float64), one_column=True)
+    digits = digits_of_values(np.concatenate(probabilities)[:, None])
+    return Zeros.of(digits, FLOAT64, one_column=True, decimals=0)
+
+
+def _rows_of_tokens(row: Record, name: str, values: FloatArray) -> list[dict[str, Any]]:
     """A row for every token, with its own entry of every list of the same length."""
     lists = {
         key: value
         for key, value in row.items()
-        if isinstance(value, list) and len(value) == len(logs)
+        if isinstance(value, list) and len(value) == len(values)
     }
+    probabilities = np.exp(values) if _are_logs(values) else values
     made = []
-    for token in np.flatnonzero(~np.isnan(logs)):
+    for token in np.flatnonzero(~np.isnan(values)):
         entries = {key: value[token] for key, value in lists.items()}
-        made.append({**row, **entries, name: float(np.exp(logs[token]))})
+        made.append({**row, **entries, name: float(probabilities[token])})
     return made

@@ -11,8 +11,9 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, constant
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.io.validate import tolerance_of
 from calcli.numerics import AnyArray, FloatArray
+from calcli.zeros import SUM_TOLERANCE
 
 SCORE_STEMS = ("prob", "probs", "probability", "score", "scores", "p")
 CLASS_STEMS = (
@@ -148,17 +149,20 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> FloatArray:
     is_twice = (np.diff(np.sort(index, axis=1), axis=1) == 0).any(axis=1)
     if is_twice.any():
         raise DataError(f"{where}: row {int(np.argmax(is_twice))} lists a class twice")
+    tolerance = tolerance_of(p)
     p = p.astype(np.float64)
     rest = 1.0 - p.sum(axis=1)
-    is_bad = (p < 0).any(axis=1) | ~(rest >= -SUM_TOLERANCE)
+    is_bad = (p < 0).any(axis=1) | ~(rest >= -tolerance)
     if r == k:
-        is_bad |= np.abs(rest) > SUM_TOLERANCE
+        is_bad |= np.abs(rest) > tolerance
     if is_bad.any():
         row = int(np.argmax(is_bad))
         message = f"the probabilities of row {row} sum to {1 - rest[row]:g}"
         raise DataError(f"{where}: {message}, expected probabilities")
     share = np.maximum(rest, 0.0) / max(k - r, 1)
-    is_above = share > p.min(axis=1) + SUM_TOLERANCE
+    # of the sum, spread over the others, and half a digit of the least itself
+    of_rounding = tolerance / max(k - r, 1) + tolerance / (r + 2)
+    is_above = share > p.min(axis=1) + max(SUM_TOLERANCE, of_rounding)
     if r < k and is_above.any():
         row = int(np.argmax(is_above))
         message = f"row {row} leaves {rest[row]:.3g} to {k - r} classes, more than"

@@ -26,7 +26,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
 from calcli.importers.token_classes import by_token, of_classes
 from calcli.io.locate import natural
-from calcli.io.validate import SUM_TOLERANCE
+from calcli.zeros import SUM_TOLERANCE
 
 WORD_KEYS = frozenset({"label", "class", "name", "value", "displayName", "category"})
 NUMBER_KEYS = frozenset({"score", "prob", "probability", "confidence", "p"})

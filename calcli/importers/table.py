@@ -1,7 +1,7 @@
 """What a reader makes of a file: a table of arrays, each read when it is needed."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from calcli.io.cells import (
     printed_list,
 )
 from calcli.numerics import AnyArray, bfloat16_to_float32, is_bfloat16
+from calcli.zeros import Zeros, pooled
 
 Cells = Literal["array", "number", "text", "lists", "truth", "other"]
 Record = Mapping[str, Any]
@@ -47,6 +48,9 @@ class Column:
         one, where the array may have lost their text: it has 7 for 007. None: the
         array says it.
     joined_from : the columns of several files that it joins.
+    decimals : most decimals that its zeros are written with, in a text; None for
+        numbers that were never text, and for an array of columns (``most_decimals``).
+    zeros : what its probabilities of 0 count as, where the file says it.
     """
 
     file: Path
@@ -59,6 +63,8 @@ class Column:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     written: Callable[[], Any] | None = None
     joined_from: Sequence["Column"] = ()
+    decimals: int | None = None
+    zeros: Zeros | None = None
 
     @property
     def shown(self) -> str:
@@ -79,6 +85,22 @@ class Column:
     def where(self) -> str:
         """Location for messages: ``file: array``."""
         return f"{self.file}: {self.name}"
+
+    @property
+    def most_decimals(self) -> int | None:
+        """Most decimals of its zeros, or of those of the columns that it combines."""
+        if self.decimals is not None:
+            return self.decimals
+        return most_decimals((*self.parts.values(), *self.joined_from))
+
+    @property
+    def recorded_zeros(self) -> Zeros | None:
+        """What its zeros count as, where the file, or every file, says it."""
+        if self.zeros is not None or not self.joined_from:
+            return self.zeros
+        of_parts = [column.recorded_zeros for column in self.joined_from]
+        known = [zeros for zeros in of_parts if zeros is not None]
+        return pooled(known) if len(known) == len(of_parts) else None
 
     def load(self) -> Any:
         """Return all values. Raises DataError, also where a cell is empty."""
@@ -124,7 +146,9 @@ class Column:
 
     def called(self, name: str) -> "Column":
         """The same column under another name, made of no others."""
-        return replace(self, name=name, parts={}, get_rows=None)
+        return replace(
+            self, name=name, parts={}, get_rows=None, decimals=self.most_decimals
+        )
 
     def ordered(self, pick: Callable[[AnyArray], AnyArray]) -> "Column":
         """The column with other rows.
@@ -139,6 +163,7 @@ class Column:
             parts={},
             get_rows=None,
             empty_row=None,
+            decimals=self.most_decimals,
         )
         if written is None:
             return made
@@ -197,6 +222,13 @@ def _as_objects(cells: Any) -> AnyArray:
     for row, cell in enumerate(cells):
         objects[row] = cell
     return objects
+
+
+def most_decimals(columns: Iterable[Column]) -> int | None:
+    """Most decimals of the zeros of some columns; None where none of them was text."""
+    of_columns = [column.most_decimals for column in columns]
+    known = [decimals for decimals in of_columns if decimals is not None]
+    return max(known, default=None)
 
 
 Columns = Mapping[str, Column]

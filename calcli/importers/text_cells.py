@@ -21,12 +21,19 @@ from calcli.io.cells import (
     whole_numbers,
 )
 from calcli.numerics import AnyArray
+from calcli.zeros import written_decimals
 
 LONGEST_WORD = 200
 """Most characters of a word; longer ones are texts."""
 
 CELLS_SEEN = 100
 """Cells that determine the type of a column."""
+
+FEWEST_DECIMALS = 0
+"""Decimals of the zeros of a text that are not looked at."""
+
+DECIMALS_OF_PERCENT = 2
+"""Decimals that a percentage has more as a fraction."""
 
 PERCENTAGE = re.compile(r"[0-9.]+ *%|")
 """A percentage with its sign, or an empty cell."""
@@ -112,10 +119,13 @@ def _column_of_texts(
     if numbers is not None:  # a missing score is NaN
         row = None if integers is None else empty_row
         column = held_column(file, name, numbers, "number", row)
+        zeros = [cells[place] for place in np.flatnonzero(numbers == 0.0).tolist()]
+        column = replace(column, decimals=written_decimals(zeros))
         return _unless_thousands(column, texts) if has_commas else column
     if are_lists(present):
         parse = partial(read_lists, file, name)
-        return _parsed_column(file, name, cells, "lists", parse)
+        lists = _parsed_column(file, name, cells, "lists", parse)
+        return replace(lists, decimals=FEWEST_DECIMALS)
     if mostly_numbers(present):
         return _parsed_column(file, name, cells, "number", words, empty_row)
     row = None if is_ours else empty_row
@@ -191,20 +201,21 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
         stripped = [str(word).strip() for word in first]
         if not any(stripped) or not all(map(PERCENTAGE.fullmatch, stripped)):
             return column
-        numbers = np.array(
-            [
-                number(str(word).strip().removesuffix("%") or "nan")
-                for word in column.rows(slice(None)).tolist()
-            ]
-        )
+        cells = [str(word).strip() for word in column.rows(slice(None)).tolist()]
+        numbers = np.array([number(cell.removesuffix("%") or "nan") for cell in cells])
     except (DataError, ValueError):  # the column may not be needed
         return column
     if as_fractions:
         numbers = numbers / 100.0
         message = f"column {column.name!r} is in percent and was divided by 100"
         remark(f"{column.file.name}: {message}")
+    decimals = written_decimals(
+        [word for word, value in zip(cells, numbers, strict=True) if not value]
+    )
+    if as_fractions:
+        decimals += DECIMALS_OF_PERCENT
     plain = held_column(column.file, column.name, numbers, "number", column.empty_row)
-    return replace(plain, written=column.written_cells)
+    return replace(plain, written=column.written_cells, decimals=decimals)
 
 
 # ---- lists of numbers as text: as Python, NumPy and torch print them, or spaced

@@ -134,7 +134,13 @@ def table_of_answers(
     for name in dict.fromkeys(name for answer in answers for name in answer.more):
         cells = [answer.more.get(name) for answer in answers]
         column = column_of_cells(path, name, cells)
-        columns[name] = Column(path, name, column.load, written=column.written)
+        columns[name] = Column(
+            path,
+            name,
+            column.load,
+            written=column.written,
+            decimals=column.decimals,
+        )
     return replace(table, columns=columns)
 
 

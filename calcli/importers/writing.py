@@ -1,6 +1,6 @@
 """Write the groups of a bundle in one pass; doubt labels that cannot be right."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from math import sqrt
 from typing import Any
@@ -15,6 +15,7 @@ from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import AnyArray, IntArray
+from calcli.zeros import Digits, Zeros, digits_of_values
 
 FEWEST_JUDGED = 30
 """Labelled rows from which the accuracy is judged."""
@@ -46,10 +47,14 @@ class Written:
 
 @dataclass
 class ImportReport:
-    """Bundles that an import wrote, and its remarks for the user."""
+    """Bundles that an import wrote, and its remarks for the user.
+
+    likely_unit : the unused column that looks like units, for commands to propose.
+    """
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    likely_unit: str | None = None
 
     def to_dict(self, output: str) -> dict[str, Any]:
         """The document that ``calcli extract --json`` prints."""
@@ -132,13 +137,52 @@ def write_groups(
                 message += f" ({absent_everywhere} have none in the source)"
             remark(f"{name or 'bundle'}: {message}")
     doubts = _Doubts(imported)
+    digits: Digits | None = None
     for slab in imported.slabs():
         per_row = _per_row(imported, slab)
         doubts.add(slab)
+        if imported.kind in ("probs", "confidence"):
+            of_slab = _digits_of_slab(imported, slab)
+            digits = of_slab if digits is None else digits + of_slab
         for group in groups:
             group.write(slab, per_row)
+    if digits is not None:
+        _record_resolution(imported, digits, groups)
     doubts.remark()
     return summaries
+
+
+# ---- the last digit of probabilities
+
+
+def _digits_of_slab(imported: Imported, slab: Slab) -> Digits:
+    """What the probabilities of a slab show of their rounding."""
+    values = slab.scores.reshape(len(slab.scores), -1)
+    if imported.is_one_column:
+        values = values[:, -1:]
+    return digits_of_values(values, imported.stored_type)
+
+
+def _record_resolution(
+    imported: Imported, digits: Digits, groups: Sequence[_Group]
+) -> None:
+    """Record in every group to which digit all probabilities of the source were
+    rounded.
+
+    Of numbers that were rounded by their type alone the type says it.
+    """
+    zeros = imported.zeros
+    if zeros is None:
+        zeros = Zeros.of(
+            digits, imported.stored_type, imported.is_one_column, imported.decimals
+        )
+    zeros = zeros.of_classes(imported.k, imported.where)
+    is_confidence = imported.kind == "confidence"
+    if zeros == Zeros.of_type(imported.dtype, one_column=is_confidence):
+        return
+    for group in groups:
+        for name, value in zeros.attributes.items():
+            group.writer.attribute(name, value)
 
 
 def _summary(imported: Imported, name: str, n: int, n_absent: int) -> Written:

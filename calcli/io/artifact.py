@@ -23,9 +23,10 @@ from calcli.errors import CalcliError, DataError, FitError, one_line
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
 from calcli.io.row_facts import HUGE, RowSketch
-from calcli.numerics import TINY, AnyArray, log_normalizer
+from calcli.numerics import AnyArray, log_normalizer
 from calcli.registry import method
 from calcli.rows import Block, Codes, ScoreKind
+from calcli.zeros import Zeros
 
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -35,6 +36,8 @@ LARGEST = (
 )  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Step = Annotated[float, msgspec.Meta(gt=0, le=1)]
+TWO = msgspec.Meta(min_length=2, max_length=2)
 Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
 """An accuracy, a loss or an error: none is negative, except by rounding."""
 
@@ -58,8 +61,10 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     n : rows used. ignored : rows left out by label. source : bundle as named by the user, without folder. data_sha256 :
     hash of scores and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
     rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : the method's
-    own record. probability_floor : floor under probabilities before their logarithm is taken. upstream :
-    calibrators applied to the rows before the fit, oldest first.
+    own record. resolution : last digit of the probabilities, one or one for each of two classes: half of it is what a
+    zero counts as, divided by the zeros of the row + 1. clip : value that a writer put for all smaller ones.
+    probability_floor : what every zero counts as, in artifacts of calcli 0.2 and before. upstream : calibrators applied
+    to the rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -71,7 +76,11 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     label_counts: list[Count] = []
     ignored: Count = 0
     seed: Count = 0
-    probability_floor: Annotated[float, msgspec.Meta(gt=0, lt=1)] = TINY
+    probability_floor: (
+        Annotated[float, msgspec.Meta(gt=0, lt=1)] | msgspec.UnsetType
+    ) = msgspec.UNSET
+    resolution: Step | Annotated[list[Step], TWO] | msgspec.UnsetType = msgspec.UNSET
+    clip: Step | msgspec.UnsetType = msgspec.UNSET
     before: dict[str, Loss | None] = {}
     after: dict[str, Loss | None] = {}
     details: dict[str, Any] = {}
@@ -165,6 +174,7 @@ def loads(text: str | bytes, where: str) -> Artifact:
         calibrator = decode_params(cls, envelope.params, k)
         check_extremes(calibrator, k)
         _check_record(envelope.fit, k)
+        calibrator = calibrator.counting(_zeros(envelope.fit, k))
     except msgspec.ValidationError as problem:
         raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
@@ -185,6 +195,17 @@ def loads(text: str | bytes, where: str) -> Artifact:
         n_classes=k,
         **{name: getattr(envelope, name) for name in same},
     )
+
+
+def _zeros(fit: FitRecord, k: int) -> Zeros | None:
+    """What a probability of 0 counts as, as the record of a fit says; None where it does not."""
+    if fit.resolution is not msgspec.UNSET:
+        clip = 0.0 if fit.clip is msgspec.UNSET else fit.clip
+        return Zeros.read(fit.resolution, clip, "fit").of_classes(k, "fit")
+    if fit.probability_floor is not msgspec.UNSET:
+        floor = fit.probability_floor
+        return Zeros((floor,), floor=floor)
+    return None
 
 
 def _reason(problem: msgspec.ValidationError) -> str:

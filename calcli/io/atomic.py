@@ -6,11 +6,13 @@ read back, then renamed. A full disk, or any other OSError, becomes an error tha
 
 import errno
 import io
+import math
 import os
 import stat
+import time
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,7 +20,13 @@ from typing import Any, NoReturn
 from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import PIECE, is_read
 
+DAY = 86400.0  # seconds
+LARGE, MINUTE = 2000, 60.0
+"""Entries of a folder beyond which it is looked through for abandoned files at most
+once in so many seconds: a command may write thousands of outputs to one folder."""
+
 _unfinished: set[Path] = set()  # temporary files of this process
+_looked_through: dict[Path, float] = {}  # large folders, and when
 
 
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
@@ -71,6 +79,45 @@ def is_stream(path: Path) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
+def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None:
+    """Refuse outputs in a folder that may not exist yet (see ``check_output``). Raises
+    UsageError where the folder could not be made."""
+    if folder.is_dir():
+        for name in names:
+            check_output(folder / name, force=force)
+        return
+    parent = folder.absolute()
+    while not os.path.lexists(parent):
+        parent = parent.parent
+    problem = ""
+    if not parent.is_dir():
+        problem = f"{parent} is no folder"
+    elif not os.access(parent, os.W_OK):
+        problem = f"{parent} is not writable"
+    if problem:
+        told = f"folder cannot be made: {problem}"
+        raise UsageError(f"{folder}: {told}; choose another -o")
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Create a folder and its parents; those that were created are removed again if
+    the block fails. Raises UsageError where it cannot be created."""
+    missing = []
+    parent = path.absolute()
+    while not parent.exists():
+        missing.append(parent)
+        parent = parent.parent
+    make_folder(path)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):  # another process has put a file into it
+                folder.rmdir()
+        raise
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and its parents. Raises UsageError on failure."""
     try:
@@ -91,7 +138,8 @@ def refuse(path: Path, reason: str | None) -> NoReturn:
 class NewFile(io.RawIOBase):
     """Unfinished output file: writes are unbuffered; size and checksum of the bytes are kept.
 
-    path : final name. temporary : current name. Writing raises CalcliError that names the file. Callers that write
+    path : final name. temporary : current name. has_final_name : whether it has been
+    renamed. Writing raises CalcliError that names the file. Callers that write
     through ``descriptor`` instead set ``checked`` and verify the content themselves.
     """
 
@@ -99,6 +147,7 @@ class NewFile(io.RawIOBase):
         self.path, self.temporary, self.descriptor = path, temporary, descriptor
         self.size, self.crc = 0, 0
         self.checked = False
+        self.has_final_name = False
 
     def writable(self) -> bool:
         return True
@@ -152,16 +201,16 @@ def new_file(
             os.close(descriptor)
         return
     place = real_place(path)
-    # Only part of the name, as a name may have the maximum length already.
-    temporary = place.with_name(f".{place.name[:40]}.{os.urandom(6).hex()}.tmp")
-    _unfinished.add(temporary)
-    descriptor = -1
+    _look_for_abandoned(place)
+    temporary, descriptor = place, -1
     try:
-        with _naming_output(path):
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        in_use(
-            descriptor, "LOCK_SH"
-        )  # held until it is closed, so that it does not count as abandoned
+        while descriptor < 0:
+            # Only part of the name, as a name may have the maximum length already.
+            name = f".{place.name[:40]}.{os.urandom(6).hex()}.tmp"
+            temporary = place.with_name(name)
+            _unfinished.add(temporary)
+            with _naming_output(path):
+                descriptor = _open_locked(temporary)
         file = NewFile(path, temporary, descriptor)
         yield file
         file.sync()
@@ -170,6 +219,7 @@ def new_file(
         refuse_input(path)  # it may have been opened as an input since
         with _naming_output(path):
             os.replace(temporary, place) if force else _rename_to_new(temporary, place)
+        file.has_final_name = True
         with suppress(OSError):  # where the file system supports it
             folder = os.open(place.parent, os.O_RDONLY)
             try:
@@ -177,8 +227,9 @@ def new_file(
             finally:
                 os.close(folder)
     finally:
-        with suppress(OSError):
-            temporary.unlink()
+        if temporary != place:
+            with suppress(OSError):
+                temporary.unlink()
         if descriptor >= 0:
             in_use(descriptor, "LOCK_UN")
             with suppress(OSError):
@@ -186,10 +237,38 @@ def new_file(
         _unfinished.discard(temporary)
 
 
+def _open_locked(temporary: Path) -> int:
+    """Create a temporary file with a lock, which is held until it is closed, so that it
+    does not count as abandoned. Returns -1 where another process has taken it for
+    abandoned before it was locked. Raises OSError."""
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    if in_use(descriptor, "LOCK_SH") or not _has_name(descriptor, temporary):
+        os.close(descriptor)
+        return -1
+    return descriptor
+
+
 def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
     """Write a whole file at once (see ``new_file``); text is UTF-8."""
     with new_file(path, force=force) as file:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
+    """Write several files: all of them or none (see ``new_file``)."""
+    existed = {path for path in texts if os.path.lexists(path)}
+    files: list[NewFile] = []
+    try:
+        with ExitStack() as stack:
+            for path, text in texts.items():
+                file = stack.enter_context(new_file(path, force=force))
+                files.append(file)
+                file.write(text.encode())
+    except BaseException:
+        for file in files:
+            if file.has_final_name and file.path not in existed:
+                file.path.unlink(missing_ok=True)
+        raise
 
 
 def discard_unfinished() -> None:
@@ -204,8 +283,38 @@ def discard_abandoned(path: Path) -> None:
     place = real_place(path)
     for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
         with suppress(OSError), left.open("r+b") as file:
-            if not in_use(file.fileno(), "LOCK_EX"):
+            if _is_abandoned(file.fileno()):
                 left.unlink()
+
+
+def _is_abandoned(descriptor: int) -> bool:
+    """True for a temporary file that no process writes: its writer holds a lock. Where
+    the system has no locks, one that has not changed for a day."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return time.time() - os.fstat(descriptor).st_mtime > DAY
+    return True
+
+
+def _look_for_abandoned(place: Path) -> None:
+    """As ``discard_abandoned``, but rarely in a large folder."""
+    folder, now = place.parent, time.monotonic()
+    if now - _looked_through.get(folder, -math.inf) < MINUTE:
+        return
+    try:
+        names = os.listdir(folder)
+    except OSError:  # a folder that may be entered only
+        return
+    if len(names) > LARGE:
+        _looked_through[folder] = now
+    start = f".{place.name[:40]}."
+    if any(name.startswith(start) and name.endswith(".tmp") for name in names):
+        discard_abandoned(place)
 
 
 @contextmanager
@@ -219,7 +328,7 @@ def _naming_output(path: Path) -> Iterator[None]:
 
 def real_place(path: Path) -> Path:
     """Resolve a symbolic link, so that the link stays and its target is replaced."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
 def _rename_to_new(temporary: Path, path: Path) -> None:
@@ -240,17 +349,16 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 """Errors of resources (space, quota, I/O, open files), which another path would not avoid."""
 
 
-def open_job_file(path: Path, mode: int = 0o666) -> int:
-    """Open or create an ordinary file, not a link; returns its descriptor. Raises UsageError, CalcliError."""
+def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
+    """Open an ordinary file, not a link, or create it; returns its descriptor. Raises
+    UsageError, CalcliError."""
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    # A blocking open of a pipe would wait for its other end.
+    flags |= getattr(os, "O_NONBLOCK", 0)
+    if create:
+        flags |= os.O_CREAT
     try:
-        # A blocking open of a pipe would wait for its other end.
-        flags = (
-            os.O_RDWR
-            | os.O_CREAT
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-        )
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0), mode)
+        descriptor = os.open(path, flags, mode)
     except OSError as problem:
         if os.path.lexists(path):
             what = "a symbolic link" if path.is_symlink() else problem.strerror
@@ -269,13 +377,13 @@ def open_job_file(path: Path, mode: int = 0o666) -> int:
     return descriptor
 
 
-def lock(descriptor: int, path: Path) -> None:
+def lock(
+    descriptor: int, path: Path, advice: str = "wait for it or choose another -o"
+) -> None:
     """Lock a file against other processes, where the system can. Raises UsageError if another holds the lock."""
     # Name gone or changed: the other process has ended meanwhile and removed or replaced the file.
     if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
-        raise UsageError(
-            f"{path}: another calcli is writing it; wait for it or choose another -o"
-        )
+        raise UsageError(f"{path}: another calcli is writing it; {advice}")
 
 
 def in_use(descriptor: int, how: str) -> bool:

@@ -52,6 +52,7 @@ from calcli.numerics import (
 )
 from calcli.parallel import available_memory
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
+from calcli.zeros import Zeros
 
 DEEPEST = (
     50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
@@ -119,6 +120,9 @@ class BundleRows(DataSet):
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         check_bundle_format(self._node, self.name)
+        self.ordered = validate.check_ordered(
+            self._node.attrs.get("ordered"), self.name
+        )
         self._scores, self.kind = self._find_scores(layout)
         self.scores_where = self._where(self._scores)
         self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
@@ -133,6 +137,8 @@ class BundleRows(DataSet):
                     f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
                 )
         self.dtype = dtype.newbyteorder("=")
+        self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
+        self._zeros = self.recorded_zeros
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
@@ -622,4 +628,15 @@ class BundleRows(DataSet):
         )
         if self.kind == "confidence":
             return validate.check_confidences(raw, self.scores_where, start)
-        return validate.check_scores(raw, self.kind, self.scores_where, start)
+        return validate.check_scores(
+            raw, self.kind, self.scores_where, start, self.recorded_zeros
+        )
+
+    @cached_property
+    def recorded_zeros(self) -> Zeros | None:
+        """Resolution of the probabilities, as the bundle's attributes record it; None where they do not. Raises
+        DataError."""
+        if self.kind not in ("probs", "confidence"):
+            return None
+        zeros = Zeros.recorded(self._node.attrs, self.name)
+        return None if zeros is None else zeros.of_classes(self.k, self.name)

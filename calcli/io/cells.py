@@ -211,7 +211,7 @@ def names_of(values: Any, column: NameColumn) -> AnyArray:
     if kind == "f" and (whole := _whole_floats(values)) is not None:
         return whole
     if kind not in "bfmMOSUT":
-        told = f"has type {values.dtype}, expected numbers or words"
+        told = f"{column.role} has type {values.dtype}, expected numbers or words"
         raise DataError(f"{column.where}: {told}")
     # NumPy's own scalars, as a float32 of Python would show more digits
     cells = list(values.ravel()) if kind in "fmM" else values.ravel().tolist()
@@ -273,9 +273,15 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
     try:
         text = text_of(cell)
         text.encode()
-    except (ValueError, SystemError) as problem:  # bytes or code points beyond UTF-8
+    except (
+        UnicodeError,
+        SystemError,
+    ) as problem:  # SystemError: beyond all code points
+        told = f"holds what is no text: row {row}: {one_line(problem)}"
+        raise DataError(f"{column.where}: {told}; save the words as UTF-8") from None
+    except ValueError as problem:
         shown = one_line(ValueError(repr(cell)), 40)
-        raise column.refused(row, f"{shown} ({one_line(problem, 100)})") from None
+        raise column.refused(row, f"{shown} ({one_line(problem)})") from None
     if "\0" in text:
         told = f"row {row} is {text[:40]!r}, expected words without NUL characters"
         raise DataError(f"{column.where}: {told}")

@@ -22,7 +22,7 @@ from calcli.io.artifact import Link
 from calcli.io.cells import together
 from calcli.io.locate import Location
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
-from calcli.io.row_facts import RowFacts, row_facts
+from calcli.io.row_facts import RowFacts, rounding, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import (
@@ -38,6 +38,7 @@ from calcli.rows import (
     sample_runs,
 )
 from calcli.statistics.units import Units
+from calcli.zeros import Zeros, by_bits, float_type, pooled
 
 if TYPE_CHECKING:
     from calcli.io.bundle import BundleRows
@@ -51,12 +52,16 @@ HASHED_LABELS = 1 << 20  # labels hashed at once
 class DataSet(Rows):
     """Labelled rows with a name and an origin.
 
-    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total : all rows, with those left
-    out by label (``ignored``). dtype : of the scores. has_labels : whether there are labels. data_sha256 : hash of
-    scores and labels in row order, known after the first complete pass, unless ``hashed`` is false: of the scores if
-    they are one part, else of the hashes of the parts, which other processes can compute. facts : statistics of single
-    rows, known then too (see ``facts_of``). spread : runs passes in other processes, or None. progress : callback for
-    the rows that a pass has read. unit : dataset of the units as requested, ``none`` for independent rows.
+    name : as the user writes it, ``logits.h5:test``. path : the (first) file. total :
+    all rows, with those left out by label (``ignored``). dtype : of the scores.
+    has_labels : whether there are labels. data_sha256 : hash of scores and labels in
+    row order, known after the first complete pass, unless ``hashed`` is false: of the
+    scores if they are one part, else of the hashes of the parts, which other processes
+    can compute. facts : statistics of single rows, known then too (see ``facts_of``).
+    spread : runs passes in other processes, or None. progress : callback for the rows
+    that a pass has read. unit : dataset of the units as requested, ``none`` for
+    independent rows. likely_unit : unused column of an imported file that looks like
+    units, for commands to propose.
     """
 
     name: str
@@ -70,6 +75,7 @@ class DataSet(Rows):
     spread: Callable[["DataSet", Walk], Iterator[Any]] | None = None
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
+    likely_unit: str | None = None
     options: tuple[str, ...] = ()
 
     @property
@@ -95,6 +101,14 @@ class DataSet(Rows):
         """Origin of the scores, as recorded in the file."""
 
     @property
+    def is_stratified(self) -> bool:
+        """True if the rows are recorded as part of a split by label, whose parts have
+        the same proportions of labels."""
+        source = self.source
+        split = source.get("split") if isinstance(source, dict) else None
+        return isinstance(split, dict) and split.get("method") == "stratified"
+
+    @property
     @abstractmethod
     def upstream(self) -> tuple[Link, ...]:
         """Calibrators that have been applied to the scores, oldest first."""
@@ -111,6 +125,7 @@ class DataSet(Rows):
         return [
             *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
             *self.recorded,
+            *rounding(self),
             *doubts(self),
         ]
 
@@ -187,12 +202,13 @@ class DataSet(Rows):
     def blocks(
         self, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Block]:
+        zeros = self.zeros
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
         for block in regular(self._followed(pieces), step):
             here = slice(block.start, block.start + len(block))
             columns = {name: column.take(here) for name, column in self.columns.items()}
-            yield replace(block, columns=columns) if columns else block
+            yield replace(block, columns=columns, zeros=zeros)
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
         """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
@@ -269,7 +285,8 @@ class DataSet(Rows):
         drawn = joined(
             [self.run(start, stop) for start, stop in sample_runs(self.n, count)]
         )
-        return ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+        rows = ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
+        return rows.counting(self.zeros)
 
 
 def _same_columns(one: str, other: str) -> bool:
@@ -347,9 +364,20 @@ class PooledRows(DataSet):
         self.transforms, self.path = first.transforms, first.path
         self.name = f"{first.name} and {len(parts) - 1} more"
         self.has_labels, self.unit = first.has_labels, first.unit
+        self.ordered = first.ordered
+        self.one_column = all(part.one_column for part in parts)
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:
             part.small = small
+
+    def _found_zeros(self) -> Zeros:
+        recorded = [part.recorded_zeros for part in self.parts]
+        known = [zeros for zeros in recorded if zeros is not None]
+        if len(known) == len(recorded):
+            return pooled(known)
+        # Numbers keep the digits of the type in which they were stored.
+        kind = min((float_type(part.dtype) for part in self.parts), key=by_bits)
+        return Zeros.of(self.digits(kind), kind, self.one_column)
 
     @property
     def class_names(self) -> list[str] | None:
@@ -440,6 +468,7 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
         else "is uncalibrated"
     )
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
+    yield "has ordered classes" if rows.ordered else "has classes without an order"
     yield "has labels" if rows.has_labels else "has no labels"
     yield "has no weights" if rows.weights() is None else "has weights"
     yield "has predictions" if rows.assigned else "has no predictions"

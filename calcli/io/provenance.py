@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from calcli.errors import DataError
 from calcli.io.artifact import Artifact, Link, encode_params, loads
 from calcli.io.hdf5 import lookup, open_file
+from calcli.optional_packages import optional_import
 
 ATTRIBUTES = (
     "calibrator",
@@ -107,8 +108,8 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
         start = file.read(4)
     found: Mapping[str, Any] = {}
     if start == b"PAR1":
-        from pyarrow.parquet import read_schema
-
+        with optional_import("pyarrow", f"{path}: reading Parquet"):
+            from pyarrow.parquet import read_schema
         metadata = read_schema(path).metadata or {}
         found = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
     elif zipfile.is_zipfile(path):
@@ -210,35 +211,48 @@ def title_of(links: Sequence[Link]) -> str:
     )
 
 
+def same_chain(links: Sequence[Link], others: Sequence[Link]) -> bool:
+    """True for the same calibrators in the same order."""
+    if len(links) != len(others):
+        return False
+    for link, other in zip(links, others, strict=True):
+        # a chain from a table has only the first digits of the hashes
+        digits = min(len(link.sha256), len(other.sha256))
+        if link.sha256[:digits] != other.sha256[:digits]:
+            return False
+    return True
+
+
 def check_upstream(
     artifact: Artifact, where: str, name: str, links: Sequence[Link]
 ) -> None:
-    """Refuse rows with upstream calibrators other than those of the artifact's fit. where, name : names of the artifact
-    and of the rows. links : calibrators applied to the rows. Raises DataError."""
+    """Refuse rows with upstream calibrators other than those of the artifact's fit.
+    where, name : names of the artifact and of the rows. Raises DataError."""
     expected = artifact.fit.upstream or []
-    pairs = [
-        (link.sha256, other.sha256)
-        for link, other in zip(links, expected, strict=False)
-    ]
-    # a chain from a table has only the first digits of the hashes
-    if len(links) == len(expected) and all(
-        a.startswith(b) or b.startswith(a) for a, b in pairs
-    ):
+    check_chain(links, expected, name, f"{where} was fitted")
+
+
+def check_chain(
+    links: Sequence[Link], expected: Sequence[Link], name: str, fit: str
+) -> None:
+    """Refuse rows with upstream calibrators other than those of a fit.
+
+    links : calibrators applied to the rows. expected : those applied to the rows of
+    the fit. name : of the rows. fit : the fit in words, ``ts.json was fitted``. Raises
+    DataError.
+    """
+    if same_chain(links, expected):
         return
     if links:
-        fitted = (
-            f"scores calibrated by {words(expected)}"
-            if expected
-            else "uncalibrated scores"
-        )
-        told = f"is already calibrated by {words(links)}, {where} was fitted on {fitted}: it would be calibrated twice"
-        raise DataError(
-            f"{name}: {told}; name the bundle that it was made from, or pass --again"
-        )
-    told = (
-        f"is uncalibrated, {where} was fitted on scores calibrated by {words(expected)}"
-    )
-    raise DataError(f"{name}: {told}; apply that calibrator first, or pass --again")
+        scores = "uncalibrated scores"
+        if expected:
+            scores = f"scores calibrated by {words(expected)}"
+        told = f"is already calibrated by {words(links)}, {fit} on {scores}"
+        advice = "name the bundle that it was made from, or pass --again"
+        raise DataError(f"{name}: {told}: it would be calibrated twice; {advice}")
+    told = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
+    advice = "apply that calibrator first, or pass --again"
+    raise DataError(f"{name}: {told}; {advice}")
 
 
 def _text(value: Any) -> str | None:

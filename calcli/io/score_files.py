@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +28,9 @@ from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray, whole_number
+from calcli.optional_packages import optional_import
 from calcli.rows import SCORE_KINDS
+from calcli.zeros import Zeros
 
 ROW_GROUP = 32 << 20  # bytes of scores in one row group of a Parquet file
 
@@ -68,13 +70,15 @@ class Sheet(NewBundle):
 
     attributes : returns texts about the whole output (calibrator, calibrated_by) for formats with metadata; called last
     where a format allows it, when all rows have been read. own : columns by their names in the source, by their name
-    in a bundle. label_name : name of the labels in the source, for tables.
+    in a bundle. label_name : name of the labels in the source, for tables. zeros : resolution of the probabilities that
+    were calibrated, where they were rounded.
     """
 
     dtype: np.dtype[Any]
     attributes: Callable[[], Mapping[str, str]] = dict
     own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
     label_name: str = "labels"
+    zeros: Zeros | None = None
 
     @property
     def score_names(self) -> list[str]:
@@ -212,10 +216,9 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
         raise UsageError(
             f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device; {streams} can"
         )
-    if found.needs is not None and find_spec(found.needs) is None:
-        raise UsageError(
-            f"writing {found.name} needs {found.needs}: pip install 'calcli[parquet]'"
-        )
+    if found.needs is not None:
+        with optional_import(found.needs, f"writing {found.name}"):
+            import_module(found.needs)
     return found
 
 
@@ -244,6 +247,9 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             group.write(start, scores, **per_row)
         for name, text in sheet.attributes().items():
             group.attribute(name, text)
+        if sheet.zeros is not None:
+            for name, value in sheet.zeros.attributes.items():
+                group.attribute(name, value)
 
 
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:

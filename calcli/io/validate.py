@@ -11,8 +11,8 @@ from calcli.errors import DataError
 from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
+from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
-SUM_TOLERANCE = 1e-3  # tolerance for the sum of a row's probabilities
 LARGEST_WEIGHT = 1e100  # so that squares of weights and their sums do not overflow
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
@@ -116,13 +116,18 @@ def check_shape(
 
 @np.errstate(over="ignore", invalid="ignore")  # sums of corrupted bytes may do either
 def check_scores(
-    scores: AnyArray, kind: ScoreKind, where: str, first_row: int = 0
+    scores: AnyArray,
+    kind: ScoreKind,
+    where: str,
+    first_row: int = 0,
+    zeros: Zeros | None = None,
 ) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
     scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z becomes (0, z), a probability p
     becomes (1 - p, p). Returns (b, k) in the precision of the input (binary probabilities in float64, so that 1 - p
-    keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there.
+    keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there. zeros : with
+    the last digit of probabilities, where it is known.
     """
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
         finite = not (
@@ -159,12 +164,7 @@ def check_scores(
             raise DataError(
                 f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}"
             )
-        _check_sums(
-            scores.sum(axis=1, dtype=np.float64),
-            where,
-            first_row,
-            inside=bool(scores.max() <= 1),
-        )
+        _check_probability_sums(scores, where, first_row, zeros)
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
     elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
@@ -197,10 +197,12 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
         return both
-    with np.errstate(divide="ignore"):
-        return np.maximum(
-            np.stack([np.log1p(-p), s], axis=1), np.log(np.finfo(np.float64).tiny)
-        )
+    rest = np.log1p(-p, where=p < 1.0, out=np.empty_like(p))
+    near, certain = (p == 1.0) & (s < 0.0), (p == 1.0) & (s >= 0.0)
+    rest[near] = np.log(-np.expm1(s[near]))
+    # A logarithm of exactly 0 was rounded, as a probability of exactly 0.
+    rest[certain] = Zeros.of_type(score.dtype).log_of(np.zeros((1, 1))).item()
+    return np.stack([rest, s], axis=1)
 
 
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
@@ -214,30 +216,72 @@ def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> No
 
 
 def _check_sums(
-    sums: FloatArray,
-    where: str,
-    first_row: int,
-    rounding: FloatArray | float = 0.0,
-    inside: bool = False,
+    sums: FloatArray, where: str, first_row: int, rounding: FloatArray | float = 0.0
 ) -> None:
-    """Check that rows sum to 1. rounding : added tolerance. inside : all scores lie in [0, 1], so are not logits."""
+    """Check that rows of log-probabilities sum to 1. rounding : added tolerance."""
     off = np.abs(sums - 1.0) > SUM_TOLERANCE + rounding
     if off.any():
-        row = int(np.argmax(off))
-        advice = IF_LOGITS
-        if (np.abs(sums - 1.0) <= 0.02).all():
-            advice = "were they rounded? Save more digits, or logits"
-        elif inside:
-            advice = "does a column belong to no class, or is one missing?"
-            advice = f"{advice} Labels of which several may hold take --per-label"
-        if (np.abs(sums - 100.0) <= 1.0).all():
-            advice = (
-                "these are percentages: divide them by 100 (calcli extract --percent)"
-            )
-        found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
-        raise DataError(
-            f"{where}: {found}, expected 1 within {SUM_TOLERANCE:g}; {advice}"
+        raise _wrong_sum(sums, off, where, first_row, SUM_TOLERANCE, IF_LOGITS)
+
+
+def _check_probability_sums(
+    scores: AnyArray, where: str, first_row: int, zeros: Zeros | None
+) -> None:
+    """Check that rows of probabilities sum to 1, up to what their rounding explains.
+
+    zeros : with the last digit, where it is known; else these values say it.
+    """
+    sums = scores.sum(axis=1, dtype=np.float64)
+    if (np.abs(sums - 1.0) <= SUM_TOLERANCE).all():
+        return
+    k = scores.shape[1]
+    tolerance = tolerance_of(scores) if zeros is None else zeros.sum_tolerance(k)
+    off = np.abs(sums - 1.0) > tolerance * (1.0 + 1e-6)
+    if not off.any():
+        return
+    lowest, highest = float(sums[off].min()), float(sums[off].max())
+    advice = IF_LOGITS
+    if sums[np.argmax(off)] == 0.0:
+        advice = (
+            "zeros only are no answer: leave such rows out"
+            " (calcli extract --drop-missing)"
         )
+    elif (np.abs(sums - 100.0) <= 1.0).all():
+        advice = "these are percentages: divide them by 100 (calcli extract --percent)"
+    elif scores.max() <= 1:
+        advice = _why_sums_differ(lowest, highest)
+    raise _wrong_sum(sums, off, where, first_row, tolerance, advice)
+
+
+def _why_sums_differ(lowest: float, highest: float) -> str:
+    """Question about numbers in [0, 1] whose rows sum to these, which rounding does not
+    explain."""
+    separate = (
+        "are these answers to separate yes/no questions, or does a column belong to no"
+        " class? Labels of which several may hold take --per-label"
+    )
+    missing = "is a class missing, or were numbers left out?"
+    if lowest > 1.0:
+        return separate
+    if highest < 1.0:
+        return missing
+    return (
+        "does a column belong to no class, or is one missing?"
+        " Labels of which several may hold take --per-label"
+    )
+
+
+def _wrong_sum(
+    sums: FloatArray,
+    off: BoolArray,
+    where: str,
+    first_row: int,
+    tolerance: float,
+    advice: str,
+) -> DataError:
+    row = int(np.argmax(off))
+    found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
+    return DataError(f"{where}: {found}, expected 1 within {tolerance:.3g}; {advice}")
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
@@ -258,8 +302,16 @@ def look_like_probabilities(scores: AnyArray) -> bool:
     if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):
         return bool(scores.any())
     return bool(
-        (np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= SUM_TOLERANCE).all()
+        (
+            np.abs(scores.sum(axis=1, dtype=np.float64) - 1.0) <= tolerance_of(scores)
+        ).all()
     )
+
+
+def tolerance_of(scores: AnyArray) -> float:
+    """How far rows of numbers from 0 to 1 may miss a sum of 1, as their digits say."""
+    kind = float_type(scores.dtype)
+    return digits_of_values(scores, kind).sum_tolerance(kind, scores.shape[1])
 
 
 MOST_BY_CHANCE = 20  # fewer rows of logits may lie in [0, 1] by chance
@@ -349,6 +401,22 @@ def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
     )
     inside = labels <= most.max if labels.dtype == np.uint64 else np.True_
     return np.isin(labels.astype(np.int64), known) & inside
+
+
+def check_ordered(value: object, where: str) -> bool:
+    """Read the attribute ``ordered`` of a bundle: 1 where classes are levels, else 0.
+
+    Raises DataError for anything else.
+    """
+    if value is None:
+        return False
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    if text not in ("0", "1", "True", "False"):
+        raise DataError(
+            f"{where}: attribute ordered is {text[:40]!r}, expected 1 where the classes"
+            " are levels from low to high, or 0; correct it or delete it"
+        )
+    return text in ("1", "True")
 
 
 def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:

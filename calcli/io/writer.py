@@ -297,8 +297,9 @@ class GroupWriter:
 
     def compare(self, found: h5py.Group) -> None:
         """Compare the file with the data written. Raises CalcliError."""
-        if any(
-            found.attrs.get(name) != value for name, value in self._attributes.items()
+        if not all(
+            np.array_equal(found.attrs.get(name), value)
+            for name, value in self._attributes.items()
         ):
             refuse(
                 self._path,

@@ -5,6 +5,7 @@ from typing import Any
 
 from calcli.calibrator import Context
 from calcli.errors import UsageError
+from calcli.optional_packages import optional_import
 
 DEVICES = ("auto", "cpu", "cuda")
 CPU_SECONDS = {"hoki": 5e-8, "recal": 1e-8}
@@ -45,18 +46,18 @@ def resolve(device: str, method: str, scores: int) -> str:
     if device == "cpu" or (device == "auto" and not (pays and _driver_present())):
         return "cpu"
     try:
-        import torch
-
-        if torch.cuda.is_available():
-            return "cuda"
-        missing = (
-            "--device cuda: torch finds no CUDA device here; use --device auto or cpu"
-        )
-    except ImportError:
-        missing = "--device cuda needs torch: pip install 'calcli[torch]'"
+        with optional_import("torch", "--device cuda"):
+            import torch
+    except UsageError:
+        if device == "auto":
+            return "cpu"
+        raise
+    if torch.cuda.is_available():
+        return "cuda"
     if device == "auto":
         return "cpu"
-    raise UsageError(missing)
+    advice = "use --device auto or cpu"
+    raise UsageError(f"--device cuda: torch finds no CUDA device here; {advice}")
 
 
 def _driver_present() -> bool:

@@ -22,7 +22,7 @@ from calcli.kernels.numpy.hoki_retention import (
     gap_table,
 )
 from calcli.kernels.numpy.hoki_retention import retention_rates as rates_numpy
-from calcli.numerics import TINY, BoolArray, FloatArray
+from calcli.numerics import BoolArray, FloatArray
 from calcli.rows import Block, Rows, joined
 
 CHUNK = 1 << 24  # scores that are worked on at a time: 128 MiB in float64
@@ -58,8 +58,18 @@ class DeviceRows:
     def gaps(self, scores: Any) -> Any:
         """Logits minus the largest of their row, (b, k) float64 <= 0."""
         z = scores.double()
-        z = z.clamp_min(TINY).log() if self.rows.kind == "probs" else z
+        z = self._log_of(z) if self.rows.kind == "probs" else z
         return z - z.amax(dim=1, keepdim=True)
+
+    def _log_of(self, p: Any) -> Any:
+        """``Zeros.log_of``."""
+        import torch
+
+        zeros = self.rows.zeros
+        assert zeros is not None, "these rows hold probabilities"
+        zero = p <= zeros.clip
+        fill = self.send(zeros.log_half) - (zero.sum(dim=1) + 1.0).log()[:, None]
+        return torch.where(zero, fill, torch.where(zero, 1.0, p).log())
 
     def _fits(self) -> bool:
         import torch

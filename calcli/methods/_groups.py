@@ -16,7 +16,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import by_content, content_folds, random_folds
 from calcli.names import places_of_groups
-from calcli.numerics import NLL_OF_ZERO, FloatArray, IntArray, entries
+from calcli.numerics import FloatArray, IntArray, entries, floored_log
 from calcli.rows import Block, Codes, Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
@@ -342,4 +342,4 @@ def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
     if block.kind != "confidence":
         return -found.log_probs[np.arange(len(block)), block.labels]
     q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
-    return np.minimum(-np.log(np.maximum(q, np.finfo(float).tiny)), NLL_OF_ZERO)
+    return -floored_log(q)

@@ -16,7 +16,7 @@ from calcli.errors import CalcliError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.folds import sampled_folds
 from calcli.methods._temperature import USUAL_PRIOR
-from calcli.numerics import LOG_ZERO, NLL_OF_ZERO, BoolArray, FloatArray, IntArray
+from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.registry import method, parse_options, spelled, split_list, split_method
 from calcli.rows import ArrayRows, Rows, ScoreKind
@@ -146,9 +146,10 @@ def in_memory(rows: Rows) -> Rows:
     if rows.transforms or 8 * rows.n * rows.k > KEPT_BYTES:
         return rows
     kind: ScoreKind = "logits" if rows.kind == "logits" else "log_probs"
-    return ArrayRows(
+    held = ArrayRows(
         rows.logits(), rows.labels(), kind, weight=rows.weights(), units=rows.units()
     )
+    return held.counting(rows.zeros)
 
 
 def cross_validate(
@@ -372,9 +373,9 @@ class Auto(Mixture):
         averaged, rows = options.rule == "average", in_memory(rows)
         names = listed(options.candidates)
         if not names:
-            zeros = method("floor").fit(rows, None, context).details["zeros"]
+            floored = needs_floor(rows, context)
             names = [
-                f"floor+{name}" if zeros else name
+                f"floor+{name}" if floored else name
                 for name in default_candidates(rows.n, rows.k)
             ]
         candidates = {}
@@ -464,6 +465,13 @@ class Auto(Mixture):
                 raise UsageError(f"option candidates of method 'auto': {name} {why}")
 
 
+def needs_floor(rows: Rows, context: Context) -> bool:
+    """True where probabilities are stored as 0, and no rounding says how large they are."""
+    if rows.zeros is not None and rows.zeros.is_rounded:
+        return False
+    return bool(method("floor").fit(rows, None, context).details["zeros"])
+
+
 def usable(names: Sequence[str], rows: Rows, options: AutoOptions) -> list[str]:
     """Candidates that these rows and options allow. Raises FitError when none is left."""
     laws = {name: method(parse_candidate(name)[0]).laws for name in names}
@@ -538,10 +546,7 @@ def compare(
 ) -> dict[str, dict[str, Any]]:
     """Table row by name: mean held-out loss, paired difference to the best, standard errors over rows."""
     fitted = [trial for trial in trials if not trial.failed]
-    losses = {
-        t.name: np.where(t.log_p <= LOG_ZERO, NLL_OF_ZERO, -t.log_p).mean(axis=0)
-        for t in fitted
-    }
+    losses = {t.name: -t.log_p.mean(axis=0) for t in fitted}
     if criterion == "brier":
         losses = {t.name: t.brier.mean(axis=0) for t in fitted}
     best = min(losses.values(), key=lambda loss: float(share @ loss))

@@ -47,7 +47,9 @@ class Floor(Calibrator):
         zeros, least = 0, -math.log(rows.k)
         for block in rows.blocks() if rows.kind in ("probs", "log_probs") else ():
             z = block.z if block.weight is None else block.z[block.weight > 0.0]
-            zero = z <= LOG_ZERO
+            # Half a step lies below every number that is stored, and above every zero.
+            bound = LOG_ZERO if block.zeros is None else block.zeros.log_half
+            zero = z <= bound
             zeros += int(zero.sum())
             least = min(least, float(z.min(initial=0.0, where=~zero)))
         return Fit(

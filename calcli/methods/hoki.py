@@ -32,8 +32,6 @@ from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import (
     LOG_ZERO,
-    NLL_FLOOR,
-    NLL_OF_ZERO,
     FloatArray,
     IntArray,
     floored_log,
@@ -76,6 +74,7 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 
 
 SLACK = 1e-12
+SURE_MISS = 1e-12  # least probability of an outcome as scales are compared, so that one row does not decide
 """Confidences at most this far above an edge lie on it. Bins with equal retention get their
 accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
 ALL_ALIKE = (
@@ -364,7 +363,7 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
         found = design(past, options.bins, options.rounds)
         q = replay(new.start, new.gamma, found.alpha, found.beta)
         p_outcome = np.where(new.hit > 0, q, 1.0 - q)
-        total -= float(new.weight @ np.log(np.maximum(p_outcome, NLL_FLOOR)))
+        total -= float(new.weight @ np.log(np.maximum(p_outcome, SURE_MISS)))
     return total / float(evidence.weight.sum())
 
 
@@ -391,6 +390,8 @@ def _terms(temperature: float, block: Block) -> FloatArray:
     np.exp(rest, out=rest)
     norm = rest.sum(axis=1)
     s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
+    if block.kind == "probs":
+        s = top_log_odds(z, label, block.stored_zeros)
     collision = np.einsum("ij,ij->i", rest, rest) / norm**2
     return np.stack([s, label == block.labels, s_tempered, gap, log_share, collision])
 
@@ -416,9 +417,17 @@ def _summary(
 ) -> Summary:
     log_p = np.where(hit > 0, floored_log(q), floored_log(1.0 - q) + log_share)
     brier = q**2 + (1.0 - q) ** 2 * collision - 2.0 * np.exp(log_p) + 1.0
-    nll = np.where(log_p <= LOG_ZERO, NLL_OF_ZERO, np.maximum(-log_p, 0.0))
+    nll = np.maximum(-log_p, 0.0)
     losses = nll, np.maximum(brier, 0.0), np.full(len(q), np.nan)
-    return Summary.of(q, hit, losses, block.labels, block.scores.shape[1], block.weight)
+    return Summary.of(
+        q,
+        hit,
+        losses,
+        block.labels,
+        block.scores.shape[1],
+        block.weight,
+        zeros=int(np.count_nonzero(log_p <= LOG_ZERO)),
+    )
 
 
 NOISE = Meta(
@@ -655,7 +664,7 @@ class Hoki(Calibrator):
         start = (
             np.full(len(z), self.accuracy)
             if self.init == "accuracy"
-            else sigmoid(top_log_odds(z, label))
+            else sigmoid(top_log_odds(z, label, block.stored_zeros))
         )
         return Prediction(
             share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))),

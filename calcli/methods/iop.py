@@ -29,7 +29,7 @@ from calcli.numerics import (
     row_max,
 )
 from calcli.parallel import check_memory
-from calcli.rows import Block, Rows, rows_per_block, to_logits
+from calcli.rows import Block, Rows, rows_per_block
 from calcli.solvers import Quadratic
 
 # ---- order-preserving networks: positive weights on the gaps between sorted logits, summed and put back in the order
@@ -112,24 +112,29 @@ def loss_and_gradient(
 
 
 class TrainingRows:
-    """Training rows of the networks, sorted once, in the precision of the source.
+    """Training rows of the networks, sorted once: logits in the precision of the source, logarithms of probabilities in
+    float64.
 
     center, spread : mean and standard deviation of all logits, by which inputs are standardised.
     """
 
     def __init__(self, rows: Rows, *, sorted_input: bool) -> None:
-        self.n, self.k, self.kind = rows.n, rows.k, rows.kind
-        first = next(iter(rows.blocks())).scores
+        self.n, self.k = rows.n, rows.k
+        logarithms = rows.kind == "probs"
+        dtype = next(iter(rows.blocks())).scores.dtype
+        if logarithms:
+            dtype = np.dtype(np.float64)
         check_memory(
-            rows.n * rows.k * first.itemsize, f"{rows.n} x {rows.k} sorted scores"
+            rows.n * rows.k * dtype.itemsize, f"{rows.n} x {rows.k} sorted scores"
         )
-        self.ranked = np.empty((rows.n, rows.k), dtype=first.dtype)
+        self.ranked = np.empty((rows.n, rows.k), dtype=dtype)
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
         for block in rows.blocks():
             to = slice(block.start, block.start + len(block))
             order = np.argsort(-block.scores, axis=1, kind="stable")
-            self.ranked[to] = np.take_along_axis(block.scores, order, axis=1)
+            values = block.z if logarithms else block.scores
+            self.ranked[to] = np.take_along_axis(values, order, axis=1)
             self.rank[to] = (order == block.labels[:, None]).argmax(axis=1)
             total += float(block.z.sum())
             square += float(np.square(block.z).sum())
@@ -137,7 +142,9 @@ class TrainingRows:
         self.spread = (
             float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
         )
-        self.inputs = self.ranked if sorted_input else rows.array()
+        self.inputs = self.ranked
+        if not sorted_input:
+            self.inputs = rows.logits() if logarithms else rows.array()
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
         self.units = rows.units()
@@ -146,8 +153,9 @@ class TrainingRows:
         self, index: IntArray
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights (b,)."""
-        ranked = to_logits(self.ranked[index], self.kind)
-        x = (to_logits(self.inputs[index], self.kind) - self.center) / self.spread
+        ranked = self.ranked[index].astype(np.float64, copy=False)
+        inputs = self.inputs[index].astype(np.float64, copy=False)
+        x = (inputs - self.center) / self.spread
         return x, ranked[:, :-1] - ranked[:, 1:], self.rank[index], self.weight[index]
 
     def nll(self, net: Net, index: IntArray) -> float:

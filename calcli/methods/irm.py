@@ -64,7 +64,7 @@ class IsotonicMulticlass(Calibrator):
         return Fit(cls(scores, values), details={"knots": len(scores)})
 
     def apply(self, block: Block) -> Prediction:
-        p = probabilities(block.z)
+        p = probabilities(block.z, block.stored_zeros)
         label = block.prediction
         q = line(p.ravel(), self.scores, self.values).reshape(p.shape) + TIE_BREAK * p
         # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added to a number near 1.
@@ -77,7 +77,8 @@ class IsotonicMulticlass(Calibrator):
 
 
 def _label_probability(block: Block) -> FloatArray:
-    return np.asarray(probabilities(block.z)[np.arange(len(block)), block.labels])
+    p = probabilities(block.z, block.stored_zeros)
+    return np.asarray(p[np.arange(len(block)), block.labels])
 
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:
@@ -87,7 +88,8 @@ def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | No
         if block.weight is None
         else np.flatnonzero(block.weight > 0)
     )
-    p = probabilities(block.z[kept])
+    zero = block.stored_zeros
+    p = probabilities(block.z[kept], None if zero is None else zero[kept])
     others = np.ones(p.shape, dtype=np.bool_)
     others[np.arange(len(p)), block.labels[kept]] = False
     weights = (

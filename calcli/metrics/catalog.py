@@ -26,6 +26,8 @@ FAMILIES = (
     "smooth",
     "significance",
     "ranking",
+    "risk",
+    "levels",
     "coverage",
     "bound",
 )
@@ -69,12 +71,15 @@ def metric(name: str) -> Metric:
     return METRICS[known]
 
 
-def report_metrics(full: bool = False, k: int | None = None) -> tuple[str, ...]:
+def report_metrics(
+    full: bool = False, k: int | None = None, ordered: bool = False
+) -> tuple[str, ...]:
     """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order."""
     wanted = {
         "default",
         *(["full"] if full else []),
         *(["two classes"] if k == 2 else []),
+        *(["ordered levels"] if ordered else []),
     }
     return tuple(
         name
@@ -184,6 +189,7 @@ def describe_metric(name: str) -> dict[str, str]:
         "low": "low is good",
         "high": "high is good",
         "zero": "near 0 is good",
+        "one": "near 1 is good",
         None: "neither end is good",
     }
     facts = {

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
@@ -15,17 +16,18 @@ from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import TOP_COLUMNS, ClassStats, RowTable
 from calcli.numerics import (
     LOG_ZERO,
-    NLL_OF_ZERO,
     TINY,
     AnyArray,
+    BoolArray,
     FloatArray,
     IntArray,
     log_softmax,
     softmax,
     tile_rows,
 )
-from calcli.rows import Block, Rows, Walk
+from calcli.rows import Block, Rows, Walk, divisors
 from calcli.statistics.paired import expected_powers
+from calcli.zeros import Zeros
 
 # ---- differences of the losses of two calibrators on the same rows, as either of them expects them
 
@@ -61,11 +63,7 @@ def _of_classes(
 ) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
     """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
     p, q = np.exp(one.log_probs), np.exp(other.log_probs)
-    mine, its = (
-        np.where(log_p <= LOG_ZERO, -NLL_OF_ZERO, log_p)
-        for log_p in (one.log_probs, other.log_probs)
-    )
-    nll = its - mine
+    nll = other.log_probs - one.log_probs
     brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[
         :, None
     ] - 2.0 * (p - q)
@@ -85,8 +83,29 @@ def _of_classes(
     }
 
 
+UNKNOWN = -1
+"""Entry of ``RowTable.zeros`` where nothing says how small the label's probability of 0 is: numbers that were not
+rounded to some decimals, or a calibrator's own zeros."""
+
+CALIBRATED = Zeros((TINY,), floor=TINY)
+"""A calibrator's own zeros, which it was sure of: they count as the smallest normal number, which ``apply`` writes."""
+
+
 SMALLEST = math.exp(LOG_ZERO)
 """Largest probability that stands for one of exactly 0, as ``apply`` writes what a calibrator gave no weight."""
+
+
+def label_zeros(
+    p: FloatArray, y: IntArray, zero: BoolArray | None
+) -> NDArray[np.int32]:
+    """``RowTable.zeros`` of stored probabilities. p : (b,) of the labels y. zero : (b, k) mask of zeros whose rounding
+    says how large they are, or None."""
+    found = np.where(p <= SMALLEST, UNKNOWN, 0).astype(np.int32)
+    if zero is not None:
+        stored = zero[np.arange(len(y)), y]
+        found[stored] = np.count_nonzero(zero[stored], axis=1)
+    return found
+
 
 Made = TypeVar("Made")
 Calibrators = Sequence[Calibrator | None]
@@ -165,7 +184,14 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
     losses = table.nll, table.brier, table.nll - table.entropy
     classes = table.y if k > 1 else np.zeros_like(table.y)
     return Summary.of(
-        table.confidence, table.correct, losses, classes, k, table.weight, table.counts
+        table.confidence,
+        table.correct,
+        losses,
+        classes,
+        k,
+        table.weight,
+        table.counts,
+        zeros=table.clipped,
     )
 
 
@@ -274,7 +300,6 @@ class _Part(Sums):
     """Gathered statistics of some rows: arrays of consecutive rows by column, and the sums of ``RowTable``. Adds."""
 
     columns: dict[str, list[AnyArray]] = field(default_factory=dict)
-    clipped: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     classes: Piece | None = None
     expected: Mapping[str, FloatArray] = field(default_factory=dict)
@@ -293,7 +318,10 @@ class _Parts(Sums):
 
 
 class _Tile(NamedTuple):
-    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : scratch array like e."""
+    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : scratch array like e.
+
+    zero : mask of probabilities stored as 0, where there are some. Their e is 0, and d what they count as.
+    """
 
     block: Block
     label: IntArray
@@ -301,6 +329,7 @@ class _Tile(NamedTuple):
     e: FloatArray
     norm: FloatArray
     spare: FloatArray
+    zero: BoolArray | None = None
 
 
 @dataclass(frozen=True)
@@ -388,7 +417,7 @@ class _GatherBlock:
         else:
             part.counts = {} if prediction is None else prediction.counts
             for tile in self.tiles(block, prediction, room):
-                self.add(part, tile, prediction is not None and prediction.floored)
+                self.add(part, tile, prediction)
         if base is not None and not own:
             part.expected = expected_differences(
                 block, prediction or _uncalibrated(block), base
@@ -409,7 +438,7 @@ class _GatherBlock:
         if own and own != [*range(len(self.needed))]:
             assert block.transformed is not None
             block = replace(block, transformed=block.transformed[own])
-        return calibrator.apply(block)
+        return calibrator.apply(calibrator.reading(block))
 
     def tiles(
         self, block: Block, prediction: Prediction | None, room: list[FloatArray]
@@ -419,6 +448,7 @@ class _GatherBlock:
         for at in range(0, len(block), step):
             some = block.cut(at, at + step)
             d, e, spare = (buffer[: len(some)] for buffer in room)
+            zero: BoolArray | None = None
             if prediction is not None:
                 d, top = (
                     prediction.log_probs[at : at + step],
@@ -439,19 +469,19 @@ class _GatherBlock:
                     else 0.0
                 )
                 norm = np.where(np.abs(norm - 1.0) <= rounding, 1.0, norm)
-                if (
-                    not self.top_only or self.k == 2
-                ):  # 0 ln 0 = 0: the floor only keeps the logarithm finite
-                    np.log(np.maximum(e, TINY, out=d), out=d)
+                zeros = some.zeros or Zeros.of_type(some.scores.dtype)
+                if e.min() <= zeros.clip:
+                    zero = e <= zeros.clip
+                if not self.top_only or self.k == 2:
+                    d[...] = zeros.log_of(e)
             else:
                 d[...] = some.scores
                 top = d.argmax(axis=1)  # slow for float16
                 d -= d[np.arange(len(d)), top][:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
-            yield _Tile(
-                some, top if some.assigned is None else some.assigned, d, e, norm, spare
-            )
+            label = top if some.assigned is None else some.assigned
+            yield _Tile(some, label, d, e, norm, spare, zero)
 
     def add_confidences(
         self, part: _Part, block: Block, prediction: Prediction | None
@@ -472,25 +502,26 @@ class _GatherBlock:
             part.put(weight=block.weight)
         if self.top_only:
             return
-        with np.errstate(divide="ignore"):
-            right, wrong = (
-                np.minimum(-np.log(q), -math.log(TINY)),
-                np.minimum(-np.log1p(-q), -math.log(TINY)),
-            )
-        zero = np.where(correct > 0, q == 0.0, q == 1.0)
-        part.clipped = int(zero.sum())
+        zeros = CALIBRATED
+        if prediction is None:
+            zeros = block.zeros or Zeros.of_type(block.scores.dtype, one_column=True)
+        right, wrong = (-logs for logs in zeros.confidence_logs(q))
+        zero = np.where(correct > 0, q <= zeros.clip, q == 1.0)
+        counts = zero * (1 if zeros.is_rounded else UNKNOWN)
+        # What counts as more than nothing is also expected more often than never.
+        p_right = np.where(q <= zeros.clip, np.exp(-right), q)
+        p_wrong = np.where(q == 1.0, np.exp(-wrong), 1.0 - q)
         part.put(
-            nll=np.where(zero, NLL_OF_ZERO, np.where(correct > 0, right, wrong)),
+            nll=np.where(correct > 0, right, wrong),
             brier=(q - correct) ** 2,
-        )
-        part.put(
-            entropy=q * right + (1.0 - q) * wrong,
-            varentropy=q * (1.0 - q) * (right - wrong) ** 2,
+            entropy=p_right * right + p_wrong * wrong,
+            varentropy=p_right * p_wrong * (right - wrong) ** 2,
+            zeros=counts.astype(np.int32),
         )
 
-    def add(self, part: _Part, tile: _Tile, floored: bool) -> None:
-        """Append the rows of a tile. floored : as in ``Prediction``."""
-        block, label, d, e, norm, square = tile
+    def add(self, part: _Part, tile: _Tile, prediction: Prediction | None) -> None:
+        """Append the rows of a tile. prediction : where they are calibrated."""
+        block, label, d, e, norm, square, zero = tile
         here, y = np.arange(len(d)), block.labels
         part.put(
             confidence=np.minimum(e[here, label] / norm, 1.0),
@@ -509,21 +540,24 @@ class _GatherBlock:
         log_norm = np.log(norm)
         mean = square.sum(axis=1) / norm  # E_p[d]
         second = np.einsum("ij,ij->i", square, d) / norm
+        if zero is not None:
+            # What counts as more than nothing is also expected more often than never;
+            # the zeros of a row all count as the same.
+            log_zero = d[here, zero.argmax(axis=1)]
+            share = np.count_nonzero(zero, axis=1) * np.exp(log_zero) / norm
+            mean += share * log_zero
+            second += share * log_zero**2
         np.multiply(e, e, out=square)
         collision = square.sum(axis=1) / norm**2  # sum p^2
         nll = np.maximum(log_norm - d[here, y], 0.0)
-        # The logarithm of a probability stored as 0 is unknown, whatever a calibrator makes of its floor.
-        zero = (
-            block.scores[here, y] <= SMALLEST
-            if block.kind == "probs"
-            else np.zeros(len(d), np.bool_)
-        )
-        zero = (zero | (d[here, y] <= LOG_ZERO) if floored else zero) & (
-            nll > NLL_OF_ZERO
-        )
-        part.clipped += int(zero.sum())
+        if prediction is not None:
+            made = prediction.floored & (d[here, y] <= LOG_ZERO)
+            part.put(zeros=np.where(made, UNKNOWN, 0).astype(np.int32))
+        elif block.kind == "probs":
+            is_rounded = block.zeros is not None and block.zeros.is_rounded
+            part.put(zeros=label_zeros(e[here, y], y, zero if is_rounded else None))
         brier = np.maximum(collision - 2.0 * e[here, y] / norm + 1.0, 0.0)
-        part.put(nll=np.where(zero, NLL_OF_ZERO, nll), brier=brier)
+        part.put(nll=nll, brier=brier)
         part.put(
             entropy=np.maximum(log_norm - mean, 0.0),
             varentropy=np.maximum(second - mean**2, 0.0),
@@ -595,9 +629,7 @@ class _Gatherer:
             int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()
         }
         columns["classes"] = None if self.sums is None else self.sums.stats()
-        columns |= {
-            name: getattr(self.rest, name) for name in ("clipped", "counts", "expected")
-        }
+        columns |= {name: getattr(self.rest, name) for name in ("counts", "expected")}
         return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
 
 
@@ -632,12 +664,15 @@ def class_columns(
         last = min(first + width, rows.k)
         for block in rows.blocks(wanted):
             here = slice(block.start, block.start + len(block))
+            if calibrator is not None:
+                block = calibrator.reading(block)
             if calibrator is not None and raw:
                 p = calibrator.marginals(block)[:, first:last]
             elif calibrator is not None:
                 p = np.exp(calibrator.apply(block).log_probs[:, first:last])
             elif block.kind == "probs":
                 p = block.scores[:, first:last].astype(np.float64)
+                p /= divisors(block.scores)[:, None]
             else:
                 p = softmax(block.z)[:, first:last]
             held[: last - first, here] = p.T

@@ -62,6 +62,7 @@ class MetricSettings:
     classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
     which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
     unit : what rows that belong together share, ``none`` where they are said to be independent; for the signature.
+    ordered_levels : are the classes levels from low to high?
     """
 
     bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
@@ -73,6 +74,7 @@ class MetricSettings:
     resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
     seed: int = seed()
     unit: str | None = None
+    ordered_levels: bool = False
     interval: Literal["auto", "bootstrap", "t"] = "auto"
     threshold: float = flag(
         0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0
@@ -487,13 +489,13 @@ class Metric:
     formula: str
     measure: Measure
     reference: str = ""
-    better: Literal["low", "high", "zero"] | None = "low"
+    better: Literal["low", "high", "zero", "one"] | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
     reads: Literal["table", "sums", "order"] = "table"
     aliases: tuple[str, ...] = ()
     whole: bool = False
-    report: Literal["default", "two classes", "full"] | None = None
+    report: Literal["default", "two classes", "ordered levels", "full"] | None = None
     in_table: bool = True
     meaning: str = ""
     rows: Callable[[MetricContext], FloatArray] | None = None

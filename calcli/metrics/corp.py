@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
-from calcli.numerics import NLL_FLOOR, BoolArray, FloatArray, IntArray
+from calcli.numerics import BoolArray, FloatArray, IntArray, floored_log
 from calcli.statistics.units import SharedOutcomes, Units
 
 Score = Literal["brier", "log"]
@@ -53,20 +53,23 @@ def decompose(
     *,
     kind: Score = "brier",
     fit: IsotonicFit | None = None,
+    sure_miss: FloatArray | None = None,
 ) -> Decomposition:
     """Split the mean score of the confidences into MCB - DSC + UNC.
 
-    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats and floors probabilities at
-    1e-12, so that a sure miss stays finite. The in-sample MCB is biased upwards; ``consistency_band`` has its mean
-    under calibration. Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equations 3 and 4.
+    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats. sure_miss : (n,) log score
+    of rows whose outcome had probability 0, so that it stays finite. The in-sample MCB is biased upwards;
+    ``consistency_band`` has its mean under calibration. Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8),
+    equations 3 and 4.
     """
     fit = fit_isotonic(confidence, correct, weight) if fit is None else fit
     if kind == "brier":
         losses = (confidence - correct) ** 2
     else:
-        losses = -np.log(
-            np.maximum(np.where(correct > 0.5, confidence, 1.0 - confidence), NLL_FLOOR)
-        )
+        chance = np.where(correct > 0.5, confidence, 1.0 - confidence)
+        losses = -floored_log(chance)
+        if sure_miss is not None:
+            losses = np.where(chance > 0.0, losses, sure_miss)
     share = fit.weight / fit.weight.sum()
     rate = float(share @ fit.value)
     recalibrated = float(share @ _entropy(fit.value, kind))
@@ -81,8 +84,7 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
     """Expected score of predicting the rate p where outcomes have rate p."""
     if kind == "brier":
         return rate * (1.0 - rate)
-    p, q = np.maximum(rate, NLL_FLOOR), np.maximum(1.0 - rate, NLL_FLOOR)
-    return -(rate * np.log(p) + (1.0 - rate) * np.log(q))
+    return -(rate * floored_log(rate) + (1.0 - rate) * floored_log(1.0 - rate))
 
 
 @dataclass(frozen=True)

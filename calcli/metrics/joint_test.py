@@ -7,6 +7,7 @@ and the label's probability given these from its first two moments.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -134,24 +135,26 @@ class JointTest:
     positive: bool = False
 
 
-def joint_test(context: MetricContext, positive: bool = False) -> JointTest:
+def joint_test(
+    context: MetricContext, positive: bool = False, factor: float = 1.0
+) -> JointTest:
     """Test mean gap, sharpness and smooth error of the scores together.
 
     Each statistic is turned into a p-value (normal; the smooth error by mean and standard
     deviation of its draws), the least of them over their shares is the joint statistic, and its
     p-value its rank among the draws: the level is exact, for a confidence up to the normal noise
     that stands for the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
+
+    factor : by which the error of a calibrator's fit widens all three statistics; 1 tests exact calibration.
     """
-    own = context.labelled("positive" if positive else "top")
-    found = _tested(own, positive)
-    return (
-        _tested(own.drawn_finer(FINER), positive)
-        if NEAR[0] < found.p_value < NEAR[1]
-        else found
-    )
+    labelled = context.labelled("positive" if positive else "top")
+    test = _tested(labelled, positive, factor)
+    if not NEAR[0] < test.p_value < NEAR[1]:
+        return test
+    return _tested(labelled.drawn_finer(FINER), positive, factor)
 
 
-def _tested(own: MetricContext, positive: bool) -> JointTest:
+def _tested(own: MetricContext, positive: bool, factor: float) -> JointTest:
     """Joint test with the draws of this context."""
     gap = direction_of(own, "positive" if positive else "confidence")
     if positive:
@@ -162,13 +165,21 @@ def _tested(own: MetricContext, positive: bool) -> JointTest:
             direction_of(own, "entropy"),
             drawn_from_confidences(own),
         )
-    tails = (
-        standardised(errors, drawn.smooth)
-        for errors in (np.array([drawn.observed]), drawn.smooth)
+    gap = replace(gap, z=gap.z / factor)
+    sharpness = replace(sharpness, z=sharpness.z / factor)
+    observed_smooth = np.array([drawn.observed / factor])
+    observed = min_p(
+        np.array([gap.z]),
+        np.array([sharpness.z]),
+        standardised(observed_smooth, drawn.smooth),
+        shares,
     )
-    observed = min_p(np.array([gap.z]), np.array([sharpness.z]), next(tails), shares)
-    z = _scaled(drawn.gap, drawn.sd_gap), _scaled(drawn.entropy, drawn.sd_entropy)
-    draws = min_p(*z, next(tails), shares)
+    draws = min_p(
+        _scaled(drawn.gap, drawn.sd_gap),
+        _scaled(drawn.entropy, drawn.sd_entropy),
+        standardised(drawn.smooth, drawn.smooth),
+        shares,
+    )
     reached = int((draws <= observed * (1.0 + SAME)).sum())
     return JointTest(
         gap, sharpness, (1 + reached) / (1 + len(draws)), len(draws), positive

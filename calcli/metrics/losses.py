@@ -250,7 +250,7 @@ def accuracy(context: MetricContext) -> Value:
 
 
 @metric(
-    "log:e floor:1e-12",
+    "log:e zeros:digit",
     report="default",
     rows=lambda c: c.table.nll,
     whole=True,
@@ -259,7 +259,7 @@ def accuracy(context: MetricContext) -> Value:
 def nll(context: MetricContext) -> Value:
     """Negative log-likelihood of the labels, natural logarithm.
 
-    mean -ln p_y; a p_y that is stored as 0 counts as 1e-12, and is counted
+    mean -ln p_y; m zeros of a row count as half of the last digit / (m + 1) each, and those at labels are counted
     Reference: Good (1952)
     Also called: log_loss, logloss, cross_entropy, ce
     In tables: log loss: mean -ln of the label's probability
@@ -280,9 +280,27 @@ def nll(context: MetricContext) -> Value:
         direction.draws,
         how,
     )
-    return replace(
-        value, null=null, more={**value.more, "clipped": context.table.clipped}
-    )
+    more = {**value.more, "clipped": context.table.clipped}
+    between = nll_between(context, value.value)
+    if between is not None:
+        more["between"] = between
+    return replace(value, null=null, more=more)
+
+
+MANY_ZEROS = (
+    0.01  # share of the labels above which their stored zeros make the NLL a range
+)
+
+
+def nll_between(context: MetricContext, nll: float) -> list[float] | None:
+    """Range of the NLL as zeros at labels count as half of the last digit, or as a twentieth of that; None where at
+    most 1 % of the labels have one."""
+    table = context.table
+    lower, higher = table.zero_shifts.tolist()
+    if table.clipped <= MANY_ZEROS * table.n or lower == 0.0:
+        return None
+    total = float(table.n if table.weight is None else table.weight.sum())
+    return [nll - lower / total, nll + higher / total]
 
 
 @_mean_over_rows("classes:sum", report="default", whole=True)

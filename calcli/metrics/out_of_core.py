@@ -53,6 +53,7 @@ from calcli.metrics.nulls import (
     label_losses,
     poisson_binomial,
 )
+from calcli.metrics.risk import RecalibrationData, recalibration_data
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
 from calcli.metrics.smooth import (
@@ -271,6 +272,8 @@ class RunningSums(Sums):
     lowest: Annotated[float, min]
     highest: Annotated[float, max]
     clipped: int
+    unknown_zeros: int
+    zero_shifts: FloatArray
     certain: int
     counts: Mapping[str, int]
     means: Mapping[str, Moments]
@@ -323,6 +326,8 @@ class RunningSums(Sums):
             float(c.min()),
             float(c.max()),
             table.clipped,
+            table.unknown_zeros,
+            table.zero_shifts,
             table.certain,
             table.counts,
             {name: Moments.of(losses.column(context, name)) for name in means},
@@ -699,6 +704,7 @@ LongContext.instead = {
     drawn_from_confidences: LongContext._joint_draws,
     drawn_from_positive: LongContext._slope_draws,
     binned: LongContext._confidence_bins,
+    recalibration_data: lambda c: RecalibrationData.of_ranked(c.ranked_by_odds()),
 }
 
 
@@ -709,6 +715,7 @@ LONG = 1 << 17  # rows from which no row table is made
 OF_TWO = {
     "roc_auc",
     "average_precision",
+    "slope",
 }  # metrics that need every class's column unless there are two classes
 
 

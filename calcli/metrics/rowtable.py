@@ -9,11 +9,12 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calcli.binning import BinStats
 from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.metrics.warnings import LabelAgreement
-from calcli.numerics import NLL_OF_ZERO, AnyArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import Units, design_effect
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
@@ -27,7 +28,11 @@ ROW_COLUMNS = (
     "log_odds",
     "weight",
     "group",
+    "zeros",
 )
+
+FARTHEST_ZERO = 20.0
+"""The NLL of a stored zero is given as between that of half a digit and of this part of it."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +75,15 @@ class RowTable(Sums):
     losses and entropies are those of being correct or not.
 
     confidence : probability of the predicted class, 0..1. correct : 1.0 where the prediction is the label, else 0.0.
-    prediction, y : int64 classes. nll : -ln p_y, where a p_y stored as 0 counts as 1e-12. brier : sum over classes
-    of (p - 1[y = c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds :
+    prediction, y : int64 classes. nll : -ln p_y, where a stored 0 counts as ``Zeros`` says. brier : sum over classes of
+    (p - 1[y = c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds :
     probability of class 1 where there are two classes, and its log-odds, which are exact where it rounds to 1; else
     None. weight : float64 or None. group : any labels or None. units : unit of every row, None where rows are
-    independent. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. clipped : rows whose label
-    has a probability stored as 0. counts : of events that the calibrator reported. tops : j -> (sum of the j largest p,
-    1.0 where the label is among them), when asked for. expected : by loss ``PairedSums.expected`` of the difference to
-    the rows that these are compared with.
+    independent. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. zeros : number of stored
+    zeros in a row whose label's probability is one of them, -1 where its size is unknown (not rounded, or made by a
+    calibrator), else 0; None where there can be none. counts : of events that the calibrator reported. tops : j ->
+    (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : by loss
+    ``PairedSums.expected`` of the difference to the rows that these are compared with.
     """
 
     k: Annotated[int, min]
@@ -94,7 +100,7 @@ class RowTable(Sums):
     weight: MaybeColumn = None
     group: Annotated[AnyArray | None, _joined] = None
     units: Annotated[Units | None, lambda a, b: None] = None
-    clipped: int = 0
+    zeros: Annotated[NDArray[np.int32] | None, _joined] = None
     classes: ClassStats | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     tops: Annotated[Tops, _tops] = field(default_factory=dict)
@@ -104,6 +110,27 @@ class RowTable(Sums):
     def weights(self) -> FloatArray:
         """Weights of the rows, (n,), 1 each where none were given."""
         return np.ones(self.n) if self.weight is None else self.weight
+
+    @property
+    def clipped(self) -> int:
+        """Number of rows whose label has a probability of 0."""
+        return 0 if self.zeros is None else int(np.count_nonzero(self.zeros))
+
+    @property
+    def unknown_zeros(self) -> int:
+        """Number of rows whose label has a probability of 0 of unknown size."""
+        return 0 if self.zeros is None else int(np.count_nonzero(self.zeros < 0))
+
+    @property
+    def zero_shifts(self) -> FloatArray:
+        """How far the weighted sum of the NLL would fall if each rounded zero at a label
+        counted as half a digit, and rise if it counted as a twentieth of that, (2,)."""
+        if self.zeros is None:
+            return np.zeros(2)
+        stored = self.zeros > 0
+        weight, share = self.weights[stored], self.zeros[stored] + 1.0
+        farthest = np.maximum(share, FARTHEST_ZERO)
+        return np.array([weight @ np.log(share), weight @ np.log(farthest / share)])
 
     @property
     def n(self) -> int:
@@ -174,7 +201,6 @@ class RowTable(Sums):
             self.k,
             **columns,
             units=None if self.units is None else self.units.take(index),
-            clipped=int((columns.get("nll", self.nll) == NLL_OF_ZERO).sum()),
             tops={
                 j: (sums[index], inside[index])
                 for j, (sums, inside) in self.tops.items()

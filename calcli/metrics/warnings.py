@@ -96,8 +96,15 @@ def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
     return float(pairs.sum()) / spread if spread > 0.0 else 0.0
 
 
-def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
-    """Warning about an NLL of n rows, some of which give their label a probability of 0, whose logarithm is unknown."""
+def zero_warnings(
+    zeros: int,
+    n: int,
+    kind: str,
+    counts_as: str,
+    between: Sequence[float] | None = None,
+) -> list[str]:
+    """Warning about an NLL of n rows, some of which give their label a probability of 0. counts_as : what that counts
+    as. between : range in which the NLL lies, where it depends on them."""
     if not zeros:
         return []
     give = "gives its label" if zeros == 1 else "give their label"
@@ -107,9 +114,16 @@ def zero_warnings(zeros: int, n: int, kind: str) -> list[str]:
             if zeros == 1
             else "give what happened (wrong at 1, right at 0)"
         )
-    return [
-        f"{zeros} of {n} samples {give} a probability of exactly 0, which counts as 1e-12 in the NLL"
-    ]
+    text = (
+        f"{zeros} of {n} samples {give} a probability of exactly 0,"
+        f" which counts as {counts_as} in the NLL"
+    )
+    if between is not None:
+        lower, higher = between
+        text += (
+            f": it lies between {lower:.4g} and {higher:.4g}; more digits would help"
+        )
+    return [text]
 
 
 def label_doubts(

@@ -9,7 +9,7 @@ from calcli.diagrams.caption_text import round_ticks, short
 from calcli.diagrams.curve import Curve
 from calcli.diagrams.styles.gaps import Gap
 from calcli.diagrams.styles.temperature import TemperatureSweep
-from calcli.evaluation.watch import State
+from calcli.evaluation.watch_state import State
 from calcli.numerics import FloatArray
 from calcli.reporting.gather import ModelResults
 from calcli.reporting.markup import Safe, download, tag, text

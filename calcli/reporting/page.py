@@ -14,7 +14,7 @@ from calcli import __version__
 from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.curve import CurveSettings
 from calcli.evaluation.results import Estimate
-from calcli.evaluation.watch import State
+from calcli.evaluation.watch_state import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.reporting.components import (
     GLOSSARY,

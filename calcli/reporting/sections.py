@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from calcli.diagrams.caption_text import fall_words
 from calcli.evaluation.results import sentence
-from calcli.evaluation.watch import State
+from calcli.evaluation.watch_state import State
 from calcli.metrics.intervals import normal_quantile
 from calcli.metrics.significance import p_cell
 from calcli.metrics.warnings import data_warnings

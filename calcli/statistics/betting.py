@@ -1,15 +1,24 @@
-"""Anytime-valid test of calibration with a tolerance: an e-process that may be checked after every batch.
+"""Anytime-valid test of calibration with a tolerance: an e-process that may be checked
+after every batch.
 
-The null hypothesis: given everything before, the chance that a row is right differs from its score by at most the
-tolerance. A row's factor compares an alternative, sigmoid(a + b logit c), with the nearest chance that the null
-allows; its mean is at most 1 under the null. Products of factors over units are therefore test
-martingales, and the chance that the evidence ever reaches 1/level is at most ``level`` (Ville's inequality).
+The null hypothesis: given everything before, the chance that a row is right differs
+from its score by at most the tolerance. A row's factor compares an alternative with the
+nearest chance that the null allows; its mean is at most 1 under the null, whatever the
+alternative. Products of factors over units are therefore test martingales, and the
+chance that the evidence ever reaches 1/level is at most ``level`` (Ville's inequality).
 
-Reference: Waudby-Smith, Ramdas (2024), JRSS B 86(1); Shin, Ramdas, Rinaldo (2024), e-detectors; Arnold, Henzi,
-Ziegel (2023), JRSS B 85(4).
+Most alternatives bend the log-odds of the score: sigmoid(a + b logit c). They hardly
+move a score of 0 or 1, so that rows which are surer than 1 - 4.9e-6 would be no
+evidence, however often they are wrong. Four more alternatives therefore keep the score
+but cut it at some distance from 0 and 1: what is surer is only as often right as the
+cut. Two of them cut what is nearly certain alone, as a softmax that rounds to 1.
+
+Reference: Waudby-Smith, Ramdas (2024), JRSS B 86(1); Shin, Ramdas, Rinaldo (2024),
+e-detectors; Arnold, Henzi, Ziegel (2023), JRSS B 85(4).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,28 +26,56 @@ from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
 
+
+class Bend(NamedTuple):
+    """Alternative: the log-odds of the score times ``slope``, plus ``shift``."""
+
+    shift: float
+    slope: float
+
+
+class Cut(NamedTuple):
+    """Alternative: the score, but no nearer to 0 and 1 than the tolerance plus
+    ``margin``; of those alone that are nearer than ``nearest``."""
+
+    margin: float
+    nearest: float
+
+
 SHIFTS = (0.0, 0.25, -0.25, 0.5, -0.5, 1.0, -1.0)
 SLOPES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6)
-PAIRS = [(a, b) for a in SHIFTS for b in SLOPES]
-KEPT = np.array([i for i, pair in enumerate(PAIRS) if pair != (0.0, 1.0)])
-ALTERNATIVES = np.array(PAIRS)[
-    KEPT
-]  # shifts a and slopes b of log-odds of calibrated scores, (41, 2); equal weights
-LEAST = 1e-12  # probabilities are clipped this far from 0 and 1, so that no row is infinite evidence
+CALIBRATED = Bend(0.0, 1.0)
+
+BENDS = [
+    Bend(shift, slope)
+    for shift in SHIFTS
+    for slope in SLOPES
+    if (shift, slope) != CALIBRATED
+]
+NEARLY_CERTAIN = 5e-6
+"""Distance from 0 or 1 within which no bend moves a score by the default tolerance."""
+
+CUTS = [
+    Cut(margin, nearest) for nearest in (0.5, NEARLY_CERTAIN) for margin in (0.03, 0.08)
+]
+
+ALTERNATIVES: tuple[Bend | Cut, ...] = (*BENDS, *CUTS)
+"""Equally weighted. State files hold a number for each, in this order: new ones are
+added at the end (see ``Evidence.extended``)."""
+
+LEAST = 1e-12
+"""Probabilities are clipped this far from 0 and 1: no row is infinite evidence."""
+
 ROWS_AT_ONCE = 1 << 13
 PRODUCT = 16  # factors, each in [1e-12, 1e12], multiplied before a logarithm is taken
 
 
 def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatArray:
-    """Betting factor of every row under every alternative, (n, 41). score : (n,) 0..1. outcome : (n,) 0 or 1."""
+    """Betting factor of every row under every alternative, (n, 45). score : (n,) 0..1.
+    outcome : (n,) 0 or 1."""
     c = np.clip(score, LEAST, 1.0 - LEAST)
-    log_odds = np.log(c / (1.0 - c))
-    # odds of wrong to right under the alternative, exp(-a) exp(-b log_odds)
-    by_slope = np.exp(-log_odds[:, None] * np.array(SLOPES))
-    odds = (np.exp(-np.array(SHIFTS))[:, None] * by_slope[:, None, :]).reshape(
-        len(c), -1
-    )[:, KEPT]
-    q = np.clip(1.0 / (1.0 + odds), LEAST, 1.0 - LEAST)
+    q = np.column_stack([_bent(c), _cut(c, tolerance)])
+    q = np.clip(q, LEAST, 1.0 - LEAST)
     low, high = np.maximum(c - tolerance, LEAST), np.minimum(c + tolerance, 1.0 - LEAST)
     allowed = np.clip(q, low[:, None], high[:, None])
     wrong = outcome < 0.5
@@ -46,10 +83,33 @@ def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatAr
     return np.divide(q, allowed, out=q)
 
 
+def _bent(c: FloatArray) -> FloatArray:
+    """Chance to be right under every alternative of ``BENDS``, (n, 41)."""
+    log_odds = np.log(c / (1.0 - c))
+    # odds of wrong to right, exp(-a) exp(-b log_odds), for every pair of a and b
+    by_slope = np.exp(-log_odds[:, None] * np.array(SLOPES))
+    by_shift = np.exp(-np.array(SHIFTS))
+    odds = (by_shift[:, None] * by_slope[:, None, :]).reshape(len(c), -1)
+    calibrated = SHIFTS.index(CALIBRATED.shift) * len(SLOPES)
+    calibrated += SLOPES.index(CALIBRATED.slope)
+    return 1.0 / (1.0 + np.delete(odds, calibrated, axis=1))
+
+
+def _cut(c: FloatArray, tolerance: float) -> FloatArray:
+    """Chance to be right under every alternative of ``CUTS``, (n, 4)."""
+    columns = []
+    for cut in CUTS:
+        distance = min(tolerance + cut.margin, 0.5)
+        is_cut = np.minimum(c, 1.0 - c) < cut.nearest
+        columns.append(np.where(is_cut, np.clip(c, distance, 1.0 - distance), c))
+    return np.column_stack(columns)
+
+
 def batch_log_factors(
     score: FloatArray, outcome: FloatArray, tolerance: float, units: Units | None = None
 ) -> FloatArray:
-    """Log factor of a batch under every alternative, (41,): product over rows, or over units of the mean of their rows.
+    """Log factor of a batch under every alternative, (45,): product over rows, or over
+    units of the mean of their rows.
 
     The mean is valid whatever the dependence within a unit.
     """
@@ -63,37 +123,37 @@ def batch_log_factors(
     low = 0
     while low < units.n:
         first = int(units.starts[low])
-        high = max(
-            low + 1, int(np.searchsorted(ends, first + ROWS_AT_ONCE, side="right"))
-        )
+        last = int(np.searchsorted(ends, first + ROWS_AT_ONCE, side="right"))
+        high = max(low + 1, last)
         rows = units.order[first : ends[high - 1]]
-        each = np.add.reduceat(
-            factors(score[rows], outcome[rows], tolerance),
-            units.starts[low:high] - first,
-            axis=0,
-        )
+        of_rows = factors(score[rows], outcome[rows], tolerance)
+        each = np.add.reduceat(of_rows, units.starts[low:high] - first, axis=0)
         total += _log_product(each / units.count[low:high, None])
         low = high
     return total
 
 
 def _log_product(each: FloatArray) -> FloatArray:
-    """Log of the product over the rows of an array (n, 41)."""
-    return np.asarray(
-        np.log(
-            np.multiply.reduceat(each, np.arange(0, len(each), PRODUCT), axis=0)
-        ).sum(axis=0)
-    )
+    """Log of the product over the rows of an array (n, 45)."""
+    starts = np.arange(0, len(each), PRODUCT)
+    products = np.multiply.reduceat(each, starts, axis=0)
+    return np.asarray(np.log(products).sum(axis=0))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence against calibration after some batches, mixed over the unknown start of the change."""
+    """Evidence against calibration after some batches, mixed over the unknown start of
+    the change.
+
+    log_sums : (45,) log of the sum over starts j of the product of factors since j,
+    times 1/(j (j + 1)). log_best : (45,) the largest term of that sum. best_start :
+    (45,) its start.
+    """
 
     batches: int
-    log_sums: FloatArray  # (41,) log of sum over starts j of the product of factors since j, times 1/(j (j + 1))
-    log_best: FloatArray  # (41,) the largest term of that sum
-    best_start: FloatArray  # (41,) its start
+    log_sums: FloatArray
+    log_best: FloatArray
+    best_start: FloatArray
 
     @classmethod
     def none(cls) -> "Evidence":
@@ -101,31 +161,48 @@ class Evidence:
         nothing = np.full(len(ALTERNATIVES), -np.inf)
         return cls(0, nothing, nothing, np.zeros(len(ALTERNATIVES)))
 
+    def extended(self) -> "Evidence":
+        """The same evidence, of a program with fewer alternatives, for all of them.
+
+        The sums of the former alternatives keep their weight; those of the new ones
+        begin at the next batch. E does not change, and stays an e-process: only the
+        weight that is reserved for changes in the future is distributed anew.
+        """
+        former, now = len(self.log_sums), len(ALTERNATIVES)
+        if former == now:
+            return self
+        none = np.full(now - former, -np.inf)
+        weight = math.log(now) - math.log(former)
+        return Evidence(
+            self.batches,
+            np.append(self.log_sums + weight, none),
+            np.append(self.log_best + weight, none),
+            np.append(self.best_start, np.zeros(now - former)),
+        )
+
     def after(self, log_factor: FloatArray) -> "Evidence":
         """Evidence after one more batch: S_j = (S_{j-1} + w_j) L_j."""
         j = self.batches + 1
         start = -math.log(j * (j + 1.0))
         fresh = start > self.log_best
-        sums, best = (
-            np.logaddexp(self.log_sums, start),
-            np.where(fresh, start, self.log_best),
-        )
+        sums = np.logaddexp(self.log_sums, start)
+        best = np.where(fresh, start, self.log_best)
         return Evidence(
-            j, sums + log_factor, best + log_factor, np.where(fresh, j, self.best_start)
+            batches=j,
+            log_sums=sums + log_factor,
+            log_best=best + log_factor,
+            best_start=np.where(fresh, j, self.best_start),
         )
 
     @property
     def log_e(self) -> float:
-        """Log of the evidence E = mean_k S^k + 1/(j + 1), the last term for future changes; 0 before any batch."""
-        k = len(ALTERNATIVES)
-        return float(
-            np.logaddexp(
-                np.logaddexp.reduce(self.log_sums) - math.log(k),
-                -math.log(self.batches + 1.0),
-            )
-        )
+        """Log of the evidence E = mean_k S^k + 1/(j + 1), the last term for future
+        changes; 0 before any batch."""
+        log_mean = np.logaddexp.reduce(self.log_sums) - math.log(len(ALTERNATIVES))
+        return float(np.logaddexp(log_mean, -math.log(self.batches + 1.0)))
 
     @property
     def since(self) -> int:
-        """Estimated start of the change: the batch, counted from 1, whose start has most evidence."""
+        """Estimated start of the change: the batch, counted from 1, whose start has
+        most evidence."""
         return int(self.best_start[int(self.log_best.argmax())])

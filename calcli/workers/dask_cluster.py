@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, DataError, UsageError, WorkersLost, needed
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.io.inputs import read_document
+from calcli.optional_packages import optional_import
 from calcli.workers.task import Executor, Named, given_up
 
 PATIENCE = (
@@ -40,7 +41,7 @@ class DaskCluster(Executor):
     def __init__(
         self, address: str, say: Callable[[str], None] = lambda text: None
     ) -> None:
-        with needed("--cluster needs Dask", "dask"):
+        with optional_import("distributed", "--cluster"):
             import distributed
         for name in (
             "distributed",

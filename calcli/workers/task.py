@@ -23,6 +23,7 @@ from calcli.io.locate import split_where
 from calcli.numerics import AnyArray
 from calcli.rows import Block, Walk
 from calcli.workers.journal import Journal, key_of
+from calcli.zeros import Zeros
 
 # ---- executors: take tasks and return their results in order
 
@@ -153,7 +154,8 @@ class PartsTask:
     """Task of a pass over parts ``first`` to ``last`` - 1.
 
     walk : pickled without its arrays ``along``, of which only these parts' rows are sent. hashed : whether to
-    return digests of the parts' scores. known : digests of parts whose results an earlier run has stored.
+    return digests of the parts' scores. zeros : see ``Rows.zeros``, of the whole data set. known : digests of parts
+    whose results an earlier run has stored.
     """
 
     source: Source
@@ -166,6 +168,7 @@ class PartsTask:
     total: int
     hashed: bool
     known: tuple[bytes | None, ...] = ()
+    zeros: Zeros | None = None
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -196,7 +199,7 @@ class PartsTask:
             ):
                 if self.hashed:
                     digest.update(np.ascontiguousarray(block.scores).data)
-                yield block
+                yield replace(block, zeros=self.zeros)
 
         if self.known:
             deque(blocks(), maxlen=0)
@@ -263,7 +266,7 @@ class Spread:
     def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PartsTask]:
         size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
         count = -(-rows.n // size)
-        text = pickle.dumps(replace(walk, along=()), protocol=5)
+        text, zeros = pickle.dumps(replace(walk, along=()), protocol=5), rows.zeros
         # Results as large as the rows come back part by part; sums are small, except those of tables.
         heap = (
             min(
@@ -279,7 +282,16 @@ class Spread:
             along = tuple(a[first * size : last * size] for a in walk.along)
             tasks.append(
                 PartsTask(
-                    self.source, text, along, first, last, size, step, rows.n, hashed
+                    self.source,
+                    text,
+                    along,
+                    first,
+                    last,
+                    size,
+                    step,
+                    rows.n,
+                    hashed,
+                    zeros=zeros,
                 )
             )
         return tasks
@@ -308,6 +320,7 @@ def _key(task: PartsTask, rows: DataSet) -> bytes:
         task.step,
         task.total,
         task.hashed,
+        task.zeros,
         rows.data_sha256,
     )
     return key_of(task.walk, along, repr(facts).encode())

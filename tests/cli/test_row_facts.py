@@ -3,6 +3,7 @@
 import json
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -10,9 +11,13 @@ import pytest
 
 import calcli
 from calcli.errors import DataError
-from calcli.io.artifact import loads
+from calcli.fit_and_apply import fitted_on
+from calcli.io.artifact import FitRecord, loads
+from calcli.io.locate import Location
 from calcli.io.row_facts import (
     KEPT,
+    SignedRows,
+    chance_of_equal,
     copies,
     facts_of,
     row_facts,
@@ -255,6 +260,154 @@ def test_rounded_scores_of_other_rows_are_not_known_again(sizes, k, digits):
         assert share_seen(sketch(found[0]), sizes[0], found[1]) == 0.0
 
 
+def few_values(kind, n, rng):
+    """Rows whose scores have few values, and labels from their probabilities: (scores, labels, kind)."""
+    if kind == "two decimals":
+        p = rng.beta(1.5, 1.5, n).round(2)
+        return np.stack([1 - p, p], axis=1), (rng.random(n) < p).astype(int), "probs"
+    if kind == "integer logits":
+        z = rng.normal(size=(n, 3)).round() * 1.0
+        return z, (z + rng.gumbel(size=z.shape)).argmax(axis=1), "logits"
+    if kind == "trees":
+        p = rng.dirichlet([0.7] * 3, n)
+        votes = np.array([rng.multinomial(10, row) for row in p]) / 10.0
+        return votes, np.array([rng.choice(3, p=row) for row in p]), "probs"
+    if kind == "certain":
+        y = rng.integers(0, 5, n)
+        return (
+            np.eye(5)[np.where(rng.random(n) < 0.05, rng.integers(0, 5, n), y)],
+            y,
+            "probs",
+        )
+    if kind == "certain two":
+        y = rng.integers(0, 2, n)
+        return np.eye(2)[np.where(rng.random(n) < 0.1, 1 - y, y)], y, "probs"
+    if kind == "confidences":
+        c = rng.choice([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0], n)
+        return c[:, None], (rng.random(n) < c).astype(int), "confidence"
+    z = rng.normal(size=n) * 3.0  # half of the rows certain
+    z = np.where(rng.random(n) < 0.5, np.sign(z) * 60.0, z)
+    return (
+        np.stack([np.zeros(n), z], axis=1),
+        (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int),
+        "logits",
+    )
+
+
+FEW_VALUES = (
+    "two decimals",
+    "integer logits",
+    "trees",
+    "certain",
+    "certain two",
+    "confidences",
+    "half certain",
+)
+
+
+def recognised(artifact_rows, rows):
+    """What ``fitted_on`` says of rows, where a calibrator was fitted to others."""
+    fitted = [known_rows(*each) for each in (artifact_rows, rows)]
+    facts = facts_of(fitted[0])
+    record = FitRecord(
+        n=facts.n,
+        status="ok",
+        source="other",
+        data_sha256=None,
+        row_sketch=sketch(facts),
+    )
+    artifact = SimpleNamespace(fit=record)
+    return fitted_on(artifact, fitted[1])
+
+
+def known_rows(scores, labels, kind):
+    rows = ArrayRows(scores, labels, kind)
+    rows.has_labels, rows.hashed, rows.data_sha256, rows.facts = True, False, None, None
+    rows.location, rows.name, rows.is_stratified = Location(), "rows", False
+    return rows
+
+
+@pytest.mark.parametrize("kind", FEW_VALUES)
+@pytest.mark.parametrize("n", [250, 1000])
+def test_a_shuffled_copy_is_known_again_where_scores_have_few_values(kind, n):
+    """7 of 8 sets of two decimals were not, 49 of 63 of integer logits, 25 of 36 of trees, 42 of 42 of certain ones."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        scores, labels, about = few_values(kind, n, rng)
+        order = rng.permutation(n)
+        told = recognised(
+            (scores, labels, about), (scores[order], labels[order], about)
+        )
+        assert told in (
+            "these very rows, in another order",
+            "these very rows, or copies of them",
+        ), seed
+        copy = scores[order].astype("f4")
+        assert recognised((scores, labels, about), (copy, labels[order], about)) == told
+
+
+@pytest.mark.parametrize("kind", FEW_VALUES)
+@pytest.mark.parametrize(
+    "sizes", [(30, 30), (200, 200), (1000, 1000), (150, 1500), (1500, 150)]
+)
+def test_independent_sets_are_not_accused(kind, sizes):
+    """12 pairs in each of 35 cells: of 420, none."""
+    for seed in range(12):
+        rng = np.random.default_rng([seed, *sizes])
+        assert (
+            recognised(few_values(kind, sizes[0], rng), few_values(kind, sizes[1], rng))
+            is None
+        ), seed
+
+
+def test_sets_by_design_are_not_accused():
+    """Certain rows of a perfect model with as many rows of each class: every such set is equal to every other."""
+    for n, k in ((100, 100), (200, 10), (1000, 100), (20, 2)):
+        y = np.arange(n) % k
+        order = np.random.default_rng(n).permutation(n)
+        rows = np.eye(k)[y], y, "probs"
+        assert recognised(rows, (rows[0][order], y[order], "probs")) is None
+    # The same labels with scores of many values are no design.
+    z, y = np.random.default_rng(0).normal(size=(100, 100)), np.arange(100)
+    assert (
+        recognised((z, y, "logits"), (z[::-1], y[::-1], "logits"))
+        == "these very rows, in another order"
+    )
+    assert recognised((z, y, "logits"), (z[::-1] * 1.5, y[::-1], "logits")) is None
+
+
+def test_a_shuffled_copy_of_few_values_is_said_by_evaluate(run):
+    rng = np.random.default_rng(0)
+    p, y, _ = few_values("two decimals", 400, rng)
+    order = rng.permutation(400)
+    written("cal.h5", p, y, "probs")
+    written("copy.h5", p[order], y[order], "probs")
+    written("new.h5", *few_values("two decimals", 400, rng))
+    assert run("fit", "-m", "platt", "cal.h5", "-o", "p.json", "-q").code == 0
+    assert (
+        "fitted on these very rows, in another order"
+        in run("evaluate", "copy.h5", "-c", "p.json").err
+    )
+    assert "was fitted on" not in run("evaluate", "new.h5", "-c", "p.json").err
+
+
+@pytest.mark.parametrize("chance", [0.3, 0.01])
+def test_the_bound_for_equal_sets_holds(chance):
+    """Of two independent sets of 30 rows with three values; 20 000 pairs."""
+    rng = np.random.default_rng(1)
+    p = np.array([1 - chance - 0.1, chance, 0.1])
+    counts = rng.multinomial(30, p, 20_000)
+    equal = (counts[::2] == counts[1::2]).all(axis=1)
+    bounds = []
+    for row in counts[::40]:
+        values = np.repeat(np.arange(3, dtype=np.uint64), row)
+        labels = (values == 0).astype(np.int64)
+        bounds.append(chance_of_equal(SignedRows(values, values, labels)))
+    assert equal.mean() < np.mean(
+        bounds
+    )  # the mean bound over the sets that come is above the chance
+
+
 def test_more_rows_than_are_kept():
     z, y = drawn(3 * KEPT, 3)
     facts = facts_of(ArrayRows(z, y))
@@ -384,8 +537,6 @@ def test_units_that_the_fit_had_none_of_or_named_otherwise_are_no_error(run, nam
         ("label_counts", [-10, 110, 100]),
         ("label_counts", [100, 100]),
         ("label_counts", [100, 100, 1]),
-        ("probability_floor", 2),
-        ("probability_floor", 0),
         ("data_sha256", "no hash"),
         ("before", {"accuracy": 1.5}),
         ("after", {"ece": 2.0}),
@@ -398,6 +549,30 @@ def test_what_no_fit_can_have_recorded_is_refused(field, value, run):
     run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
     content = json.loads(Path("ts.json").read_text("utf-8"))
     assert field in content["fit"]
+    content["fit"][field] = value
+    Path("ts.json").write_text(json.dumps(content), "utf-8")
+    done = run("apply", "ts.json", "cal.h5", "-o", "out.h5")
+    assert done.code == 3 and "is no valid artifact" in done.err
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("resolution", 2),
+        ("resolution", 0),
+        ("resolution", [0.1, 0.1]),
+        ("resolution", [0.1, 0.1, 0.1]),
+        ("resolution", "0.1"),
+        ("clip", -1e-9),
+        ("probability_floor", 2),
+        ("probability_floor", 0),
+    ],
+)
+def test_zeros_that_no_fit_can_have_met_are_refused(field, value, run):
+    """resolution and clip of probabilities, probability_floor of calcli 0.2 and before."""
+    written("cal.h5", *drawn(200, 3))
+    run("fit", "-m", "ts", "cal.h5", "-o", "ts.json")
+    content = json.loads(Path("ts.json").read_text("utf-8"))
     content["fit"][field] = value
     Path("ts.json").write_text(json.dumps(content), "utf-8")
     done = run("apply", "ts.json", "cal.h5", "-o", "out.h5")

@@ -5,12 +5,15 @@ import shlex
 import shutil
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from conftest import REPOSITORY
 from synthetic import truth
 
 import calcli
+from calcli.errors import FitError, UsageError
+from calcli.io.atomic import write_together
 
 
 @pytest.fixture
@@ -119,6 +122,28 @@ def test_rows_of_one_kind_alone_are_refused_with_commands_that_work(run):
     )
 
 
+@pytest.mark.parametrize("blank", [False, True])
+def test_a_proposed_split_keeps_visits_of_one_patient_together(run, blank):
+    """The commands forgot --unit where scores and labels were named: the visits of one patient lay in both halves."""
+    z, y = truth(400, 2, seed=3)
+    chance = [f"{1 / (1 + np.exp(a - b)):.6f}" for a, b in z]
+    if blank:
+        chance[7] = ""
+    lines = [f"P{i // 4},{chance[i]},{['no', 'yes'][y[i]]}" for i in range(400)]
+    Path("visits.csv").write_text("patient,chance,came\n" + "\n".join(lines) + "\n")
+    named = ["--scores", "chance", "--labels", "came", "--kind", "probs"]
+    done = run("run", "visits.csv", *named)
+    assert "--unit patient" in done.line
+    for command in done.line.partition("to try: ")[2].split(" && "):
+        assert run(*shlex.split(command)[1:]).code == 0, command
+    (bundles,) = Path().glob("*.h5")
+    with h5py.File(bundles) as file:
+        patients = [set(file[part]["unit"].asstr()[:]) for part in ("cal", "test")]
+    assert not patients[0] & patients[1] and len(patients[0] | patients[1]) == 100
+    declined = run("run", "visits.csv", *named, "--unit", "none")
+    assert "--unit patient" not in declined.line
+
+
 def test_a_calibration_part_that_is_named_is_judged_on_the_part_test(run):
     shutil.copy(REPOSITORY / "sample_data" / "digits.h5", ".")
     assert "digits.h5:test" in run("run", "digits.h5:cal", "-q").out
@@ -136,6 +161,118 @@ def test_what_is_refused_writes_nothing(run, words, code):
     done = run("run", *words, "-o", "all", "-q")
     assert done.code == code and done.err.count("\n") == 1
     assert not Path("all").exists() or not list(Path("all").iterdir())
+
+
+def bad_tests():
+    """Test sets by what is wrong with them: (arrays, exit code)."""
+    good = dict(np.load("test.npz"))
+    missing = good["logits"].copy()
+    missing[200, 1] = np.nan
+    return {
+        "no file": (None, 3),
+        "unknown names": ({"aa": good["logits"], "bb": good["labels"]}, 2),
+        "fewer classes": (
+            {"logits": good["logits"][:, :3], "labels": good["labels"] % 3},
+            3,
+        ),
+        "confidences": (
+            {"confidence": np.full(300, 0.5), "correct": good["labels"] > 1},
+            3,
+        ),
+        "NaN in row 200": ({"logits": missing, "labels": good["labels"]}, 3),
+        "no labels": ({"logits": good["logits"]}, 3),
+        "weights of 0": ({**good, "weights": np.zeros(300)}, 3),
+    }
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "no file",
+        "unknown names",
+        "fewer classes",
+        "confidences",
+        "NaN in row 200",
+        "no labels",
+        "weights of 0",
+    ],
+)
+def test_a_bad_test_set_is_found_before_the_fit_and_leaves_nothing(
+    run, fault, monkeypatch
+):
+    """It left a calibrator and a folder, and refused the right command for them."""
+    arrays, code = bad_tests()[fault]
+    if arrays is not None:
+        np.savez("bad.npz", **arrays)
+    before = sorted(Path().iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "calcli.cli.commands.fit.fit_artifact",
+            lambda *_: pytest.fail("it was fitted"),
+        )
+        done = run("run", "val.npz", "bad.npz", "-o", "new/folder", "-q")
+    assert done.code == code, done.err
+    assert "bad.npz" in done.line
+    assert sorted(Path().iterdir()) == before
+    assert run("run", "val.npz", "test.npz", "-o", "new/folder", "-q").code == 0
+    assert sorted(path.name for path in Path("new/folder").iterdir()) == [
+        "test.report.html",
+        "val.ts.json",
+    ]
+
+
+@pytest.mark.parametrize("fault", ["fit", "evaluation", "page", "writing"])
+def test_what_fails_later_leaves_nothing(run, fault, monkeypatch):
+    """An error in any step: no calibrator, no page, no folder; with --force both files stay as they were."""
+    assert run("run", "val.npz", "test.npz", "-o", "old", "-q").code == 0
+    old = {path: path.read_bytes() for path in Path("old").iterdir()}
+    before = sorted(Path().iterdir())
+
+    def fail(*_, **__):
+        raise FitError("a fault made by this test")
+
+    places = {
+        "fit": "calcli.cli.commands.fit.fit_artifact",
+        "evaluation": "calcli.cli.commands.evaluate.assess",
+        "page": "calcli.cli.commands.report.page",
+        "writing": "calcli.io.atomic.NewFile.read_back",
+    }
+    with monkeypatch.context() as patched:
+        patched.setattr(places[fault], fail)
+        for folder, words in (("new/folder", ()), ("old", ("--force",))):
+            done = run("run", "val.npz", "test.npz", "-o", folder, "-q", *words)
+            assert done.code == 4, done.err
+            assert "a fault made by this test" in done.line and done.out == ""
+    assert sorted(Path().iterdir()) == before
+    assert {path: path.read_bytes() for path in Path("old").iterdir()} == old
+
+
+def test_a_page_that_cannot_be_written_takes_the_calibrator_with_it(tmp_path):
+    """Two files are there together or not at all, also where the second takes its name and the first cannot."""
+    first, second = tmp_path / "first.json", tmp_path / "second.html"
+
+    class Taken(str):
+        """Text of the second file; another program takes the first name while it is written."""
+
+        def encode(self):
+            first.write_text("of another program")
+            return b"page"
+
+    with pytest.raises(UsageError, match="appeared while"):
+        write_together({first: "calibrator", second: Taken()})
+    assert [path.name for path in tmp_path.iterdir()] == ["first.json"]
+    assert first.read_text() == "of another program"
+
+
+@pytest.mark.parametrize("folder", ["val.npz/folder", "val.npz"])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_fit(
+    run, folder, monkeypatch
+):
+    monkeypatch.setattr(
+        "calcli.cli.commands.fit.fit_artifact", lambda *_: pytest.fail("it was fitted")
+    )
+    done = run("run", "val.npz", "test.npz", "-o", folder, "-q")
+    assert done.code == 2 and "folder cannot be made" in done.line
 
 
 def test_no_output_is_replaced_without_force(run):

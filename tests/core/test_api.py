@@ -397,8 +397,8 @@ def test_tensors_that_are_views_or_empty_shells():
 @pytest.mark.parametrize(
     ("package", "source"), [("sklearn", "import calcli.sklearn"), ("pyarrow", "read")]
 )
-def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_path):
-    extra = {"sklearn": "sklearn", "pyarrow": "parquet"}[package]
+def test_a_package_that_is_missing_is_named(package, source, tmp_path):
+    requirement = {"sklearn": "scikit-learn", "pyarrow": "pyarrow"}[package]
     (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
     command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
     code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
@@ -409,7 +409,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(package, source, tmp_
         text=True,
         check=False,
     )
-    assert f"pip install 'calcli[{extra}]'" in done.stderr
+    assert f"pip install {requirement}" in done.stderr
     assert done.returncode == (
         1 if package == "sklearn" else 2
     )  # an ImportError; a usage error

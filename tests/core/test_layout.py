@@ -33,8 +33,9 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
-    ["names"],
+    ["zeros", "names"],
     ["numerics", "parallel"],
+    ["optional_packages"],
     ["forks", "errors", "fast_dataclass", "options"],
 ]
 NUMERICAL = {
@@ -42,6 +43,7 @@ NUMERICAL = {
     "metrics",
     "kernels",
     "numerics",
+    "zeros",
     "binning",
     "folds",
     "solvers",

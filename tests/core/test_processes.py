@@ -11,10 +11,11 @@ import time
 import h5py
 import numpy as np
 import pytest
+from conftest import REPOSITORY
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.watch import held
+from calcli.evaluation.watch_state import locked_state
 from calcli.extracting import run as run_of_models
 from calcli.extracting.model_inputs import ModelJob
 from calcli.importers.dealing import Splitting
@@ -23,7 +24,7 @@ from calcli.io.atomic import discard_abandoned, lock, new_file, open_job_file
 pytestmark = pytest.mark.slow
 
 SCRIPT = "from calcli.cli.main import process\nprocess()\n"
-"""What pip installs as ``calcli``; the folder of a script is the first that Python looks into."""
+"""What pip installs as the command ``calcli``; the folder of a script is the first that Python looks into."""
 
 HEAVY = [
     "calcli",
@@ -304,19 +305,23 @@ def test_what_another_is_writing_is_not_abandoned(tmp_path):
 def test_a_child_forked_meanwhile_keeps_no_state_locked(tmp_path, written):
     """It shares the descriptors of all threads, for as long as it lives."""
     path, child = tmp_path / "s.json", 0
-    path.touch()
+    state = (
+        REPOSITORY / "tests" / "golden" / "watch" / "quiet_0.2.0.json"
+    ).read_bytes()
+    path.write_bytes(state)
     try:
-        with held(path):
+        with locked_state(path):
             if written:
                 with new_file(path, force=True) as file:
                     child = child or os.fork() or wait_to_be_killed()
-                    file.write(b"")
+                    file.write(state)
             child = child or os.fork() or wait_to_be_killed()
-        with held(path):
+        with locked_state(path):
             pass
     finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        if child:  # 0 would be all processes of this group
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def wait_to_be_killed():

@@ -67,6 +67,7 @@ CASES = {
     "positive": lambda: style("corp").measure(Request(SETTINGS, sets(2)[:1])),
     "variance": lambda: style("variance").measure(Request(SETTINGS, sets())),
     "risk": lambda: style("risk").measure(Request(SETTINGS, sets())),
+    "decision": lambda: style("decision").measure(Request(SETTINGS, sets(2))),
     "gaps": lambda: style("gaps").measure(Request(SETTINGS, sets(20))),
     "epochs": lambda: style("epochs").measure(Request(SETTINGS, course())),
     "temperature": sweep,

@@ -36,6 +36,7 @@ SMALL = {
         ["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"],
         "fit: ",
     ),
+    "risk": (["2", "--rows", "200"], "| 200 | 0.02 | independent | calibrated |"),
     "threshold": (["3"], "overconfident"),
     "watch": (["2"], "exactly calibrated"),
 }
@@ -63,3 +64,33 @@ def test_the_readme_says_of_auto_what_the_stored_results_do(monkeypatch):
     assert f"than temperature scaling on {worse} tasks" in (
         folder.parent / "README.md"
     ).read_text(encoding="utf-8")
+
+
+STORED_RISK = json.loads((SCRIPTS[0].parent / "risk.json").read_text("utf-8"))
+
+
+def test_the_stored_intervals_hold_the_truth():
+    """24 cells of 1000 samples: 95 % intervals in .91 and more, the joint test in .07."""
+    cells = {(line["rows"], line["frequency"]) for line in STORED_RISK}
+    assert cells == {(n, f) for n in (200, 1000, 5000) for f in (0.02, 0.2, 0.5)}
+    for line in STORED_RISK:
+        if line["no interval"] == 1.0:  # ten units of events: no interval is given
+            assert line["rows are"] == "in units" and line["rows"] == 200
+            continue
+        for name in ("slope", "intercept", "oe_ratio", "net_benefit"):
+            assert 0.91 <= line[name][0] <= 0.995, (line, name)
+        if line["truth"] == "calibrated":
+            assert line["joint test"][0] <= 0.07, line
+        else:
+            assert line["joint test"][0] >= 0.4, line
+
+
+@pytest.mark.parametrize("kind", ["independent", "in units"])
+def test_the_stored_coverage_is_that_of_today(kind, monkeypatch):
+    """Of 60 intervals that hold with probability .95, nine or more miss in .003."""
+    monkeypatch.syspath_prepend(str(SCRIPTS[0].parent))
+    from risk import coverage
+
+    line = coverage(200, 0.5, kind, "calibrated", 60)
+    for name in ("slope", "intercept", "oe_ratio", "net_benefit"):
+        assert line[name][0] >= 1.0 - 8.5 / 60.0, (line, name)

@@ -52,7 +52,18 @@ def folder(tmp_path, monkeypatch):
             ["week 9", "week 10"],
         ),
         (np.array(["mon", "tue", "wed", "mon", "fri"]), ["mon", "tue", "wed", "fri"]),
-        (np.array(["1st", "b2", "10th"]), ["1st", "10th", "b2"]),
+        (np.array(["1st", "b2", "10th"]), ["1st", "b2", "10th"]),
+        (np.array(["31/01/2024", "01/02/2024"]), ["31/01/2024", "01/02/2024"]),
+        (np.array(["Jan 2024", "Feb 2024", "Jan 2024"]), ["Jan 2024", "Feb 2024"]),
+        (np.array(["Q4 2023", "Q1 2024"]), ["Q4 2023", "Q1 2024"]),
+        (np.array(["2024 Q1", "2023 Q4"]), ["2023 Q4", "2024 Q1"]),
+        (np.array(["2024 Mar", "2024 Apr"]), ["2024 Mar", "2024 Apr"]),
+        (
+            np.array(["2024-01-31T09:00", "2023-12-31T10:00"]),
+            ["2023-12-31T10:00", "2024-01-31T09:00"],
+        ),
+        (np.array(["31.1.24", "1.2.24"]), ["31.1.24", "1.2.24"]),
+        (np.array(["9" * 5000, "1" + "0" * 5000]), ["9" * 5000, "1" + "0" * 5000]),
     ],
 )
 def test_the_order_of_time(column, expected):
@@ -135,6 +146,31 @@ def test_batches_that_are_numbered_are_on_the_page_too(folder, run):
         "11",
         "12",
     ]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        (
+            ["31/01/2024", "01/02/2024"],
+            "batches as they first occur in the file, from 31/01/2024 to 01/02/2024",
+        ),
+        (
+            ["2024-10", "2024-9"],
+            "batches in the order of their numbers, from 2024-9 to 2024-10",
+        ),
+    ],
+)
+def test_the_order_is_said(folder, run, command, days, told):
+    """Dates with the day first were sorted by it, and nobody was told."""
+    with h5py.File("log.h5", "r+") as file:
+        file["day"] = np.array(days)[np.arange(2000) // 1000].astype("S")
+    words = ["-o", "p.html"] if command == "report" else []
+    assert (
+        f"log.h5: {told}"
+        in run(command, "log.h5", "--group-by", "day", "--ordered", *words).err
+    )
 
 
 @pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])

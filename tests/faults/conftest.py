@@ -84,6 +84,10 @@ def desk(tmp_path_factory, calcli):
     with h5py.File(folder / "good.h5", "w") as file:
         file["logits"], file["labels"], file["ids"] = z.astype("f4"), y, ids
     shutil.copy(folder / "good.h5", folder / "again.h5")
+    z, y = truth(600, 6, seed=7)
+    with h5py.File(folder / "first.h5", "w") as file:
+        file["logits"], file["labels"] = z.astype("f4"), y
+    z, y = truth(600, 6)
     np.savez(folder / "good.npz", logits=z.astype("f4"), labels=y)
     assert calcli("fit", "-m", "ts", "good.h5", "-o", "ts.json", cwd=folder).code == 0
     return folder
@@ -107,6 +111,9 @@ class Disk:
     def resize(self, kib):
         """Make room for so many KiB in all; 0 would be no limit."""
         self._mount(f"rw,size={max(4, kib)}k", 32)  # MS_REMOUNT
+
+    def set_read_only(self, read_only):
+        self._mount("rw,size=65536k", 32 | int(read_only))  # MS_REMOUNT, MS_RDONLY
 
     @property
     def used(self):

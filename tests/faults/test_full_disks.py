@@ -2,6 +2,7 @@
 
 import math
 import re
+import shutil
 
 import pytest
 
@@ -121,3 +122,82 @@ def test_a_job_file_without_room_is_a_sentence(calcli, desk, disk, room):
         ), done.err
         assert done.err.count("No space left on device") == len(done.err.splitlines())
         assert set(state(disk.path)) == {"fill"}
+
+
+def test_run_leaves_both_files_or_none(calcli, desk, disk):
+    """Calibrator and page together; the folder that was made for them goes with them."""
+    folder = disk.path / "new"
+    words = ["run", f"{desk}/good.h5", f"{desk}/again.h5", "-q", "-o", folder]
+    disk.empty()
+    folder.mkdir()
+    done = calcli(*words, cwd=desk)
+    assert done.code == 0, done.err
+    expected = state(folder)
+    assert len(expected) == 2
+    used = disk.used - sum(
+        math.ceil(len(data) / 4096) * 4 for data in expected.values()
+    )
+    whole = math.ceil(sum(map(len, expected.values())) / 1024)
+    shutil.rmtree(folder)
+    worked, failed = 0, 0
+    for size in sizes(whole, used):
+        disk.resize(size)
+        done = calcli(*words, cwd=desk)
+        if done.code == 0:
+            worked += 1
+            assert state(folder) == expected
+            shutil.rmtree(folder)
+        else:
+            failed += 1
+            assert done.code in (1, 2) and "Traceback" not in done.err
+        assert not any(disk.path.iterdir())
+    assert worked and failed
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["first", "next"])
+def test_a_state_is_whole_or_as_it_was(calcli, desk, disk, existing):
+    """The first state was an empty file on a full disk, and an empty file a fresh start."""
+    path = disk.path / "watch.json"
+    disk.empty()
+    if existing:
+        assert calcli("watch", f"{desk}/first.h5", "--state", path, cwd=desk).code in (
+            0,
+            5,
+        )
+    before = state(disk.path)
+    used = disk.used
+    assert calcli("watch", f"{desk}/good.h5", "--state", path, cwd=desk).code in (0, 5)
+    after = state(disk.path)
+    worked, failed = 0, 0
+    for size in range(used + 4, used + 40, 4):
+        disk.empty()
+        for name, content in before.items():
+            (disk.path / name).write_bytes(content)
+        disk.resize(size)
+        done = calcli("watch", f"{desk}/good.h5", "--state", path, "-q", cwd=desk)
+        if done.code in (0, 5):
+            worked += 1
+            assert state(disk.path) == after
+        else:
+            failed += 1
+            assert (
+                done.code == 1
+                and "cannot be written: No space left on device" in one_line(done)
+            )
+            assert state(disk.path) == before
+    assert worked and failed
+
+
+def test_the_status_is_shown_on_a_disk_that_cannot_be_written(calcli, desk, disk):
+    """Showing a state made a lock that needed a writable disk."""
+    path = disk.path / "watch.json"
+    disk.empty()
+    first = calcli("watch", f"{desk}/good.h5", "--state", path, cwd=desk)
+    disk.set_read_only(True)
+    try:
+        shown = calcli("watch", "--state", path, cwd=desk)
+        assert (shown.code, shown.out, shown.err) == (first.code, first.out, "")
+        done = calcli("watch", f"{desk}/first.h5", "--state", path, "-q", cwd=desk)
+        assert done.code == 2 and "watch.json" in one_line(done)
+    finally:
+        disk.set_read_only(False)

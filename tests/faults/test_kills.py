@@ -125,3 +125,47 @@ def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
     while left := of_session(parent.pid):
         assert time.monotonic() < end, left
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "names"),
+    [
+        (["watch", "{desk}/good.h5", "--state", "w"], ["watch", "{desk}/first.h5", "--state", "w"], ["w"]),
+        (["fit", "-m", "ts", "{desk}/good.h5", "-o", "ts.json"], None, ["ts.json"]),
+        (["run", "{desk}/good.h5", "{desk}/first.h5"], None, ["good.ts.json", "first.report.html"]),
+    ],
+    ids=["watch", "fit", "run"],
+)  # fmt: skip
+def test_what_killed_processes_leave_is_cleaned_up(
+    calcli, desk, tmp_path, first, again, names
+):
+    """Beside states and calibrators: the next process that writes the file removes what no process holds."""
+    first = [word.format(desk=desk) for word in first]
+    again = (
+        [*first, "--force"]
+        if again is None
+        else [word.format(desk=desk) for word in again]
+    )
+    abandoned = [tmp_path / f".{name}.0123456789ab.tmp" for name in names]
+    other = tmp_path / ".other.json.0123456789ab.tmp"
+    for path in (*abandoned, other):
+        path.write_bytes(b"half")
+    holding = [sys.executable, "-c", HOLDING, *abandoned]
+    with subprocess.Popen(holding, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        assert calcli(*first, cwd=tmp_path).code in (0, 5)
+        assert all(path.exists() for path in abandoned)  # a living process writes them
+        holder.kill()
+    assert calcli(*again, cwd=tmp_path).code in (0, 5)
+    assert not any(path.exists() for path in abandoned)
+    assert other.exists()
+
+
+HOLDING = """
+import fcntl, sys, time
+files = [open(name) for name in sys.argv[1:]]
+for file in files:
+    fcntl.flock(file, fcntl.LOCK_SH)
+print("held", flush=True)
+time.sleep(60)
+"""

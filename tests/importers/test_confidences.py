@@ -318,6 +318,7 @@ def test_values_that_are_no_confidences_are_named(run, wrong, sentence):
 
 def test_certain_confidences_are_told_where_log_odds_are_taken(run):
     c, y = overconfident()
+    c = np.sqrt(0.97) * c  # not rounded to decimals, which say how far 1 is from 1
     c[:5] = 1.0
     bundle(confidence=c, correct=y)
     assert (

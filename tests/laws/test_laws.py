@@ -295,9 +295,10 @@ def test_rows_are_a_protocol_of_blocks(data):
 
 
 def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
-    worse = {"accuracy": 1.0, "nll": 2.0, "brier": 0.5, "ece": 0.1}
-    summary = summarise(ArrayRows(np.eye(2), np.arange(2)), None, Context().progress)
-    (sentence,) = harm("vs", "logits", {**worse, "nll": 1.0}, worse, summary, summary)
+    rows = ArrayRows(np.eye(2), np.arange(2))
+    summary = summarise(rows, None, Context().progress)
+    worse = dataclasses.replace(summary, nll=summary.nll + 1.0)
+    (sentence,) = harm("vs", rows, summary, worse, worse=False)
     named = (
         sentence.split("; ")[1]
         .replace(" and ", ", ")

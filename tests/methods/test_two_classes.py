@@ -549,6 +549,29 @@ def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_wh
     }
 
 
+def test_the_note_on_significant_groups_names_the_version(run):
+    """It listed one group twice with two gaps, before and after calibration, and did not say which was which."""
+    two_groups(2.0, 0.0)
+    with h5py.File(
+        "other.h5", "w"
+    ) as file:  # of another slope: the west stays overconfident
+        odds = np.random.default_rng(1).normal(size=2000) * 2
+        file["labels"] = (
+            np.random.default_rng(2).random(2000) < 1 / (1 + np.exp(-odds))
+        ).astype(int)
+        file["logits"] = np.stack([np.zeros(2000), odds], axis=1)
+    assert run("fit", "other.h5", "-m", "platt", "-o", "p.json", "-q").code == 0
+    words = ["diagram", "g.h5", "--style", "gaps", "--per-group", "--json"]
+    (alone,) = json.loads(run(*words).out)["notes"]
+    assert alone.count("west ") == 1 and "uncalibrated" not in alone
+    both = json.loads(run(*words, "-c", "p.json").out)
+    (note,) = both["notes"]
+    first, second = (series["label"] for series in both["series"])
+    listed = note.partition("(--label top): ")[2]
+    assert [text.partition(": ")[0] for text in listed.split("; ")] == [first, second]
+    assert [text.count("west ") for text in listed.split("; ")] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("label", "words"),
     [

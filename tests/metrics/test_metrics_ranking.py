@@ -286,6 +286,7 @@ def test_the_report_of_two_classes_has_their_metrics():
     assert set(report_metrics(k=2)) - set(report_metrics()) == {
         "roc_auc",
         "ece_positive",
+        "slope",
     }
     assert measure("brier_mean", binary()).value == pytest.approx(
         measure("brier", binary()).value / 2

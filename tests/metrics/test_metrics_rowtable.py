@@ -189,6 +189,9 @@ def test_prediction_of_the_calibrator_counts_not_the_argmax():
     class Odd:
         required_transforms = ()
 
+        def reading(self, block):
+            return block
+
         def apply(self, block):
             return Prediction(
                 np.log(softmax(block.z)),

@@ -13,7 +13,7 @@ from synthetic import truth
 from test_report import HOSTILE, fitted, model_of, page_of
 
 import calcli
-from calcli.evaluation.watch import read
+from calcli.evaluation.watch_state import read
 from calcli.reporting.page import page
 
 pytestmark = pytest.mark.slow

@@ -576,7 +576,7 @@ def test_folds_of_units_choose_what_holds_for_new_units():
     rng = np.random.default_rng(1)
     z = np.repeat(rng.normal(size=100) * 1.5, 5) + 0.01 * rng.normal(size=500)
     y = np.repeat((rng.random(100) < 1 / (1 + np.exp(-z[::5]))).astype(int), 5)
-    options = {"candidates": "platt,ir", "rule": "best"}
+    options = {"candidates": "platt,ir", "rule": "best", "criterion": "brier"}
     by_unit = calcli.fit(z, y, "auto", units=np.repeat(np.arange(100), 5), **options)
     assert [calcli.fit(z, y, "auto", **options).method, by_unit.method] == [
         "ir",

@@ -526,9 +526,7 @@ def dask_cluster(workers):
 
 
 def test_a_dask_cluster(folder, run, monkeypatch):
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
     from calcli.workers.dask_cluster import DaskCluster
 
     monkeypatch.setattr(
@@ -609,9 +607,7 @@ def spread_then_kill(executor, folder, worker):
 
 def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
     """All workers dead, then a scheduler that is stopped: said once a minute, and ended in time."""
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
     from calcli.workers import dask_cluster as module
 
     for name, seconds in (
@@ -646,9 +642,7 @@ def test_a_cluster_without_workers_is_told_and_given_up(monkeypatch):
 
 def test_a_worker_that_hangs_before_the_work_begins(monkeypatch):
     """The scheduler takes it for alive; it is asked for its version, and Dask has no end to that."""
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
     from calcli.workers import dask_cluster as module
 
     monkeypatch.setattr(module, "PATIENCE", 120.0)  # where tests share a busy machine
@@ -669,9 +663,7 @@ def test_a_worker_that_hangs_before_the_work_begins(monkeypatch):
 
 
 def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
     from calcli.workers import dask_cluster as module
 
     monkeypatch.setattr(module, "PATIENCE", 1.0)
@@ -683,9 +675,7 @@ def test_a_server_that_takes_the_call_and_says_nothing(monkeypatch):
 
 
 def test_no_scheduler_there(monkeypatch):
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
 
     from calcli.workers.dask_cluster import DaskCluster
 
@@ -706,9 +696,7 @@ def test_no_scheduler_there(monkeypatch):
 )
 def test_what_is_no_address_of_a_scheduler(folder, where, code, says):
     """As a process: Dask has waited for a file for ever, and at the end a minute for who never answered."""
-    pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install 'calcli[dask]'"
-    )
+    pytest.importorskip("distributed", reason="Dask is not installed")
     (folder / "other.json").write_text('{"type": "Scheduler"}')
     (folder / "list.json").write_text('["tcp://x:1"]')
     done = process(

@@ -195,6 +195,7 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
                 if rows.corrupted_labels is None
                 else {"corrupted_labels": rows.corrupted_labels}
             ),
+            **({"ordered": "1"} if rows.ordered else {}),
         }
 
     known: dict[str, Any] = {
@@ -214,8 +215,15 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         "method": artifact.method,
         "from": rows.source,
     }
+    zeros = rows.zeros
+    is_rounded = zeros is not None and zeros.is_rounded
     return Sheet(
-        **known, columns=columns, own=own, source=source, attributes=attributes
+        **known,
+        columns=columns,
+        own=own,
+        source=source,
+        attributes=attributes,
+        zeros=zeros if is_rounded else None,
     )
 
 

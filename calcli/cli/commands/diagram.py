@@ -6,7 +6,7 @@ corner the expected calibration error (ECE) with its expected value
 under calibration, and the Brier score of the confidence split into miscalibration (MCB),
 discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
 P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
-dot plot. PNG, SVG and PDF need matplotlib: pip install 'calcli[plot]'.
+dot plot. PNG, SVG and PDF need matplotlib: pip install matplotlib.
 
 \b
 calcli diagram logits.h5
@@ -256,6 +256,8 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
                 raise DataError(
                     f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN"
                 )
+            if args.ordered and group is not None:
+                command.tell_order(rows, group)
             tables = collect_all(
                 rows,
                 [None, *(a.calibrator for _, a in own)],

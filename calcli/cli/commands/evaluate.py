@@ -5,8 +5,7 @@ perfectly calibrated model would show on the same confidences, and a p-value. Li
 to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
 of its interval), METRIC.p, METRIC.abs (without its sign: gap.abs), or METRIC_increase / METRIC_drop against the
 baseline. With --per-group or --group-by they apply to every group too, but for class-by-class metrics (cwece)
-and the ends of differences. There is no limit on the verdict itself: --min ece.p=0.05 fails where the calibration
-error is significant, and report.verdict_kind of --json is the verdict in a word.
+and the ends of differences. --fail-on is a limit on the verdict.
 
 \b
 calcli evaluate logits.h5 --calibrator logits.ts.json
@@ -17,51 +16,29 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
 """
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import field, replace
-from functools import cache, partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from calcli.cli import evaluate_tables as texts
+from calcli.cli import evaluation_formats as formats
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli import print_evaluation as text
+from calcli.cli.context import CommandContext
+from calcli.cli.evaluation_job import EvaluationJob
 from calcli.cli.render import print_line, print_made, print_table
-from calcli.errors import DataError, LimitCrossed, UsageError, check_choice
-from calcli.evaluation.evaluate_bundle import (
-    Candidate,
-    Plan,
-    Subject,
-    assess,
-    rank_table,
-)
+from calcli.errors import LimitCrossed, UsageError, check_choice
+from calcli.evaluation.evaluate_bundle import Plan
+from calcli.evaluation.json_output import result_json
 from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
-from calcli.evaluation.verdict_rules import label_shift_p_value
+from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import fitted_on
-from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.dataset import DataSet
-from calcli.io.locate import split_where
-from calcli.io.provenance import check_upstream
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.collect import collect
 from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
-from calcli.metrics.out_of_core import LONG, RunningSums
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.warnings import (
-    data_warnings,
-    label_doubts,
-    unit_warnings,
-    zero_warnings,
-)
 from calcli.options import flag, same, taken
-from calcli.rows import ArrayRows
 
 ORDER = 40
 WITH_ALL = (
@@ -95,6 +72,12 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     )
     min_: list[str] | None = flag(
         None, "Fail with code 5 below this, likewise.", "NAME=VALUE"
+    )
+    fail_on: str | None = flag(
+        None,
+        "Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
+        " mixed, too_few, check_labels.",
+        "KIND[,KIND]",
     )
     full: bool = flag(
         False,
@@ -178,6 +161,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 f"no metric that is asked for depends on it; see calcli metrics {asked}",
             ),
             (self.metric, "full", "--metric names the metrics; leave one of them out"),
+            (self.metric, "fail_on", "--metric leaves the verdict out"),
             (
                 self.metric or short,
                 "split",
@@ -219,7 +203,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "value_only",
                 "it prints one metric: name it with --metric NAME",
             ),
-            (not limited, "junit", "it reports limits: give some with --max or --min"),
+            (
+                not limited and not self.fail_on,
+                "junit",
+                "it reports limits: give some with --max, --min or --fail-on",
+            ),
         )
 
     def limits(self) -> list[Limit]:
@@ -258,231 +246,67 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         )
 
 
-# ---- the work on one bundle, for evaluate and report: open, load, assess, warn
-
-
-@dataclass
-class Job:
-    """Settings and loaded calibrators for all bundles. baseline : artifact as typed, None for uncalibrated scores."""
-
-    command: CommandContext
-    plan: Plan
-    baseline: str | None = None
-    load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
-    noted: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def calibrators(self) -> Sequence[str]:
-        return self.command.args.calibrator or []
-
-    def evaluation(
-        self, evaluated: Sequence[list[Result]], outcomes: Sequence[Outcome]
-    ) -> Evaluation:
-        """Collect all results, the ranks of the calibrators, and the outcomes of the limits."""
-        names = ["uncalibrated", *self.calibrators]
-        ranks = (
-            rank_table(evaluated, names, self.plan.metrics)
-            if self.calibrators
-            else None
-        )
-        return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
-
-    def artifact(self, template: str, bundle: str) -> tuple[str, Artifact]:
-        """Artifact that a path with {stem} and {group} stands for at a bundle, and its name; loaded once."""
-        path, group = split_where(bundle)
-        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
-        return ("<stdin>" if name == "-" else name), self.load(name)
-
-    def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result | None]:
-        """Evaluate bundles as one data set; returns the results, and the one that changes are measured against."""
-        artifacts = [
-            self.artifact(template, bundles[0]) for template in self.calibrators
-        ]
-        with self.command.rows(bundles) as rows:
-            rows.progress = self.command.progress
-            rows.hashed = bool(
-                artifacts
-            )  # to recognise rows that a calibrator was fitted on
-            candidates, against = self.candidates(artifacts, rows), None
-            if self.baseline is not None:
-                against = self.candidates(
-                    [self.artifact(self.baseline, bundles[0])], rows
-                )[1]
-            if rows.upstream and any(
-                name.endswith("_raw") for name in self.plan.metrics
-            ):
-                told = "these rows were calibrated and divided by their sums, and the values before that are gone"
-                advice = "marginal2_raw and mse_raw are of what is stored; give the scores with --calibrator"
-                self.command.warn(f"{rows.name}: {told}: {advice}")
-            group = (
-                rows.column("group")
-                if self.plan.per_group or self.plan.report
-                else None
-            )
-            if self.plan.per_group and group is None:
-                raise DataError(
-                    f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN"
-                )
-            subject = Subject.of(rows, group)
-            done = assess(
-                subject,
-                candidates,
-                self.plan,
-                baseline=against,
-                progress=self.command.progress,
-            )
-            results = self.warned(rows, artifacts, done.seen, done.results)
-        if against is None or done.baseline is None:
-            return results, results[0]
-        return results, Result(
-            rows.name,
-            against.name,
-            against.method,
-            rows.n,
-            results[0].n_classes,
-            done.baseline,
-        )
-
-    def candidates(
-        self, artifacts: Sequence[tuple[str, Artifact]], rows: DataSet
-    ) -> list[Candidate]:
-        """List the uncalibrated scores and the calibrators, and warn. Raises DataError where one does not fit."""
-        found = [Candidate(None, "uncalibrated", None)]
-        for name, artifact in artifacts:
-            self.noted[name] = self.command.check_fits(artifact, name, rows)
-            try:
-                check_upstream(artifact, name, rows.name, rows.upstream)
-            except DataError as error:  # --again allows it; the results report it
-                self.noted[name].append(str(error).rpartition("; ")[0])
-            rows.places_of(artifact.calibrator.required_transforms, rows.name)
-            path = "-" if name == "<stdin>" else name
-            places = [
-                folder / (artifact.fit.source or "-")
-                for folder in (Path(path).parent, rows.path.parent, Path())
-            ]
-            fit = next(
-                (
-                    str(place)
-                    for place in places
-                    if split_where(str(place))[0].is_file()
-                ),
-                "",
-            )
-            seen = partial(fitted_on, artifact, rows)
-            found.append(
-                Candidate(name, artifact.method, artifact.calibrator, path, fit, seen)
-            )
-        return found
-
-    def warned(
-        self,
-        rows: DataSet,
-        artifacts: list[tuple[str, Artifact]],
-        table: RowTable | RunningSums,
-        results: list[Result],
-    ) -> list[Result]:
-        """Add warnings about the data, the data of the fit, and both together to the results, and print them."""
-        binned = any(
-            "|bins:" in score.signature for score in results[0].scores.values()
-        )
-        bins = self.plan.settings.bins if binned else None
-        classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
-        common = [*rows.caveats, *label_doubts(table, rows.class_names)]
-        if (
-            rows.unit_name is None
-        ):  # are rows independent? of very many, the first are tested
-            first = None if isinstance(table, RowTable) else rows.run(0, LONG)
-            some = (
-                table
-                if first is None
-                else collect(ArrayRows(first.scores, first.labels, rows.kind))
-            )
-            common += unit_warnings(some)  # type: ignore[arg-type]
-        common += data_warnings(table.n, classes, table.spread, bins)
-        clipped = [
-            each.scores["nll"].more.get("clipped", 0) if "nll" in each.scores else 0
-            for each in results
-        ]
-        zeros = [
-            zero_warnings(n, each.n, rows.kind)
-            for n, each in zip(clipped, results, strict=True)
-        ]
-        each = [[*common, *zeros[0]]]
-        for text in each[0]:
-            self.command.warn(text, about=rows.name)
-        seen = table.label_counts.astype(np.float64)
-        for (name, artifact), found in zip(artifacts, zeros[1:], strict=True):
-            if (told := not_held_out(artifact, rows)) is not None:
-                found.append(told)
-            counts = np.asarray(
-                getattr(artifact.fit, "label_counts", []), dtype=np.float64
-            )
-            adapted = artifact.method.endswith(
-                "+prior"
-            )  # to class frequencies that differ from those of its fit
-            if (
-                len(counts) == table.k
-                and not adapted
-                and label_shift_p_value(counts, seen) < 1e-3
-            ):
-                told = "the label frequencies differ significantly from those of the calibrator's fit"
-                found.append(f"{told}: expect its class probabilities to be off")
-            each.append([*common, *self.noted.get(name, ()), *found])
-            for text in found:
-                self.command.warn(text, about=f"{rows.name} with {name}")
-        return [
-            replace(result, warnings=warnings)
-            for result, warnings in zip(results, each, strict=True)
-        ]
-
-
 # ---- the command
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """Everything that was evaluated, before it is printed."""
+
+    command: CommandContext
+    plan: Plan
+    evaluation: Evaluation
+    outcomes: Sequence[Outcome | VerdictOutcome]
+
+
 def run(args: EvaluateArgs) -> int:
+    return show(evaluate(args))
+
+
+def evaluate(args: EvaluateArgs) -> Evaluated:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
-    command, asked = CommandContext(args), args.limits()
-    plan = args.plan([each.metric for each in asked])
-    job = Job(
+    command = CommandContext(args)
+    asked = args.limits()
+    fail_on = FailOn.parse(args.fail_on)
+    plan = args.plan([limit.metric for limit in asked])
+    job = EvaluationJob(
         command,
         plan,
+        args.calibrator or [],
         None if args.baseline in ("identity", "uncalibrated") else args.baseline,
+        prints_warnings=args.full or not args.people,
     )
-    evaluated: list[list[Result]] = []
-    outcomes: list[Outcome] = []
-    bundles = args.expanded if args.pool else list[str]()
-    for name in () if args.pool else args.given:
-        with command.trying(len(args.given) > 1):
-            bundles += args.expand(name)
     if args.junit is not None:
         check_output(Path(args.junit), force=args.force)
-    several = not (args.pool or len(args.given) == len(bundles) == 1)
+    evaluated: list[list[Result]] = []
+    outcomes: list[Outcome | VerdictOutcome] = []
+    sets = _bundle_sets(args, command)
+    several = len(sets) > 1 or (len(args.given) > 1 and not args.pool)
     with command:
-        for together in [bundles] if args.pool else [[name] for name in bundles]:
+        for bundles in sets:
             results: list[Result] = []
             with command.trying(several):
-                results, against = job.evaluate(together)
+                results, against = job.evaluate(bundles)
                 evaluated.append(results)
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
+                outcomes += fail_on.check(result)
             if args.wanted == "jsonl":  # as they come
-                args.print("evaluation", [], [result.to_dict() for result in results])
-    in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
-    whole = [limit.text for limit in asked if id(limit) not in in_groups]
-    if whole and any(result.per_group for results in evaluated for result in results):
-        command.warn(
-            f"{', '.join(whole)}: held against all rows together only, as single groups have no such value"
-        )
+                args.print("evaluation", [], [result_json(each) for each in results])
+    _warn_of_limits_on_all_rows(command, asked, outcomes, evaluated)
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
-    _print(command, plan, evaluation)
+    return Evaluated(command, plan, evaluation, outcomes)
+
+
+def show(done: Evaluated) -> int:
+    """Print an evaluation and the outcomes of its limits; returns the exit code."""
+    command, args = done.command, done.command.args
+    _print(command, done.plan, done.evaluation)
     if args.junit is not None:
-        write_bytes(
-            Path(args.junit),
-            texts.junit(outcomes, evaluation.results),
-            force=args.force,
-        )
-    for outcome in outcomes:
+        document = formats.junit(done.outcomes, done.evaluation.results)
+        write_bytes(Path(args.junit), document, force=args.force)
+    for outcome in done.outcomes:
         if outcome.crossed:
             command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
         else:
@@ -490,43 +314,72 @@ def run(args: EvaluateArgs) -> int:
     return command.code
 
 
+def _bundle_sets(args: EvaluateArgs, command: CommandContext) -> list[list[str]]:
+    """Bundles to evaluate, those that are one data set together."""
+    if args.pool:
+        return [args.expanded]
+    sets = []
+    for name in args.given:
+        with command.trying(len(args.given) > 1):
+            sets += [[bundle] for bundle in args.expand(name)]
+    return sets
+
+
+def _warn_of_limits_on_all_rows(
+    command: CommandContext,
+    asked: Sequence[Limit],
+    outcomes: Sequence[Outcome | VerdictOutcome],
+    evaluated: Sequence[Sequence[Result]],
+) -> None:
+    """Warn of limits that single groups cannot be held to."""
+    by_group = any(result.per_group for results in evaluated for result in results)
+    if not by_group:
+        return
+    in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
+    whole = [limit.text for limit in asked if id(limit) not in in_groups]
+    if whole:
+        command.warn(
+            f"{', '.join(whole)}: held against all rows together only, as single groups"
+            " have no such value"
+        )
+
+
 def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
-    """Print the output that was asked for; with --quiet the verdicts alone."""
+    """Print the output that was asked for; with --quiet the headlines alone."""
     args = command.args
     if args.value_only:
-        for result in (
-            each for results in evaluation.bundles for each in results[1:] or results
-        ):
-            score = result.scores[plan.metrics[0]]
-            print_line("null" if score.value is None else repr(float(score.value)))
-            if score.reason:
-                command.say(
-                    f"{plan.metrics[0]}: undefined for {result.title}: {score.reason}"
-                )
+        _print_values(command, plan, evaluation)
     elif args.wanted == "model-index":
-        print_made(texts.model_index(evaluation))
+        print_made(formats.model_index(evaluation))
     elif not args.people:
-        table_of = texts.batch_table if args.ordered else texts.result_table
-        args.print(
-            "evaluation", [table_of(evaluation, args.wanted)], [], evaluation.to_dict()
-        )
+        table_of = formats.batch_table if args.ordered else formats.result_table
+        table = table_of(evaluation, args.wanted)
+        args.print("evaluation", [table], [], evaluation.to_dict())
     elif args.quiet:
-        texts.print_verdicts(evaluation, plan)
+        text.print_headlines(evaluation)
     else:
-        texts.print_report(evaluation, plan, args.full)
+        text.print_report(evaluation, plan, full=args.full)
         if args.ordered:
             print_line("\nbatches in order of time")
-            print_table(*texts.batch_table(evaluation, args.wanted))
+            print_table(*formats.batch_table(evaluation, args.wanted))
         if args.explain:
+            terms = explained(evaluation.results, plan.report, plan.settings)
             print_line()
-            print_table(
-                ["term", "meaning"],
-                explained(evaluation.results, plan.report, plan.settings),
-            )
+            print_table(["term", "meaning"], terms)
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
         out = sys.stdout if args.people and not args.value_only else sys.stderr
-        for line in texts.quotable(
-            evaluation, plan.metrics[0] if args.metric else "ece"
-        ):
+        name = plan.metrics[0] if args.metric else "ece"
+        for line in formats.quotable(evaluation, name):
             print_line(line, out)
+
+
+def _print_values(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
+    """Print the value of one metric, a line per calibrator."""
+    name = plan.metrics[0]
+    for results in evaluation.bundles:
+        for result in results[1:] or results:
+            score = result.scores[name]
+            print_line("null" if score.value is None else repr(float(score.value)))
+            if score.reason:
+                command.say(f"{name}: undefined for {result.title}: {score.reason}")

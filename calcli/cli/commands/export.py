@@ -15,12 +15,19 @@ from pathlib import Path
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.errors import UsageError
-from calcli.exporting.exporting import check, export, export_facts, target_of
-from calcli.exporting.verify import compare
+from calcli.exporting.exporting import (
+    Export,
+    check,
+    export,
+    export_facts,
+    target_of,
+)
+from calcli.exporting.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
-from calcli.io.artifact import load
+from calcli.io.artifact import Artifact, load
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.dataset import DataSet
 from calcli.options import REQUIRED, argument, flag
 
 ORDER = 45
@@ -76,6 +83,19 @@ class ExportArgs(o.Reading, o.OutputOptions):
         )
 
 
+def checked_on(
+    rows: DataSet, artifact: Artifact, made: Export, command: CommandContext
+) -> Agreement:
+    """Agreement of an export with ``apply`` on rows as they are stored."""
+    agreement = Agreement(0, 0.0, 0)
+    for block in rows.blocks():
+        command.progress("comparing with apply", block.start, rows.n)
+        agreement += compare(
+            made.run, artifact, block.scores, block.columns, block.zeros
+        )
+    return agreement
+
+
 def run(args: ExportArgs) -> int:
     """Trace, write, load again and compare; the file is kept only if it agrees."""
     command = CommandContext(args)
@@ -93,11 +113,16 @@ def run(args: ExportArgs) -> int:
                 raise UsageError(
                     f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}"
                 )
-            for block in rows.blocks():
-                command.progress("comparing with apply", block.start, rows.n)
-                agreement = agreement + compare(
-                    made.run, artifact, block.scores, block.columns
+            checked = checked_on(rows, artifact, made, command)
+            if not checked.holds and made.input_type == "float32" and not args.onto:
+                # What tells rows apart may be lost in float32.
+                made = export(artifact, str(args.to), name=args.artifact, wide=True)
+                checked = checked_on(rows, artifact, made, command)
+                command.warn(
+                    f"--check {args.check}: the export takes float64, since float32"
+                    " would calibrate these scores otherwise"
                 )
+            agreement = made.agreement + checked
         command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force)
@@ -121,6 +146,9 @@ def run(args: ExportArgs) -> int:
         else ""
     )
     found = f"the largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
-    takes = f"takes {artifact.input_kind} of {artifact.n_classes} classes{beside}"
+    in_type = "" if made.scores or args.to == "python" else f" in {made.input_type}"
+    takes = (
+        f"takes {artifact.input_kind} of {artifact.n_classes} classes{in_type}{beside}"
+    )
     command.say(f"{opset}{behind}{takes}; on {agreement.rows} rows {found}")
     return 0

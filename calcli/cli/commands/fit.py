@@ -25,8 +25,8 @@ from typing import Any, ClassVar
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
+from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
-from calcli.composition import Mixture
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
@@ -89,6 +89,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     thorough: bool = flag(
         False, "With --method all: also methods with more parameters than rows."
     )
+    full: bool = flag(False, "Print the candidates of auto, and all metrics.")
     strict: bool = flag(False, "Exit with 4 for any status other than ok.")
     force: bool = o.force()
 
@@ -141,9 +142,15 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """The method's options. Raises UsageError for unknown names and values."""
         return parse_options(self.method, settings_of(self.set_ or (), "--set "))
 
-    def target(self, folder: Path = Path()) -> str:
-        """Output of the single artifact: a path that may be written, or - for stdout. Raises UsageError."""
-        default = str(folder / f"{self.stem}.{self.method}.json")
+    @property
+    def default_name(self) -> str:
+        """Name of the artifact's file if none was given."""
+        return f"{self.stem}.{self.method}.json"
+
+    def target(self) -> str:
+        """Output of the single artifact: a path that may be written, or - for stdout.
+        Raises UsageError."""
+        default = self.default_name
         output = default if self.output is None else self.output
         if output in ("-", "/dev/stdout"):
             return "-"
@@ -283,122 +290,88 @@ def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
     ]
 
 
-def print_fit(artifact: Artifact, source: str, talk: Console) -> None:
-    """Print on stderr the fit's status and in-sample metrics before and after it."""
-    if talk.quiet:
-        return
-    fit, names, k = artifact.fit, artifact.class_names, artifact.n_classes
-    temperature = getattr(artifact.calibrator, "temperature", None)
-    found = f", T = {temperature:.6g}" if isinstance(temperature, float) else ""
-    named = f" (class 1 = {names[1]})" if names is not None and k == 2 else ""
-    talk.say(
-        f"{artifact.method} on {source}: {fit.n} rows, {classes(k)}{named}, status {fit.status}{found}"
-    )
-    if "auto" in fit.details:  # held-out figures first
-        print_candidates(artifact, talk)
-    lines: list[list[Cell]] = [
-        ["before", *fit.before.values()],
-        ["after", *in_sample(fit.after)],
-    ]
-    print_table(["in-sample (calibration data)", *fit.before], lines, file=sys.stderr)
-    for warning in fit.warnings:
-        talk.warn(warning)
-
-
-def print_candidates(artifact: Artifact, talk: Console) -> None:
-    """Print the candidates of a cross-validated choice or average, and whether the average is accuracy-preserving."""
-    record = artifact.fit.details["auto"]
-    done = [row for row in record["table"] if "failed" not in row]
-    if not done:
-        return
-    loss = "brier" if "brier" in done[0] else "nll"
-    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
-    lines = []
-    for row in sorted(done, key=lambda row: float(row[loss])):
-        weight = row.get("weight", "chosen" if row.get("chosen") else "")
-        lines.append(
-            [
-                row["method"],
-                row[loss],
-                row["error"],
-                weight,
-                artifact.seconds.get(row["method"], ""),
-            ]
-        )
-    print_table(head, lines, file=sys.stderr)
-    for row in record["table"]:
-        if "failed" in row:
-            talk.say(f"{row['method']}: {row['failed']}")
-    if isinstance(artifact.calibrator, Mixture):
-        kept = (
-            "every member is accuracy-preserving"
-            if artifact.calibrator.keeps_argmax
-            else "predictions may change"
-        )
-        talk.say(f"average of {len(artifact.calibrator.members)}: {kept}")
-
-
 # ---- the command
 
 
 def run(args: FitArgs) -> int:
-    return fitted(args)[0]
-
-
-def fitted(args: FitArgs, folder: Path = Path()) -> tuple[int, str]:
-    """Fit and save; returns the exit code and the path of the calibrator, by default in ``folder``. Names, options and
-    outputs are checked before rows are read."""
-    _check_held_out(args)
+    """Fit and save. Names, options and outputs are checked before rows are read."""
+    check_held_out(args)
     together = args.method == "all"
-    target, options = ("-", None) if together else (args.target(folder), args.options())
+    target = "-" if together else args.target()
+    if not together:
+        args.options()  # refuses unknown ones
     with (
         CommandContext(args) as command,
         job_file(target if command.executor is not None else None) as journal,
         command.rows(args.expanded, o.CALIBRATION, journal) as rows,
     ):
+        if together:
+            rows.progress = command.progress
+            return fit_all(args, rows, _context(args, rows, command), command)
         if args.by_default:
-            name = default_method(rows, args.by is not None)
-            if name != args.method.removesuffix("-by"):
-                kept = [
-                    setting
-                    for setting in args.set_ or ()
-                    if not setting.startswith("by=")
-                ]  # it is set again
-                args = replace(args, method=name, set_=kept)
-                target, options = args.target(folder), args.options()
-            more = (
-                "calcli methods lists them"
-                if rows.k != 2
-                else "of two classes platt corrects a bias too"
-            )
-            what = f"{method(args.method).title}, the default{' for confidences' * (rows.k == 1)}"
-            command.say(
-                f"method {args.method}, {what} (--method chooses another; {more})"
-            )
-        rows.progress = command.progress
-        context = Context(
-            args.seed,
-            resolve(args.device, args.method, rows.n * rows.k),
-            command.progress,
-        )
-        if options is None:
-            return fit_all(args, rows, context, command), target
-        start = time.process_time()
-        artifact = fit_artifact(args.method, options, rows, context)
-        seconds = (
-            time.process_time() - start
-        )  # printed, never stored: an artifact has the same bytes every time
-        command.clear()
-        save(artifact, target, force=args.force)
-        print_fit(artifact, rows.name, command)
-    command.written(target, {**as_json(artifact, target), "seconds": seconds})
-    if args.strict and artifact.fit.status != "ok":
-        command.say(f"--strict: status is {artifact.fit.status}")
-        return FitError.exit_code, target
-    return 0, target
+            args = with_default_method(args, rows)
+            tell_default(args, rows, command)
+        target = args.target()
+        fitted = fit_rows(args, rows, command)
+        save(fitted.artifact, target, force=args.force)
+        print_fit(fitted.artifact, command, full=args.full)
+    facts = {**as_json(fitted.artifact, target), "seconds": fitted.seconds}
+    command.written(target, facts)
+    if args.strict and fitted.artifact.fit.status != "ok":
+        command.say(f"--strict: status is {fitted.artifact.fit.status}")
+        return FitError.exit_code
+    return 0
 
 
-def _check_held_out(args: FitArgs) -> None:
+@dataclass(frozen=True)
+class Fitted:
+    """A calibrator before it is saved. seconds : processor time of the fit; printed,
+    never stored, as an artifact has the same bytes every time."""
+
+    artifact: Artifact
+    seconds: float
+
+
+def with_default_method(args: FitArgs, rows: DataSet) -> FitArgs:
+    """The options, with the default method for these rows where none was asked for."""
+    if not args.by_default:
+        return args
+    name = default_method(rows, args.by is not None)
+    if name == args.method.removesuffix("-by"):
+        return args
+    # --by sets the option "by" again
+    kept = [text for text in args.set_ or () if not text.startswith("by=")]
+    return replace(args, method=name, set_=kept)
+
+
+def tell_default(args: FitArgs, rows: DataSet, command: CommandContext) -> None:
+    """Say which method is fitted where none was asked for."""
+    what = f"{method(args.method).title}, the default"
+    if rows.k == 1:
+        what += " for confidences"
+    more = "calcli methods lists them"
+    if rows.k == 2:
+        more = "of two classes platt corrects a bias too"
+    command.say(f"method {args.method}, {what} (--method chooses another; {more})")
+
+
+def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
+    """Fit the method to the rows. Raises DataError, FitError."""
+    rows.progress = command.progress
+    context = _context(args, rows, command)
+    start = time.process_time()
+    artifact = fit_artifact(args.method, args.options(), rows, context)
+    seconds = time.process_time() - start
+    command.clear()
+    return Fitted(artifact, seconds)
+
+
+def _context(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+    device = resolve(args.device, args.method, rows.n * rows.k)
+    return Context(args.seed, device, command.progress)
+
+
+def check_held_out(args: FitArgs) -> None:
     """Refuse a bundle named as held out that a pattern matches, unless its name was typed. Raises UsageError."""
     typed = {split_where(name)[1] for name in args.given}
     for name in args.expanded:

@@ -199,6 +199,8 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
         "source": rows.source,
     }
     facts |= {"corrupted_labels": rows.corrupted_labels, "warnings": []}
+    if rows.ordered:
+        facts["ordered"] = True
     for role in ("unit", "group"):
         if (values := rows.column(role)) is not None:
             count = np.unique(values, return_counts=True)[1]

@@ -11,25 +11,32 @@ calcli report 'models.h5:*' -o report.html --max ece=0.05
 calcli report --state watch.json -o watched.html
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from calcli.cli import options as o
-from calcli.cli.commands.evaluate import Job
 from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
-from calcli.evaluation.evaluate_bundle import Plan, Subject
-from calcli.evaluation.metric_limits import check, limits
+from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
-from calcli.evaluation.watch import read as read_state
+from calcli.evaluation.watch_state import read as read_state
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.dataset import DataSet
 from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, flag, same, taken, typed
 from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 
 ORDER = 55
+
+MOST_GROUPS = 50
+"""Groups up to which they are measured without being asked for."""
+
 UNSAID = (
     "-o",
     "-q",
@@ -71,7 +78,6 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             raise UsageError(
                 f"-o {self.output}: expected a name that ends in .html; diagram writes pictures"
             )
-        check_output(self.output, force=self.force)
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -112,67 +118,119 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         ]
 
 
+@dataclass(frozen=True)
+class Composed:
+    """A page before it is written. evaluation : the JSON of its numbers."""
+
+    command: CommandContext
+    text: str
+    evaluation: dict[str, Any]
+    outcomes: list[Outcome]
+
+
 def run(args: ReportArgs) -> int:
-    """Evaluate every bundle, write the page, and check the limits."""
+    """Write the page, and check the limits."""
+    check_output(args.output, force=args.force)
+    done = compose(args)
+    write_bytes(args.output, done.text, force=args.force)
+    done.command.tell_warnings()
+    done.command.written(args.output, done.evaluation)
+    for outcome in done.outcomes:
+        if outcome.crossed:
+            sentence = f"limit crossed: {outcome.sentence}"
+            done.command.fail(sentence, LimitCrossed.exit_code)
+    return done.command.code
+
+
+def compose(args: ReportArgs) -> Composed:
+    """Evaluate every bundle and compose the page."""
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
-    settings, needed = (
-        MetricSettings(**taken(MetricSettings, args)),
-        metrics_of_page([each.metric for each in asked]),
+    settings = MetricSettings(**taken(MetricSettings, args))
+    needed = metrics_of_page([each.metric for each in asked])
+    plan = Plan(
+        needed,
+        settings,
+        split=args.split,
+        per_group=args.ordered,
+        ordered=args.ordered,
     )
-    job = Job(
-        command,
-        Plan(
-            needed,
-            settings,
-            split=args.split,
-            per_group=args.ordered,
-            ordered=args.ordered,
-        ),
-    )
+    job = EvaluationJob(command, plan, args.calibrator or [])
     state = None if args.state is None else (args.state, read_state(args.state))
     models: list[ModelResults] = []
     evaluated: list[list[Result]] = []
     with command:
         for bundles in args.sets if args.given else ():
-            artifacts = [
-                job.artifact(template, bundles[0]) for template in job.calibrators
-            ]
-            with command.rows(bundles) as rows:
-                check_weights(rows)
-                subject = Subject.of(rows, rows.column("group"))
-                model, done = gather(
-                    subject, job.candidates(artifacts, rows), job.plan, command.progress
-                )
-                results = job.warned(rows, artifacts, done.tables[0], done.results)
-                about = {"data_sha256": rows.data_sha256, "source": rows.source}
-            each = zip(model.versions, results, [None, *artifacts], strict=True)
-            versions = tuple(
-                replace(v, result=result, file=file) for v, result, file in each
-            )
-            typed = bundles[0] if len(bundles) == 1 else "BUNDLE"
-            models.append(replace(model, versions=versions, typed=typed, **about))
+            model, results = evaluated_model(job, bundles)
+            models.append(model)
             evaluated.append(results)
-    outcomes = [
-        o
-        for each in evaluated
-        for result in each[1:] or each
-        for o in check(asked, result, each[0])
-    ]
+    outcomes: list[Outcome] = []
+    for results in evaluated:
+        for result in results[1:] or results:
+            outcomes += check(asked, result, results[0])
     evaluation = job.evaluation(evaluated, outcomes).to_dict()
-    told = [(outcome.crossed, outcome.sentence) for outcome in outcomes]
     text = page(
         models,
         evaluation,
         title=args.title or "",
-        limits=told,
+        limits=[(outcome.crossed, outcome.sentence) for outcome in outcomes],
         commands=args.commands,
         watch=state,
     )
-    write_bytes(args.output, text, force=args.force)
-    command.tell_warnings()
-    command.written(args.output, evaluation)
-    for outcome in outcomes:
-        if outcome.crossed:
-            command.fail(f"limit crossed: {outcome.sentence}", LimitCrossed.exit_code)
-    return command.code
+    return Composed(command, text, evaluation, outcomes)
+
+
+def evaluated_model(
+    job: EvaluationJob, bundles: Sequence[str], *, by_few_groups: bool = False
+) -> tuple[ModelResults, list[Result]]:
+    """Evaluate bundles as one data set; what a page shows of them, and the results.
+
+    by_few_groups : measure every group, too, where there are few.
+    """
+    artifacts = job.artifacts(bundles[0])
+    with job.command.rows(bundles) as rows:
+        candidates = job.candidates(artifacts, rows)
+        if by_few_groups:
+            job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
+        model, results = model_of_rows(job, rows, candidates, artifacts)
+    typed_name = bundles[0] if len(bundles) == 1 else "BUNDLE"
+    return replace(model, typed=typed_name), results
+
+
+def model_of_rows(
+    job: EvaluationJob,
+    rows: DataSet,
+    candidates: Sequence[Candidate],
+    artifacts: Sequence[NamedArtifact],
+    in_sample: bool = False,
+) -> tuple[ModelResults, list[Result]]:
+    """Evaluate candidates on open rows; what a page shows of them, and the results.
+
+    artifacts : of the candidates but the first, in their order. in_sample : they were
+    fitted to these rows, and the candidates are not what they hold.
+    """
+    check_weights(rows)
+    subject = job.subject(rows)
+    model, assessed = gather(subject, candidates, job.plan, job.command.progress)
+    warned = [] if in_sample else artifacts
+    results = job.with_warnings(rows, warned, assessed)
+    files = [None, *((named.name, named.artifact) for named in artifacts)]
+    versions = [
+        replace(version, result=result, file=file)
+        for version, result, file in zip(model.versions, results, files, strict=True)
+    ]
+    model = replace(
+        model,
+        versions=tuple(versions),
+        data_sha256=rows.data_sha256,
+        source=rows.source,
+    )
+    return model, results
+
+
+def has_few_groups(rows: DataSet) -> bool:
+    """True for rows of several groups, few enough for a table of them."""
+    group = rows.column("group")
+    if group is None:
+        return False
+    return 1 < len(set(group.tolist())) <= MOST_GROUPS

@@ -1,35 +1,55 @@
-"""Fit a calibrator, evaluate it on other rows, and write an HTML report: the usual three commands in one.
+"""Fit a calibrator, judge it on other rows, and write an HTML report.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html (with --method <TEST's stem>.<method>.report.html) to a
-folder, and prints the evaluation.
-One file with groups cal and test may stand alone.
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
+verdict. Both files are read before anything is fitted; a failure leaves no file behind. One
+file may stand alone: with groups cal and test it is split by them; with one set of rows the
+calibrator is fitted to all of them, and judged by cross-fitting (every row is scored by a fit
+that did not see it).
 
 \b
 calcli run val.npz test.npz
-calcli run logits.h5 --method svs -o calibration/
+calcli run scores.npz
+calcli run logits.h5 --method ts -o calibration/
 """
 
-import json
-import shlex
-import sys
-from contextlib import redirect_stdout, suppress
-from io import StringIO
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from calcli.calibrator import Context
 from calcli.cli import options as o
-from calcli.cli.commands import evaluate, fit, report
-from calcli.cli.context import job_file
+from calcli.cli.commands import fit
+from calcli.cli.commands.report import (
+    evaluated_model,
+    has_few_groups,
+    model_of_rows,
+)
+from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
+from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.render import print_json
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.cross_fitting import cross_fitted
+from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.results import Evaluation, Result
 from calcli.fast_dataclass import dataclass
-from calcli.importers.open_any_file import importing_once, open_rows
-from calcli.io.atomic import check_output, make_folder
+from calcli.fit_and_apply import check_same_scores
+from calcli.importers.open_any_file import expand, importing_once, open_rows
+from calcli.io.artifact import Artifact, dumps, loads
+from calcli.io.atomic import check_outputs_in, new_folder, write_together
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.io.row_facts import facts_of
+from calcli.metrics.context import MetricSettings
 from calcli.options import REQUIRED, argument, flag, typed
+from calcli.registry import method
+from calcli.reporting.gather import ModelResults, metrics_of_page
+from calcli.reporting.page import page as report_page
 
 ORDER = 15
-MOST_GROUPS = 50  # groups up to which their table is printed by default
+
+MOST_LINES = 24
+"""Lines that are printed without ``--full``, whatever the data."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,7 @@ class RunArgs(o.Reading, o.OutputOptions):
     set_: list[str] | None = flag(
         None, "Option of the method (repeatable).", "NAME=VALUE"
     )
+    full: bool = flag(False, "Print all findings, metrics and evidence.")
     output: str = flag(
         ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
     )
@@ -56,105 +77,173 @@ class RunArgs(o.Reading, o.OutputOptions):
     force: bool = o.force()
 
 
-def _other_rows(args: RunArgs) -> str:
-    """Default of TEST: the file of the calibration rows, if it has other rows too. Raises UsageError, DataError."""
-    path, _ = split_where(args.calibration)
-    parts, about = shlex.split("--split cal=0.5 --split test=0.5"), typed(args.where)
-    own = [
-        word
-        for group in typed(args)
-        if len(group) > 1 and group not in about
-        for word in group
-    ]
-    try:
-        with open_rows(args.calibration, prefer=o.CALIBRATION, **args.opening) as rows:
-            if rows.group:
-                return str(path)
-            own += ["-m", "platt"] if rows.k == 2 and not args.method else []
-    except CalcliError as problem:
-        if not problem.commands:
-            raise
-        *command, option, made = problem.commands[0]  # it ends with its output
-        # No --split for a file with a column that splits it, or perhaps two sets of rows; with one it is refused again.
-        if "(splits?)" in str(problem) or (
-            command[-2:] == ["--kind", "logits"] and "--scores" not in command
-        ):
-            parts = []
-        raise problem.advising(
-            [*command, option, made, *parts], ["calcli", "run", made, *own]
-        ) from None
-    halves = f"{'stdin' if str(path) == '-' else path.stem}.halves.h5"
-    words = [
-        "calcli",
-        "extract",
-        str(path),
-        *(word for group in about for word in group),
-        "-o",
-        halves,
-    ]
-    told = "holds one set of rows, and what a calibrator shows on the rows of its fit is too good: name a second file"
-    alone = UsageError(f"{path}: {told}, or split this one")
-    raise alone.advising([*words, *parts], ["calcli", "run", halves, *own])
+@dataclass(frozen=True)
+class Outputs:
+    """Files that a run writes, into a folder that it may make."""
+
+    folder: Path
+    calibrator: Path
+    page: Path
+
+    def check(self, *, force: bool) -> None:
+        """Refuse outputs that exist. Raises UsageError."""
+        names = (self.calibrator.name, self.page.name)
+        check_outputs_in(self.folder, names, force=force)
+
+    def write(self, calibrator: str, page: str, *, force: bool) -> None:
+        """Write both files, or neither."""
+        with new_folder(self.folder):
+            texts = {self.calibrator: calibrator, self.page: page}
+            write_together(texts, force=force)
 
 
 @importing_once()
 def run(args: RunArgs) -> int:
-    """Fit, evaluate, report; the first step that fails ends the command with its exit code."""
-    folder, test = Path(args.output), args.test or _other_rows(args)
-    common = {
-        name: getattr(args, name)
-        for name in (*o.names_of(o.Reading), "seed", "force", "quiet")
-    }
+    """Fit, evaluate and report.
+
+    The files are written when all of it is done: a failure leaves none behind.
+    """
+    shared = (*o.names_of(o.Reading), "seed", "force", "quiet")
+    common = {name: getattr(args, name) for name in shared}
     fitting = fit.FitArgs(
         method=args.method, bundles=[args.calibration], set_=args.set_, **common
     )
-    page = (
-        folder
-        / f"{split_where(test)[0].stem}{f'.{fitting.method}' if args.method else ''}.report.html"
-    )
-    fitting.options()  # refuses unknown ones before a folder is made
-    make_folder(folder)
-    check_output(page, force=args.force)
-    printed = StringIO()
-    with job_file(
-        str(folder / fitting.stem)
-    ):  # the calibrator is read again: no other process may write it meanwhile
-        with redirect_stdout(StringIO() if args.json else sys.stdout):
-            code, calibrator = fit.fitted(fitting, folder)
-        reading = {
-            **common,
-            "bundles": [test],
-            "calibrator": [calibrator],
-            "again": args.again,
-        }
-        few_groups = False  # true for several groups, few enough for a readable table
-        with (
-            suppress(CalcliError),
-            open_rows(test, prefer=("test",), **args.opening) as rows,
-        ):
-            group = rows.column("group")
-            few_groups = (
-                group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
-            )
-        with redirect_stdout(printed if args.json else sys.stdout):
-            few_groups = few_groups and not args.json
-            code = code or evaluate.run(
-                evaluate.EvaluateArgs(**reading, json=args.json, per_group=few_groups)
-            )
-        with redirect_stdout(
-            StringIO() if args.json else sys.stdout
-        ):  # quiet, as evaluate has warned
-            code = code or report.run(
-                report.ReportArgs(**{**reading, "quiet": True}, output=page)
-            )
-    if args.json and not code:
-        evaluation = json.loads(printed.getvalue())
-        print_json(
-            {
-                "calcli_run": 1,
-                "calibrator": calibrator,
-                "report": str(page),
-                "evaluation": evaluation,
-            }
+    fit.check_held_out(fitting)
+    fitting.options()  # refuses unknown ones before rows are read
+    with CommandContext(args) as command:
+        with command.rows(fitting.expanded, o.CALIBRATION) as calibration:
+            test = args.test
+            if test is None and calibration.group:
+                test = str(split_where(args.calibration)[0])
+            fitting = fit.with_default_method(fitting, calibration)
+            outputs = _outputs(args, fitting, test)
+            outputs.check(force=args.force)
+            if test is not None:
+                _check_test(args, fitting, calibration, test)
+            command.say_read(calibration)
+            fitted = fit.fit_rows(fitting, calibration, command).artifact
+            # It is judged as it will be read from its file.
+            text = dumps(fitted)
+            artifact = loads(text, str(outputs.calibrator))
+            command.say(fit.fitted_sentence(artifact))
+            job = _job(args, command, artifact, outputs)
+            if test is None:
+                model, results = _judge_by_cross_fitting(
+                    job, fitting, artifact, calibration
+                )
+        if test is not None:
+            bundles = expand(test, args.where, args.ignored)
+            model, results = evaluated_model(job, bundles, by_few_groups=True)
+            command.say_read_name(model.name, model.n, model.k)
+        evaluation = job.evaluation([results], [])
+        page = report_page(
+            [model],
+            evaluation.to_dict(),
+            commands=[["calcli", "run", *(w for words in typed(args) for w in words)]],
         )
-    return code
+    outputs.write(text, page, force=args.force)
+    _print(args, command, job.plan, evaluation, outputs)
+    return command.code
+
+
+def _outputs(args: RunArgs, fitting: fit.FitArgs, test: str | None) -> Outputs:
+    """Names of the files; a method that was asked for is part of both names."""
+    folder = Path(args.output)
+    name = args.calibration
+    if test is not None:
+        name = expand(test, args.where, args.ignored)[0]
+    stem = split_where(name)[0].stem
+    if str(split_where(name)[0]) == "-":
+        stem = "stdin"
+    method_part = f".{fitting.method}" if args.method else ""
+    return Outputs(
+        folder=folder,
+        calibrator=folder / fitting.default_name,
+        page=folder / f"{stem}{method_part}.report.html",
+    )
+
+
+def _check_test(
+    args: RunArgs, fitting: fit.FitArgs, calibration: DataSet, test: str
+) -> None:
+    """Read all rows of TEST, so that a fault is found before the fit.
+
+    Raises DataError for rows that cannot be read, or that a calibrator fitted to the
+    calibration rows could not be applied to.
+    """
+    names = expand(test, args.where, args.ignored)
+    if len(names) > 1:
+        advice = "calcli fit, then calcli evaluate, take several"
+        raise UsageError(f"{test}: stands for {len(names)} sets of rows; {advice}")
+    with open_rows(names[0], prefer=("test",), **args.opening) as rows:
+        check_same_scores(calibration, rows, again=args.again)
+        check_weights(rows)
+        for column in method(fitting.method).columns_to_fit(fitting.options()):
+            rows.carry(column)
+        facts_of(rows)  # walks over the rows, which are checked on the way
+
+
+def _job(
+    args: RunArgs, command: CommandContext, artifact: Artifact, outputs: Outputs
+) -> EvaluationJob:
+    """The evaluation of the calibrator, by group where there are groups."""
+    plan = Plan(metrics=metrics_of_page(), settings=MetricSettings(seed=args.seed))
+    return EvaluationJob(
+        command,
+        plan,
+        templates=[str(outputs.calibrator)],
+        prints_warnings=False,
+        load=lambda _: artifact,
+    )
+
+
+def _judge_by_cross_fitting(
+    job: EvaluationJob, fitting: fit.FitArgs, artifact: Artifact, rows: DataSet
+) -> tuple[ModelResults, list[Result]]:
+    """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
+    context = Context(fitting.seed, progress=job.command.progress)
+    crossed = cross_fitted(fitting.method, fitting.options(), rows, context)
+    if crossed is None:
+        advice = "folds need two rows; name other rows to evaluate"
+        raise DataError(f"{rows.name}: has too few rows to cross-fit: {advice}")
+    name = job.templates[0]
+    calibrator = Candidate(
+        name=name, method=artifact.method, calibrator=crossed, path=name
+    )
+    candidates = [Candidate(None, "uncalibrated", None), calibrator]
+    job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
+    model, results = model_of_rows(
+        job, rows, candidates, [NamedArtifact(name, artifact)], in_sample=True
+    )
+    folds = len(crossed.parts)
+    results[1] = replace(results[1], n_folds=folds)
+    versions = [
+        replace(version, result=result)
+        for version, result in zip(model.versions, results, strict=True)
+    ]
+    return replace(model, versions=tuple(versions), typed=fitting.given[0]), results
+
+
+def _print(
+    args: RunArgs,
+    command: CommandContext,
+    plan: Plan,
+    evaluation: Evaluation,
+    outputs: Outputs,
+) -> None:
+    """Print headline, findings, tables and what to do next, or all of it as JSON."""
+    if args.json:
+        facts = {
+            "calcli_run": 1,
+            "calibrator": str(outputs.calibrator),
+            "report": str(outputs.page),
+            "evaluation": evaluation.to_dict(),
+        }
+        print_json(facts)
+    elif args.quiet:
+        print_headlines(evaluation)
+    else:
+        most_lines = None if args.full else MOST_LINES - command.n_lines - 2
+        print_report(evaluation, plan, full=args.full, most_lines=most_lines)
+        say(f"calibrator: {outputs.calibrator}")
+        say(f"page: {outputs.page}")

@@ -3,6 +3,7 @@
 The state file keeps the evidence, so that the command can be run after every batch, by cron or in a pipeline. The
 alarm means: the probabilities are no longer right within the tolerance. It goes off with chance at most --level in
 an episode where they are, however often one looks. It stays until --reset, which opens the next episode.
+Samples that were there before are refused; of a log that grows the new ones count.
 
 \b
 calcli watch week7.h5 -c logits.ts.json --state watch.json
@@ -18,9 +19,10 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
-from calcli.evaluation.watch import watch
+from calcli.evaluation.watch import check_state_path, watch
 from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load
+from calcli.io.locate import split_where
 from calcli.options import REQUIRED, flag
 
 ORDER = 44
@@ -74,6 +76,10 @@ def run(args: WatchArgs) -> int:
         raise UsageError(
             f"{path}: there is no state yet; name the first batch of labelled rows"
         )
+    inputs = [split_where(name)[0] for name in args.expanded]
+    if args.calibrator is not None:
+        inputs.append(Path(args.calibrator))
+    check_state_path(path, inputs)
     command = CommandContext(args)
     artifact = None if args.calibrator is None else load(args.calibrator)
     named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
@@ -84,7 +90,9 @@ def run(args: WatchArgs) -> int:
     ):
         if rows is not None:
             command.check_fits(artifact, args.calibrator, rows)
-        state = watch(path, rows, artifact, asked, new_episode=args.reset)
+        state = watch(
+            path, rows, artifact, asked, new_episode=args.reset, tell=command.say
+        )
         if rows is not None:
             command.caveats(rows)
     if args.json:

@@ -93,17 +93,7 @@ class Gaps(Figure):
         found = [gap_series(request, parts, at) for at in range(len(request.sets))]
         series = [both[0] for both in found]
         limit, notes = request.panels or LINES, list(request.notes)
-        # Significant gaps of the quantity that is not drawn, the confidence.
-        if off := [
-            f"{g.part} {g.gap:+.3f}"
-            for both in found
-            for s in both[1:]
-            for g in s.gaps
-            if g.beyond
-        ]:
-            notes.append(
-                f"also significant, of the confidence (--label top): {', '.join(off)}"
-            )
+        notes += _notes_of_the_confidence([both[1:] for both in found])
         chosen = np.arange(len(parts))
         if len(parts) > limit:
             chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[
@@ -258,6 +248,26 @@ class Gaps(Figure):
             off = f"{s.about} {self.what} significantly miscalibrated"
             found.append(f"{off}, largest {worst.part} with {worst.gap:+.4f}.")
         return f"{self.words[0].capitalize()} with intervals. {' '.join(found)}"
+
+
+def _notes_of_the_confidence(not_drawn: Sequence[Sequence[Series]]) -> list[str]:
+    """Note of the significant gaps of the confidence where P(class 1) is drawn.
+
+    not_drawn : the series of the confidence of every version, or none. Of several
+    versions each is named.
+    """
+    texts = []
+    for version in not_drawn:
+        for series in version:
+            parts = [gap for gap in series.gaps if gap.beyond]
+            if not parts:
+                continue
+            text = ", ".join(f"{gap.part} {gap.gap:+.3f}" for gap in parts)
+            texts.append(f"{series.label}: {text}" if len(not_drawn) > 1 else text)
+    if not texts:
+        return []
+    lead = "also significant, of the confidence (--label top)"
+    return [f"{lead}: {'; '.join(texts)}"]
 
 
 def gap_series(

@@ -15,7 +15,7 @@ from calcli.errors import DataError
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.kernels.numpy.temperature import nll_slope, top_mass_slope
 from calcli.methods.ec import top_accuracy
-from calcli.numerics import NLL_OF_ZERO, TINY, FloatArray
+from calcli.numerics import FloatArray
 from calcli.rows import Rows
 from calcli.solvers import find_root
 
@@ -296,18 +296,12 @@ def _evaluate(
         weight = np.ones(len(d)) if block.weight is None else block.weight
         here = np.arange(len(d))
         d_y = d[here, block.labels]
-        zero = (
-            block.scores[here, block.labels] <= TINY
-            if block.kind == "probs"
-            else np.zeros(len(d), np.bool_)
-        )
-        limit = np.where(zero, NLL_OF_ZERO, np.inf)
         correct = d.argmax(axis=1) == block.labels
         mass += float(weight.sum())
         for j, temperature in enumerate(temperatures):
             total = np.exp(d / temperature).sum(axis=1)
             c = 1.0 / total  # the largest logit has gap 0
-            nll[j] += weight @ np.minimum(np.log(total) - d_y / temperature, limit)
+            nll[j] += weight @ (np.log(total) - d_y / temperature)
             confidence[j] += weight @ c
             index = bin_index(c, edges)
             gap[j] += np.bincount(index, weights=weight * (c - correct), minlength=bins)

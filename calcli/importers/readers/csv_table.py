@@ -16,7 +16,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
-from calcli.importers.text_cells import text_column
+from calcli.importers.text_cells import FEWEST_DECIMALS, text_column
 from calcli.importers.text_table import (
     Opening,
     are_ours,
@@ -124,7 +124,9 @@ def _large_table(
             _by_pyarrow, file.path, opening.separator, header is None, arrow_name
         )
         written = partial(_written_texts, reread, is_ours)
-        columns[name] = replace(columns[name], written=written)
+        columns[name] = replace(
+            columns[name], written=written, decimals=FEWEST_DECIMALS
+        )
     return Table(file.path, "csv", columns, table.num_rows)
 
 

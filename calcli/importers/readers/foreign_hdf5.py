@@ -8,8 +8,9 @@ from typing import Any
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Mapped, Table
+from calcli.importers.table import Column, Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
+from calcli.zeros import Zeros
 
 SUFFIXES = (".h5", ".hdf5", ".hdf")
 
@@ -30,7 +31,7 @@ def read_hdf5(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
     """
     path = file.path
     opened = stack.enter_context(open_file(path))
-    loaders: dict[str, Any] = {}
+    columns: dict[str, Column] = {}
     check_bundle_format(opened, str(path))
 
     def visit(name: str | bytes, node: Any) -> None:
@@ -39,10 +40,12 @@ def read_hdf5(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
         # names that are no UTF-8 come as bytes, named types have no chunks
         is_dataset = isinstance(name, str) and hasattr(node, "chunks")
         if is_dataset and node.shape is not None:
-            loaders[str(name)] = partial(load_dataset, path, str(name), node)
+            load = partial(load_dataset, path, str(name), node)
+            zeros = Zeros.recorded(node.parent.attrs, f"{path}:{node.parent.name}")
+            columns[str(name)] = Column(path, str(name), load, zeros=zeros)
 
     opened.visititems(visit)
-    return Table.of(path, "hdf5", loaders)
+    return Table(path, "hdf5", columns)
 
 
 def load_dataset(path: Path, name: str, dataset: Any) -> Any:

@@ -3,15 +3,16 @@
 from contextlib import ExitStack
 from typing import Any
 
-from calcli.errors import needed
 from calcli.importers.arrow_columns import table_of_arrow
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.io.validate import refuse_bomb
+from calcli.optional_packages import optional_import
 
 NUMBER_BYTES = 8
+INSTEAD = "or save the table as CSV"
 
 
 @reader(
@@ -32,8 +33,7 @@ def read_table(file: SourceFile) -> Any:
     """Read a Parquet file to a pyarrow table. Raises DataError."""
     path = file.path
     file.refuse_again(b"PAR1PAR1")  # two concatenated files
-    message = f"{path}: reading Parquet needs pyarrow (or save the table as CSV)"
-    with needed(message, "parquet"):
+    with optional_import("pyarrow", f"{path}: reading Parquet", INSTEAD):
         from pyarrow import parquet
     with parquet.ParquetFile(path) as opened:
         n_cells = opened.metadata.num_rows * opened.metadata.num_columns
@@ -60,8 +60,7 @@ STREAM = b"\xff\xff\xff\xff"
 def read_arrow(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
-    message = f"{path}: reading Arrow needs pyarrow (or save the table as CSV)"
-    with needed(message, "parquet"):
+    with optional_import("pyarrow", f"{path}: reading Arrow", INSTEAD):
         from pyarrow import OSFile, feather, ipc
     table: Any
     if file.head.startswith(STREAM):

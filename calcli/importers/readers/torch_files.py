@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, needed
+from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, with_known_names
@@ -15,6 +15,7 @@ from calcli.importers.ragged import Parts
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.torch_tensors import check_structure, loader_of, refusal
+from calcli.optional_packages import optional_import
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 """First bytes of files of torch.save that are not zip archives: a pickled number."""
@@ -45,8 +46,8 @@ def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table
     check_structure(path)
     if not file.is_zip:
         file.refuse_again(LEGACY)
-    advice = "needs torch (or save the arrays with numpy.savez)"
-    with needed(f"{path}: reading PyTorch files {advice}", "torch"):
+    instead = "or save the arrays with numpy.savez"
+    with optional_import("torch", f"{path}: reading PyTorch files", instead):
         import torch
     content = _load(file)
 

@@ -68,7 +68,7 @@ class TemperedRows:
     def load(self, block: Block, here: slice) -> None:
         """Take in some rows of a block."""
         z = (
-            to_logits(block.scores[here], block.kind)
+            to_logits(block.scores[here], block.kind, block.zeros)
             if block.kind == "probs"
             else block.scores[here]
         )

@@ -13,16 +13,16 @@ from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import (
     TIE,
-    TINY,
+    BoolArray,
     FloatArray,
     IntArray,
-    floored_log,
     log_normalizer,
     row_max,
     sigmoid,
 )
-from calcli.rows import Block, Rows, rows_per_block, to_logits
+from calcli.rows import Block, ClassLogits, Rows
 from calcli.solvers import BoxMinimum, minimise_box
+from calcli.zeros import OLD, Zeros
 
 WIDTH = 16  # classes whose log-odds are computed at a time: the only memory needed beside the scores
 Loss = Literal["log", "brier"]
@@ -121,35 +121,55 @@ class MapFit(NamedTuple):
 # ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
 
 
-def top_log_odds(z: FloatArray, label: IntArray) -> FloatArray:
+# zero : mask of stored zeros (``Block.stored_zeros``). They are no part of the sum of a row, so that equal
+# probabilities stay equal whatever was rounded beside them; but where nothing else is left, they are all.
+
+
+def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
+    """Logits, -inf for stored zeros."""
+    return z if zero is None else np.where(zero, -np.inf, z)
+
+
+def top_log_odds(
+    z: FloatArray, label: IntArray, zero: BoolArray | None = None
+) -> FloatArray:
     """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp over the others."""
     at = np.arange(len(z))
     rest = z.copy()
     rest[at, label] = -np.inf
+    if zero is not None:
+        stored = _stored(rest, zero)
+        is_left = np.isfinite(stored.max(axis=1))
+        rest = np.where(is_left[:, None], stored, rest)
     return z[at, label] - log_normalizer(rest)
 
 
 def single_log_odds(block: Block, mode: str) -> FloatArray:
     """Log-odds of class 1 (mode=binary) or of the prediction (mode=top), (b,)."""
     z = block.z
-    return z[:, 1] - z[:, 0] if mode == "binary" else top_log_odds(z, block.prediction)
+    if mode == "binary":
+        return z[:, 1] - z[:, 0]
+    return top_log_odds(z, block.prediction, block.stored_zeros)
 
 
-def one_vs_rest_log_odds(z: FloatArray) -> FloatArray:
+def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
     """Log-odds of every class against the rest, (b, k).
 
     Removing a term from the sum loses no digits unless the term is the largest; for that class the others are summed.
     """
-    largest, total, top, s_top = _row_facts(z)
+    largest, total, top, s_top = _row_facts(z, zero)
     s = _below_top((z - largest[:, None]).T, total).T
     s[np.arange(len(z)), top] = s_top
     return s.copy()
 
 
-def _row_facts(z: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+def _row_facts(
+    z: FloatArray, zero: BoolArray | None
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
     """Largest logit of every row, sum of exp(z - largest), class of that logit and its log-odds, (b,) each."""
     top, largest = z.argmax(axis=1), row_max(z)
-    return largest, np.exp(z - largest[:, None]).sum(axis=1), top, top_log_odds(z, top)
+    total = np.exp(_stored(z, zero) - largest[:, None]).sum(axis=1)
+    return largest, total, top, top_log_odds(z, top, zero)
 
 
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
@@ -159,15 +179,15 @@ def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
     return d - np.log(np.where(rest > 0, rest, 1.0))
 
 
-def probabilities(z: FloatArray) -> FloatArray:
+def probabilities(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
     """Softmax of (b, k) logits."""
-    return np.exp(z - log_normalizer(z)[:, None])
+    return np.exp(z - log_normalizer(_stored(z, zero))[:, None])
 
 
-def confidence_log_odds(c: FloatArray) -> FloatArray:
-    """log(c / (1 - c)) with the floor under probabilities: -708.4 for a confidence of 0 and 708.4 for 1."""
-    with np.errstate(divide="ignore"):
-        return floored_log(c) - np.maximum(np.log1p(-c), np.log(TINY))
+def confidence_log_odds(c: FloatArray, zeros: Zeros = OLD) -> FloatArray:
+    """log(c / (1 - c)). zeros : what a confidence of 0, or of 1 being wrong, counts as; 2e-308 unless given."""
+    right, wrong = zeros.confidence_logs(c)
+    return right - wrong
 
 
 def within(s: FloatArray, sure: float | None) -> FloatArray:
@@ -197,7 +217,10 @@ def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sa
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(
-            confidence_log_odds(c), rows.labels().astype(np.float64), weight, c
+            confidence_log_odds(c, rows.zeros or OLD),
+            rows.labels().astype(np.float64),
+            weight,
+            c,
         )
     s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
     return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
@@ -209,17 +232,20 @@ def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
     return single_log_odds(block, mode), (block.labels == asked).astype(np.float64)
 
 
+def _facts_of_block(
+    block: Block,
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
+    return _row_facts(block.z, block.stored_zeros)
+
+
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
     """Sample of each class in turn (is the label this class?), bit for bit that of ``one_vs_rest_log_odds``."""
     y, whole = rows.labels(), rows.array()
-    step = rows_per_block(rows.k)
-    parts = [
-        _row_facts(to_logits(whole[at : at + step], rows.kind))
-        for at in range(0, rows.n, step)
-    ]
+    parts = list(rows.each(_facts_of_block))
     largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
+    logits = ClassLogits(whole, rows.kind, rows.zeros)
     for first in range(0, rows.k, WIDTH):
-        z = np.array(to_logits(whole[:, first : first + WIDTH], rows.kind).T, order="C")
+        z = np.array(logits.of(slice(first, first + WIDTH)).T, order="C")
         for c, s in enumerate(_below_top(z - largest, total), first):
             yield Sample(
                 np.where(top == c, s_top, s), (y == c).astype(np.float64), weight

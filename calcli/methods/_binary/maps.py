@@ -36,6 +36,7 @@ from calcli.numerics import (
     sigmoid,
 )
 from calcli.rows import Block, Rows
+from calcli.zeros import OLD
 
 EMPTY = np.empty(0)  # edges, values or knots of the identity
 
@@ -225,8 +226,10 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
         """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter half as far from certainty as
-        the nearest other, as in ``floor`` (Martín-Fernández et al. 2003)."""
+        the nearest other, as in ``floor`` (Martín-Fernández et al. 2003). None where their rounding says how far."""
         if rows.kind != "confidence" or not cls.takes_logarithms():
+            return None, []
+        if rows.zeros is not None and rows.zeros.is_rounded:
             return None, []
         far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
         if not (far == 0.0).any():
@@ -285,7 +288,7 @@ class BinaryCalibrator(Calibrator):
             p = p if many else p[np.arange(len(p)), block.prediction]
             return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
         s = (
-            odds.one_vs_rest_log_odds(z)
+            odds.one_vs_rest_log_odds(z, block.stored_zeros)
             if many
             else odds.single_log_odds(block, self.mode)
         )
@@ -307,7 +310,7 @@ class BinaryCalibrator(Calibrator):
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
             x = (
-                odds.within(odds.confidence_log_odds(c), self.sure)
+                odds.within(odds.confidence_log_odds(c, block.zeros or OLD), self.sure)
                 if self.takes_log_odds
                 else c
             )

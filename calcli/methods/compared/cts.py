@@ -24,7 +24,14 @@ from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
 from calcli.parallel import in_order
-from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block, to_logits
+from calcli.rows import (
+    BLOCK_BYTES,
+    Block,
+    ClassLogits,
+    Rows,
+    rows_per_block,
+    to_logits,
+)
 
 # ---- coordinate search over one temperature per class, one column of the softmax at a time
 
@@ -71,7 +78,8 @@ class ClassSearch:
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
-        self.scores, self.kind = rows.array(), rows.kind
+        self.scores, self.kind, self.zeros = rows.array(), rows.kind, rows.zeros
+        self.logits = ClassLogits(self.scores, self.kind, self.zeros)
         self.n, self.k = rows.n, rows.k
         self.y, self.edges = rows.labels(), edges
         weight = rows.weights()
@@ -82,7 +90,7 @@ class ClassSearch:
 
     def column(self, c: int) -> FloatArray:
         """Logits of class c, (n,) float64."""
-        return to_logits(self.scores[:, c], self.kind)
+        return self.logits.of(slice(c, c + 1))[:, 0]
 
     def plus(self, others: Others, c: int) -> Others:
         """Those and class c at its temperature."""
@@ -94,7 +102,8 @@ class ClassSearch:
         step = rows_per_block(self.k)
         for at in range(0, self.n, step):
             rows = slice(at, at + step)
-            u = to_logits(self.scores[rows], self.kind) / self.temperature
+            z = to_logits(self.scores[rows], self.kind, self.zeros)
+            u = z / self.temperature
             confidence = np.exp(u.max(axis=1) - log_normalizer(u))
             hit = (u.argmax(axis=1) == self.y[rows]).astype(np.float64)
             gaps += self._gaps(confidence[None], hit[None], self.share[rows])[0]

@@ -11,7 +11,7 @@ from shlex import quote
 from string import ascii_uppercase
 from typing import Any
 
-from calcli.errors import DataError, UsageError, needed
+from calcli.errors import DataError, UsageError
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import question_id
@@ -20,6 +20,7 @@ from calcli.importers.table import Table
 from calcli.importers.token_answers import Answer, positions_of, table_of_answers
 from calcli.io.cells import text_of
 from calcli.io.validate import refuse_bomb
+from calcli.optional_packages import optional_import
 
 MARKS: dict[Any, bool] = {"C": True, "I": False, 1: True, 0: False}
 ZSTD = 93  # method number of zstd in zip archives
@@ -143,9 +144,8 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
             raise DataError(
                 f"{path}: is packed by method {member.compress_type}; {advice}"
             ) from None
-        with needed(
-            f"{path}: is packed by method {ZSTD}; {advice}; zstandard reads it", "zstd"
-        ):
+        use = f"{path}: reading members packed by method {ZSTD}"
+        with optional_import("zstandard", use, f"or {advice}"):
             import zstandard
     with path.open("rb") as opened:
         seek_member(opened, member.header_offset)

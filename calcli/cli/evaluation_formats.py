@@ -1,0 +1,254 @@
+"""Evaluation for other programs and for papers: tables, model cards, JUnit, a line to quote."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from calcli import __version__
+from calcli.cli.render import Cell, Table, number, plain
+from calcli.evaluation.json_output import score_json
+from calcli.evaluation.metric_limits import Outcome, end_of
+from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.verdict_limits import VerdictOutcome
+from calcli.metrics.significance import p_cell
+
+# ---- tables
+
+
+def result_table(evaluation: Evaluation, form: str) -> Table:
+    """Table with a line per bundle and calibrator, a column per metric.
+
+    ``csv`` has every metric, with intervals, p-values and expected values named as in
+    limits: ``nll.lo``, ``ece.p``. Other forms have the metrics of the table for people,
+    and the bundle only where there are several.
+    """
+    results = evaluation.results
+    whole = form == "csv"
+    columns = _columns(results, whole)
+    with_bundle = whole or len(evaluation.bundles) > 1
+    head = ["bundle"] if with_bundle else []
+    head.append("calibrator")
+    if whole:
+        head += ["method", "n", "n_classes"]
+    rows: list[list[Cell]] = []
+    for result in results:
+        row: list[Cell] = [result.bundle] if with_bundle else []
+        row.append(result.title)
+        if whole:
+            row += [result.method, result.n, result.n_classes]
+        row += [_fact(result, name, end) for name, end in columns]
+        rows.append(row)
+    return Table([*head, *(name + end for name, end in columns)], rows)
+
+
+def _columns(results: Sequence[Result], whole: bool) -> list[tuple[str, str]]:
+    """Metrics and the suffixes of their facts that some result has."""
+    names: dict[str, None] = {}
+    for result in results:
+        names |= dict.fromkeys(result.scores if whole else result.shown)
+    ends = ("", ".lo", ".hi", ".p", ".null") if whole else ("",)
+    columns = []
+    for name in names:
+        for end in ends:
+            known = any(_fact(result, name, end) is not None for result in results)
+            if known or not end:
+                columns.append((name, end))
+    return columns
+
+
+def _fact(result: Result, name: str, end: str) -> float | None:
+    """Value of a score, or the part that the suffix names (.lo, .hi, .p, .null)."""
+    score = result.scores.get(name)
+    return None if score is None else end_of(score_json(score), end[1:])
+
+
+def batch_table(evaluation: Evaluation, form: str) -> Table:
+    """Table with a line per bundle, calibrator and batch, in order of time.
+
+    ECE and its value expected under calibration stand beside each other: small batches
+    have a large one by chance.
+    """
+    several = len(evaluation.bundles) > 1
+    ends = ["overconfidence.lo", "overconfidence.hi"] if form == "csv" else ["interval"]
+    head = ["bundle"] if several else []
+    head += ["calibrator", "batch", "rows", "accuracy", "overconfidence", *ends, "p"]
+    head += ["ECE", "expected", "NLL"]
+    rows: list[list[Cell]] = []
+    for result in evaluation.results:
+        for line in result.per_group or ():
+            row: list[Cell] = [result.bundle] if several else []
+            values = {name: score.value for name, score in line.scores.items()}
+            row += [result.title, str(line.group), line.n, values.get("accuracy")]
+            low, high = line.interval.low, line.interval.high
+            if form == "csv":
+                row += [line.gap, low, high, line.p_adjusted]
+            else:
+                star = "*" if line.significant else ""
+                row += [f"{line.gap:+.4f}{star}", f"[{low:+.4f}, {high:+.4f}]"]
+                row.append(p_cell(line.p_adjusted))
+            ece = line.scores.get("ece")
+            expected = None if ece is None or ece.null is None else ece.null.mean
+            row += [values.get("ece"), expected, values.get("nll")]
+            rows.append(row)
+    return Table(head, rows)
+
+
+# ---- model cards
+
+
+def model_index(evaluation: Evaluation) -> str:
+    """The ``model-index`` block for the front matter of a model card, in YAML.
+
+    A model per bundle; every calibrator's metrics stand in it under their own names,
+    with their signatures as ``args``.
+
+    Reference: Hugging Face Hub documentation, model cards, "model-index".
+    """
+    lines = [
+        "# task and dataset: put the Hub's own names, e.g. image-classification"
+        " and cifar10",
+        "model-index:",
+    ]
+    for results in evaluation.bundles:
+        bundle = results[0].bundle
+        lines += [
+            f"- name: {_quoted(Path(bundle.partition(':')[0]).stem)}",
+            "  results:",
+            "  - task:",
+            '      type: "classification"',
+            "    dataset:",
+            f"      name: {_quoted(bundle)}",
+            f"      type: {_quoted(bundle)}",
+            "    metrics:",
+        ]
+        for result in results:
+            lines += _model_index_metrics(result)
+            lines += _model_index_verdict(result)
+    return "\n".join([*lines, ""])
+
+
+def _model_index_metrics(result: Result) -> Iterator[str]:
+    for name in result.shown:
+        score = result.scores[name]
+        if score.value is None:
+            continue
+        yield f"    - type: {_quoted(name)}"
+        yield f"      value: {_yaml_number(score.value)}"
+        yield f"      name: {_quoted(f'{name}, {result.title}')}"
+        yield "      args:"
+        yield f"        signature: {_quoted(score.signature)}"
+
+
+def _model_index_verdict(result: Result) -> Iterator[str]:
+    report = result.report
+    if report is None:
+        return
+    gap = report.facts.overconfidence
+    yield '    - type: "overconfidence"'
+    yield f"      value: {_yaml_number(gap.value)}"
+    yield f"      name: {_quoted(f'overconfidence, {result.title}')}"
+    yield "      args:"
+    if gap.interval.known:
+        low, high = _yaml_number(gap.interval.low), _yaml_number(gap.interval.high)
+        yield f"        ci: [{low}, {high}]"
+        yield f"        ci_level: {gap.interval.level}"
+    yield f'        verdict_kind: "{report.kind}"'
+    yield f"        verdict: {_quoted(report.headline)}"
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted scalar, which JSON and YAML write alike."""
+    return json.dumps(plain(text), ensure_ascii=False)
+
+
+def _yaml_number(value: float) -> str:
+    """A number with all digits and a point, without which YAML 1.1 reads a string."""
+    digits, e, exponent = repr(float(value)).partition("e")
+    if "." not in digits:
+        digits = f"{digits}.0"
+    return f"{digits}{e}{exponent}"
+
+
+# ---- a line to quote
+
+
+def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
+    """A line per bundle to quote in a paper: values with definition and version."""
+    for results in evaluation.bundles:
+        first = results[0]
+        where = f"{first.bundle} ({first.n} rows, {first.n_classes} classes)"
+        values = []
+        for result in results:
+            score = result.scores[name]
+            floor = ""
+            if score.null is not None:
+                floor = f" (floor {number(score.null.mean)})"
+            values.append(f"{number(score.value)}{floor} {result.title}")
+        parts = [f"{name} {', '.join(values)}"]
+        settings = " ".join(first.scores[name].signature.split("|")[1:-1])
+        if settings:
+            parts.append(settings)
+        if any("(floor" in value for value in values):
+            parts.append("floor: the value expected under calibration")
+        parts.append(f"calcli {__version__}")
+        yield f"signature: {where}: {'; '.join(parts)}"
+
+
+# ---- JUnit
+
+# Compiled at its first use: so large a character class takes longer than a small command.
+NOT_IN_XML = r"[^\t\n\r -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+
+
+def junit(
+    outcomes: Sequence[Outcome | VerdictOutcome], results: Sequence[Result] = ()
+) -> str:
+    """Limits as a JUnit XML document, one test case each.
+
+    The verdicts on the results, their findings and the next command are its properties.
+    """
+    failures = sum(outcome.crossed for outcome in outcomes)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name="calcli evaluate" tests="{len(outcomes)}"'
+        f' failures="{failures}">',
+    ]
+    properties = [line for result in results for line in _junit_properties(result)]
+    if properties:
+        lines += ["  <properties>", *properties, "  </properties>"]
+    for outcome in outcomes:
+        classname = _xml(f"{outcome.bundle} {outcome.title}{outcome.where}")
+        name = _xml(outcome.limit.text)
+        case = f'  <testcase classname="{classname}" name="{name}"'
+        if outcome.crossed:
+            words = _xml(outcome.sentence)
+            failure = f'<failure message="{words}">{words}</failure>'
+            lines.append(f"{case}>{failure}</testcase>")
+        else:
+            lines.append(f"{case}/>")
+    return "\n".join([*lines, "</testsuite>", ""])
+
+
+def _junit_properties(result: Result) -> Iterator[str]:
+    report = result.report
+    if report is None:
+        return
+    facts = [("verdict_kind", report.kind), ("verdict", report.headline)]
+    facts += [("finding", line) for line in report.lines]
+    if report.next_step.command:
+        facts.append(("next", report.next_step.command))
+    for name, words in facts:
+        named = _xml(f"{name}: {result.bundle} {result.title}")
+        yield f'    <property name="{named}" value="{_xml(words)}"/>'
+
+
+def _xml(text: str) -> str:
+    """Escape text for XML; control characters and lone bytes are spelt out."""
+    from xml.sax.saxutils import escape
+
+    def spelt(match: re.Match[str]) -> str:
+        return match.group().encode("unicode_escape").decode()
+
+    named = {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+    return escape(re.sub(NOT_IN_XML, spelt, text), named)

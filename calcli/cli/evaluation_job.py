@@ -1,0 +1,319 @@
+"""Work of evaluate, report and run on bundles: open, load calibrators, assess, warn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from calcli.cli.context import CommandContext, not_held_out
+from calcli.errors import DataError
+from calcli.evaluation.differences import rank_table
+from calcli.evaluation.evaluate_bundle import (
+    Assessed,
+    Candidate,
+    Plan,
+    Subject,
+    assess,
+)
+from calcli.evaluation.facts import FitSize
+from calcli.evaluation.label_frequencies import label_shift_p_value
+from calcli.evaluation.metric_limits import Outcome
+from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.verdict_limits import VerdictOutcome
+from calcli.fit_and_apply import fitted_on
+from calcli.io.artifact import Artifact, load
+from calcli.io.dataset import DataSet
+from calcli.io.locate import split_where
+from calcli.io.provenance import check_upstream
+from calcli.metrics.collect import CALIBRATED, collect
+from calcli.metrics.out_of_core import LONG, RunningSums
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.warnings import (
+    data_warnings,
+    label_doubts,
+    unit_warnings,
+    zero_warnings,
+)
+from calcli.rows import ArrayRows
+
+SHIFT_LEVEL = 1e-3
+"""P-value below which label frequencies differ from those of a fit."""
+
+SHIFTED = (
+    "the label frequencies differ significantly from those of the calibrator's fit:"
+    " expect its class probabilities to be off"
+)
+
+
+@dataclass(frozen=True)
+class NamedArtifact:
+    """A calibrator with its name for people (``<stdin>``, or as typed)."""
+
+    name: str
+    artifact: Artifact
+
+    @property
+    def path(self) -> str:
+        """Path for commands."""
+        return "-" if self.name == "<stdin>" else self.name
+
+
+@dataclass
+class EvaluationJob:
+    """Settings and loaded calibrators for all bundles.
+
+    templates : paths of calibrators as typed. baseline : another one, None for the
+    uncalibrated scores. prints_warnings : print warnings that are findings, too.
+    notes : doubts about calibrators on the rows, by name.
+    """
+
+    command: CommandContext
+    plan: Plan
+    templates: Sequence[str] = ()
+    baseline: str | None = None
+    prints_warnings: bool = True
+    load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+    # ---- calibrators
+
+    def artifact(self, template: str, bundle: str) -> NamedArtifact:
+        """Artifact that a path with {stem} and {group} stands for at a bundle."""
+        path, group = split_where(bundle)
+        name = template.replace("{stem}", path.stem).replace("{group}", group or "")
+        return NamedArtifact("<stdin>" if name == "-" else name, self.load(name))
+
+    def artifacts(self, bundle: str) -> list[NamedArtifact]:
+        """All calibrators to evaluate on a bundle."""
+        return [self.artifact(template, bundle) for template in self.templates]
+
+    def candidates(
+        self, artifacts: Sequence[NamedArtifact], rows: DataSet
+    ) -> list[Candidate]:
+        """The uncalibrated scores, then the calibrators.
+
+        Warns of doubts about calibrators. Raises DataError where one does not fit.
+        """
+        candidates = [Candidate(None, "uncalibrated", None)]
+        for named in artifacts:
+            candidates.append(self._candidate(named, rows))
+        return candidates
+
+    def _candidate(self, named: NamedArtifact, rows: DataSet) -> Candidate:
+        artifact = named.artifact
+        notes = self.command.check_fits(artifact, named.name, rows)
+        try:
+            check_upstream(artifact, named.name, rows.name, rows.upstream)
+        except DataError as error:  # --again allows it; the results report it
+            notes.append(str(error).rpartition("; ")[0])
+        self.notes[named.name] = notes
+        rows.places_of(artifact.calibrator.required_transforms, rows.name)
+        return Candidate(
+            name=named.name,
+            method=artifact.method,
+            calibrator=artifact.calibrator,
+            path=named.path,
+            fitted_on=_rows_of_fit(named, rows),
+            fit_size=fit_size_of(artifact),
+            seen=partial(fitted_on, artifact, rows),
+        )
+
+    # ---- evaluation
+
+    def evaluate(self, bundles: Sequence[str]) -> tuple[list[Result], Result]:
+        """Evaluate bundles as one data set.
+
+        Returns the results, and the one that changes are measured against.
+        """
+        artifacts = self.artifacts(bundles[0])
+        with self.command.rows(bundles) as rows:
+            rows.progress = self.command.progress
+            # to recognise rows that a calibrator was fitted on
+            rows.hashed = bool(artifacts)
+            candidates = self.candidates(artifacts, rows)
+            against = None
+            if self.baseline is not None:
+                named = self.artifact(self.baseline, bundles[0])
+                against = self._candidate(named, rows)
+            self._warn_of_raw_metrics(rows)
+            assessed = assess(
+                self.subject(rows),
+                candidates,
+                self.plan,
+                baseline=against,
+                progress=self.command.progress,
+            )
+            results = self.with_warnings(rows, artifacts, assessed)
+        if against is None or assessed.baseline is None:
+            return results, results[0]
+        baseline = Result(
+            bundle=rows.name,
+            calibrator=against.name,
+            method=against.method,
+            n=rows.n,
+            n_classes=results[0].n_classes,
+            scores=assessed.baseline,
+        )
+        return results, baseline
+
+    def subject(self, rows: DataSet) -> Subject:
+        """The rows to evaluate, with their groups if these are asked for."""
+        group = None
+        if self.plan.per_group or self.plan.report:
+            group = rows.column("group")
+        if self.plan.per_group and group is None:
+            raise DataError(
+                f"{rows.name}: has no dataset 'group' to group by; name one with"
+                " --group-by COLUMN"
+            )
+        if self.plan.ordered and group is not None:
+            self.command.tell_order(rows, group)
+        return Subject.of(rows, group)
+
+    def evaluation(
+        self,
+        evaluated: Sequence[list[Result]],
+        outcomes: Sequence[Outcome | VerdictOutcome],
+    ) -> Evaluation:
+        """All results, the ranks of the calibrators, and the outcomes of limits."""
+        ranks = None
+        if self.templates:
+            names = ["uncalibrated", *self.templates]
+            ranks = rank_table(evaluated, names, self.plan.metrics)
+        return Evaluation(evaluated, ranks, [each.to_dict() for each in outcomes])
+
+    # ---- warnings
+
+    def with_warnings(
+        self,
+        rows: DataSet,
+        artifacts: Sequence[NamedArtifact],
+        assessed: Assessed,
+    ) -> list[Result]:
+        """The results with warnings about their data and their calibrators' fits.
+
+        In a judged result they are findings, too; else they are printed.
+        """
+        table = assessed.seen
+        caveats = self._caveats(rows, table)
+        results = []
+        for result in assessed.results:
+            caveats_of_result = [*caveats, *_zero_warnings(result, rows)]
+            results.append(self._with_warnings(result, caveats_of_result, rows, table))
+        for at, named in enumerate(artifacts, start=1):
+            of_fit = self._fit_warnings(named, rows, table)
+            notes = self.notes.get(named.name, [])
+            results[at] = self._with_caveats(results[at], [*notes, *of_fit])
+        for result in results:
+            self._print_warnings(result)
+        return results
+
+    def _with_warnings(
+        self,
+        result: Result,
+        caveats: Sequence[str],
+        rows: DataSet,
+        table: RowTable | RunningSums,
+    ) -> Result:
+        """The result with caveats, and with notes that are no findings."""
+        result = self._with_caveats(result, caveats)
+        return replace(result, warnings=[*result.warnings, *self._notes(result, table)])
+
+    def _with_caveats(self, result: Result, caveats: Sequence[str]) -> Result:
+        report = result.report
+        if report is not None:
+            report = report.with_caveats(caveats)
+        return replace(result, warnings=[*result.warnings, *caveats], report=report)
+
+    def _caveats(self, rows: DataSet, table: RowTable | RunningSums) -> list[str]:
+        """Doubts about the rows that every version shares."""
+        caveats = [*rows.caveats, *label_doubts(table, rows.class_names)]
+        if rows.unit_name is not None:
+            return caveats
+        if isinstance(table, RowTable):
+            return [*caveats, *unit_warnings(table)]
+        first = rows.run(0, LONG)  # are rows independent? the first tell
+        some = collect(ArrayRows(first.scores, first.labels, rows.kind))
+        return [*caveats, *unit_warnings(some)]
+
+    def _notes(self, result: Result, table: RowTable | RunningSums) -> list[str]:
+        """Limits of what the rows can show."""
+        binned = any("|bins:" in score.signature for score in result.scores.values())
+        bins = self.plan.settings.bins if binned else None
+        classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
+        return data_warnings(table.n, classes, table.spread, bins)
+
+    def _fit_warnings(
+        self, named: NamedArtifact, rows: DataSet, table: RowTable | RunningSums
+    ) -> list[str]:
+        """Doubts about a calibrator whose fit saw other rows, or these."""
+        warnings = []
+        in_sample = not_held_out(named.artifact, rows)
+        if in_sample is not None:
+            warnings.append(in_sample)
+        fit = named.artifact.fit
+        counts = np.asarray(getattr(fit, "label_counts", []), dtype=np.float64)
+        is_adapted = named.artifact.method.endswith("+prior")
+        if len(counts) == table.k and not is_adapted:
+            seen = table.label_counts.astype(np.float64)
+            if label_shift_p_value(counts, seen) < SHIFT_LEVEL:
+                warnings.append(SHIFTED)
+        return warnings
+
+    def _print_warnings(self, result: Result) -> None:
+        """Print the warnings of a result, unless its findings say them."""
+        if result.report is not None and not self.prints_warnings:
+            return
+        about = result.bundle
+        if result.calibrator is not None:
+            about = f"{about} with {result.calibrator}"
+        for text in result.warnings:
+            self.command.warn(text, about=about)
+
+    def _warn_of_raw_metrics(self, rows: DataSet) -> None:
+        raw = any(name.endswith("_raw") for name in self.plan.metrics)
+        if not rows.upstream or not raw:
+            return
+        self.command.warn(
+            f"{rows.name}: these rows were calibrated and divided by their sums, and"
+            " the values before that are gone: marginal2_raw and mse_raw are of what is"
+            " stored; give the scores with --calibrator"
+        )
+
+
+def fit_size_of(artifact: Artifact) -> FitSize | None:
+    """Size of a calibrator's fit; None for one that was not fitted to rows."""
+    if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":
+        return None
+    units: Mapping[str, object] = artifact.fit.details
+    n_units = units.get("units")
+    return FitSize(artifact.fit.n, n_units if isinstance(n_units, int) else None)
+
+
+def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:
+    """Rows of a calibrator's fit as commands name them, empty if they are not found."""
+    source = named.artifact.fit.source or "-"
+    for folder in (Path(named.path).parent, rows.path.parent, Path()):
+        place = str(folder / source)
+        if split_where(place)[0].is_file():
+            return place
+    return ""
+
+
+def _zero_warnings(result: Result, rows: DataSet) -> list[str]:
+    """Warning about an NLL that stored zeros at labels decide."""
+    nll = result.scores.get("nll")
+    if nll is None:
+        return []
+    zeros = rows.zeros
+    if zeros is None or result.calibrator is not None:
+        zeros = CALIBRATED
+    return zero_warnings(
+        int(nll.more.get("clipped", 0)),
+        result.n,
+        rows.kind,
+        zeros.counts_as,
+        nll.more.get("between"),
+    )

@@ -1,0 +1,773 @@
+"""Evaluation as text for people: headlines and findings, one table of versions, one of groups.
+
+An answer has three levels: a headline, at most three findings, and the command to run next.
+Everything else is behind ``--full`` and in the JSON.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from calcli.cli.render import number, print_line
+from calcli.evaluation.evaluate_bundle import Plan
+from calcli.evaluation.facts import LossPart
+from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.results import (
+    ClassLine,
+    Difference,
+    Evaluation,
+    GroupLine,
+    Judgement,
+    Ranks,
+    Result,
+)
+from calcli.evaluation.scores import Score
+from calcli.evaluation.term_meanings import meaning
+from calcli.evaluation.words import gap_words, name_words, percent, points, samples
+from calcli.metrics.catalog import metric
+from calcli.metrics.significance import p_cell, p_text
+from calcli.rows import classes
+
+WIDTH = 100
+"""Columns of an output that is not a terminal."""
+
+MOST_FINDINGS = 3
+"""Findings that are printed without ``--full``."""
+
+MOST_TABLES = 3
+"""Bundles up to which each has a table of its own; more are a line each."""
+
+MOST_GROUPS = 12
+"""Lines of the table of groups without ``--full``."""
+
+GROUP_TABLE_LINES = 5
+"""Lines around those of the groups: an empty one, title, two heads, count of the rest."""
+
+
+def width_of_output() -> int:
+    """Columns to fill: those of the terminal or of ``COLUMNS``, at most ``WIDTH``."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    return WIDTH
+
+
+def say(text: str = "") -> None:
+    """Print a line, with names of files, classes and groups made harmless."""
+    print_line(text)
+
+
+# ---- the whole
+
+
+def print_report(
+    evaluation: Evaluation,
+    plan: Plan,
+    *,
+    full: bool = False,
+    most_lines: int | None = None,
+) -> None:
+    """Print what was evaluated.
+
+    full : everything. most_lines : lines to print at most, which shortens the table of
+    groups; None for no limit but ``MOST_GROUPS``.
+    """
+    for line in report_lines(evaluation, plan, full=full, most_lines=most_lines):
+        say(line)
+
+
+def report_lines(
+    evaluation: Evaluation, plan: Plan, *, full: bool, most_lines: int | None
+) -> Iterator[str]:
+    """The lines of ``print_report``."""
+    step = next_command(evaluation)
+    end = ["", f"next: {step}"] if step else []
+    if not plan.report:
+        for results in evaluation.bundles:
+            yield from metrics_lines(results, plan.metrics)
+            yield from changes_lines(results)
+    elif len(evaluation.bundles) > MOST_TABLES and not full:
+        yield from overview_lines(evaluation)
+    else:
+        for at, results in enumerate(evaluation.bundles):
+            if at:
+                yield ""
+            left = None if most_lines is None else most_lines - len(end)
+            yield from bundle_lines(results, full=full, most_lines=left)
+    if full:
+        for result in evaluation.results:
+            yield ""
+            yield from full_lines(result, plan)
+    for result in evaluation.results:
+        if result.per_class is not None:
+            yield ""
+            yield from class_lines(result, result.per_class)
+    if evaluation.ranks is not None:
+        yield ""
+        yield from ranks_lines(evaluation.ranks)
+    yield from end
+
+
+def print_headlines(evaluation: Evaluation) -> None:
+    """Print the headline of every result, a line each."""
+    for results in evaluation.bundles:
+        for result in results:
+            if result.report is not None:
+                say(named_headline(result, results))
+
+
+def next_command(evaluation: Evaluation) -> str:
+    """The command to run next: of the first bundle that has one; empty for none."""
+    for results in evaluation.bundles:
+        report = results[0].report
+        if report is not None and report.next_step.command:
+            return report.next_step.command
+    return ""
+
+
+def named_headline(result: Result, results: Sequence[Result]) -> str:
+    """The headline, headed by the file and, where there are several, the version."""
+    assert result.report is not None
+    name = name_words(result.bundle, 40)
+    if len(results) > 1:
+        name = f"{name}, {version_name(result, results)}"
+    return f"{name}: {result.report.headline}"
+
+
+def version_name(result: Result, results: Sequence[Result]) -> str:
+    """Name of a version in tables: its method, or its file where methods repeat."""
+    if result.calibrator is None:
+        return name_words(result.given_name, 28)
+    methods = [other.method for other in results if other.calibrator is not None]
+    if methods.count(result.method) > 1:
+        return name_words(result.calibrator, 28)
+    return name_words(result.method, 28)
+
+
+def recommended(results: Sequence[Result]) -> Result:
+    """The version to speak of first: the recommended one, the only one, or the first."""
+    report = results[0].report
+    title = None if report is None else report.next_step.calibrator
+    for result in results[1:]:
+        if title is not None and result.title == title:
+            return result
+    return results[1] if len(results) == 2 else results[0]
+
+
+# ---- one bundle
+
+
+def bundle_lines(
+    results: Sequence[Result], *, full: bool, most_lines: int | None
+) -> Iterator[str]:
+    """Headlines, findings and tables of one bundle.
+
+    full : all findings and groups. most_lines : as for ``print_report``.
+    """
+    first = recommended(results)
+    lines = [*headline_lines(results, first, full=full), ""]
+    lines += version_table_lines(results)
+    lines += legend_lines(results)
+    yield from lines
+    if not first.per_group:
+        return
+    most = MOST_GROUPS
+    if most_lines is not None:
+        most = min(most, most_lines - len(lines) - GROUP_TABLE_LINES)
+    if full:
+        most = len(first.per_group)
+    if most < 1:
+        return
+    shown = [results[0]] if first is results[0] else [results[0], first]
+    yield ""
+    yield from group_table_lines(shown, results, most)
+
+
+def headline_lines(
+    results: Sequence[Result], first: Result, *, full: bool
+) -> Iterator[str]:
+    """Headlines of all versions, findings of the first to speak of, or of all."""
+    others = [result for result in results[1:] if result is not first]
+    if results[0] is not first:
+        others.append(results[0])
+    yield named_headline(first, results)
+    yield from finding_lines(first, None if full else MOST_FINDINGS)
+    for result in others:
+        yield named_headline(result, results)
+        if full:
+            yield from finding_lines(result, None)
+
+
+def finding_lines(result: Result, most: int | None) -> Iterator[str]:
+    """The findings on a result, each indented on a line."""
+    report = result.report
+    assert report is not None
+    lines = report.lines
+    shown = lines if most is None else lines[:most]
+    for line in shown:
+        yield f"  {line}"
+    left = len(lines) - len(shown)
+    if left:
+        yield f"  {left} more with --full"
+
+
+# ---- the table of versions
+
+
+@dataclass(frozen=True)
+class VersionColumn:
+    """A column of the table of versions."""
+
+    head: str
+    cell: Callable[[Result], str]
+
+
+def version_table_lines(results: Sequence[Result]) -> Iterator[str]:
+    """A row per version with the metrics that decide, as many as fit."""
+    columns = version_columns(results[0])
+    for head in ("Brier", "(calibrated)", "ROC AUC", "slope"):
+        lines = version_lines(results, columns)
+        if table_width(lines) <= width_of_output():
+            break
+        columns = [column for column in columns if column.head != head]
+    yield from table_lines(version_lines(results, columns))
+
+
+def version_lines(
+    results: Sequence[Result], columns: Sequence[VersionColumn]
+) -> list[list[str]]:
+    """The head of the table, then a line per version."""
+    lines = [[samples(results[0].n), *(column.head for column in columns)]]
+    for result in results:
+        cells = [column.cell(result) for column in columns]
+        lines.append([version_name(result, results), *cells])
+    return lines
+
+
+def version_columns(result: Result) -> list[VersionColumn]:
+    """Columns of the table: for two classes of P(class 1), else of the confidence."""
+    if result.n_classes == 2:
+        about = [
+            VersionColumn("predicted", _predicted),
+            VersionColumn("slope", partial(_value, "slope")),
+            VersionColumn("ROC AUC", partial(_value, "roc_auc")),
+        ]
+    else:
+        about = [VersionColumn("confidence", partial(_value, "mean_confidence"))]
+    error = _error_name(result)
+    losses = [
+        VersionColumn("NLL", partial(_value, "nll")),
+        VersionColumn("Brier", partial(_value, "brier")),
+    ]
+    if result.n_classes is None:
+        losses = [VersionColumn("Brier", partial(_value, "brier_top"))]
+    return [
+        VersionColumn("accuracy", partial(_value, "accuracy")),
+        *about,
+        VersionColumn("ECE", partial(_error, error)),
+        VersionColumn("(calibrated)", partial(_expected, error)),
+        *losses,
+    ]
+
+
+def _error_name(result: Result) -> str:
+    return "ece_positive" if "ece_positive" in result.scores else "ece"
+
+
+def _value(name: str, result: Result) -> str:
+    score = result.scores.get(name)
+    return "-" if score is None else number(score.value)
+
+
+def _predicted(result: Result) -> str:
+    report = result.report
+    if report is None or report.facts.class_one is None:
+        return "-"
+    return number(report.facts.class_one.predicted)
+
+
+def _error(name: str, result: Result) -> str:
+    """A calibration error, with a star where it is significant."""
+    star = "*" if is_significant_error(name, result) else " "
+    return f"{_value(name, result)}{star}"
+
+
+def is_significant_error(name: str, result: Result) -> bool:
+    """True if the verdict finds miscalibration, and this error shows it."""
+    report = result.report
+    if report is None or not report.verdict.has_findings:
+        return False
+    return report.facts.errors.get(name, 1.0) <= LEVEL
+
+
+def _expected(name: str, result: Result) -> str:
+    score = result.scores.get(name)
+    if score is None or score.null is None:
+        return "-"
+    return f"({number(score.null.mean)})"
+
+
+def legend_lines(results: Sequence[Result]) -> Iterator[str]:
+    """What the signs mean, and the changes of the loss."""
+    parts = []
+    error = _error_name(results[0])
+    if any(is_significant_error(error, result) for result in results):
+        parts.append("* significant.")
+    parts.append("(calibrated): expected of a calibrated model.")
+    changes = []
+    for result in results[1:]:
+        change = result.loss_change
+        if change is not None:
+            name = f"{version_name(result, results)}: " if len(results) > 2 else ""
+            changes.append(f"{name}{loss_word(result)} {change_words(change)}")
+    legend = " ".join(parts)
+    if len(changes) == 1:
+        together = f"{legend} {changes[0]}"
+        if len(together) <= width_of_output():
+            yield together
+            return
+    yield legend
+    yield from changes
+
+
+def loss_word(result: Result) -> str:
+    """Name of the loss that decides, for people."""
+    return "squared error" if result.n_classes is None else "NLL"
+
+
+def change_words(change: Difference) -> str:
+    """A change with its interval, ``-0.270 [-0.299, -0.243]``."""
+    words = f"{change.value:+z.4f}"
+    if change.interval is not None:
+        low, high = change.interval.low, change.interval.high
+        return f"{words} [{low:z.4f}, {high:z.4f}]"
+    reason = change.reason or "no interval"
+    return f"{words} ({reason})"
+
+
+# ---- the table of groups
+
+
+def group_table_lines(
+    shown: Sequence[Result], results: Sequence[Result], most: int | None
+) -> Iterator[str]:
+    """A line per group, before and after in one line, single columns first.
+
+    shown : the versions, at most two. most : lines; None prints all.
+    """
+    first = shown[0]
+    last = shown[-1]
+    assert first.per_group is not None and last.per_group is not None
+    of_positive = first.per_group[0].of_positive
+    observed, predicted = "right", "sure"
+    if of_positive:
+        observed, predicted = "observed", "predicted"
+    by_name = [{line.group: line for line in r.per_group or ()} for r in shown]
+    largest = {
+        line.group: max(abs(lines[line.group].gap) for lines in by_name)
+        for line in last.per_group
+    }
+    order = sorted(
+        last.per_group, key=lambda line: (not line.margin, -largest[line.group])
+    )
+    kept = order if most is None else order[:most]
+    titles = ["", "", ""]
+    head = ["group", "samples", observed]
+    for result in shown:
+        titles += [version_name(result, results), "", ""]
+        head += [predicted, "gap", "p"]
+    lines = [titles, head] if len(shown) > 1 else [head]
+    for line in kept:
+        row = [name_words(line.group), f"{line.n:,}", percent(line.observed)]
+        for lines_of_version in by_name:
+            row += _gap_cells(lines_of_version[line.group])
+        lines.append(row)
+    yield f"by group (p adjusted for {len(order)} rows; gap in points)"
+    yield from table_lines(lines)
+    if len(kept) < len(order):
+        yield f"{len(order) - len(kept)} more with --full"
+
+
+def _gap_cells(line: GroupLine) -> list[str]:
+    star = "*" if line.significant else " "
+    return [
+        percent(line.predicted),
+        f"{points(line.gap)}{star}",
+        p_cell(line.p_adjusted),
+    ]
+
+
+# ---- many bundles
+
+
+def overview_lines(evaluation: Evaluation) -> Iterator[str]:
+    """A line per result; columns that do not fit are left out."""
+    several = len(evaluation.results) > len(evaluation.bundles)
+    columns = [
+        VersionColumn("bundle", lambda result: name_words(result.bundle, 36)),
+        VersionColumn("verdict", lambda result: verdict_word(result.report)),
+        VersionColumn("samples", lambda result: f"{result.n:,}"),
+        VersionColumn("accuracy", partial(_value, "accuracy")),
+        VersionColumn("gap in points", _gap),
+        VersionColumn("ECE", _own_error),
+        VersionColumn("NLL", partial(_value, "nll")),
+    ]
+    if several:
+        version = VersionColumn("version", lambda r: name_words(r.title, 20))
+        columns.insert(1, version)
+    for head in ("NLL", "ECE", "samples", "accuracy"):
+        lines = _overview_lines(evaluation, columns)
+        if table_width(lines) <= width_of_output():
+            break
+        columns = [column for column in columns if column.head != head]
+    yield from table_lines(_overview_lines(evaluation, columns))
+    yield "* significant; more with --full"
+
+
+def _overview_lines(
+    evaluation: Evaluation, columns: Sequence[VersionColumn]
+) -> list[list[str]]:
+    lines = [[column.head for column in columns]]
+    for result in evaluation.results:
+        lines.append([column.cell(result) for column in columns])
+    return lines
+
+
+def _own_error(result: Result) -> str:
+    return _error(_error_name(result), result)
+
+
+def _gap(result: Result) -> str:
+    assert result.report is not None
+    return gap_words(result.report.facts.main_gap).replace(" points", "")
+
+
+def verdict_word(report: Judgement | None) -> str:
+    """The verdict in one or two words, for tables."""
+    if report is None:
+        return "-"
+    words = {
+        "mixed": "miscalibrated",
+        "too_few": "too few samples",
+        "check_labels": "check the labels",
+    }
+    return words.get(report.kind, report.kind)
+
+
+# ---- metrics that were asked for
+
+
+def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """A row per version with the metrics asked for, as many side by side as fit."""
+    first = results[0]
+    yield f"{first.bundle}: {samples(first.n)}, {classes(first.n_classes)}"
+    if results[0].units is not None:
+        yield results[0].units.sentence
+    known = [name for name in names if name in results[0].scores]
+    yield from side_by_side(known, partial(_metric_lines, results))
+    yield from _reason_lines(results, names)
+    yield from _sign_lines(results, names)
+
+
+def _metric_lines(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
+    lines = [["version", *names]]
+    for result in results:
+        cells = [score_cell(result.scores[name]) for name in names]
+        lines.append([version_name(result, results), *cells])
+    return lines
+
+
+def score_cell(score: Score) -> str:
+    """A value with its error or interval, or its expected value and p-value."""
+    if score.value is None:
+        return "-"
+    text = number(score.value)
+    if score.se and score.no_interval is None:
+        return f"{text} ±{number(score.se)}"
+    if score.interval is not None and score.p_value is None:
+        interval = score.interval
+        return f"{text} [{number(interval.low)}, {number(interval.high)}]"
+    if score.null is not None:
+        text = f"{text} ({number(score.null.mean)})"
+    if score.p_value is not None:
+        text = f"{text} {p_text(score.p_value, score.draws)}"
+    return text
+
+
+def _reason_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """Why metrics are undefined, and why some have no interval."""
+    for result in results:
+        without: dict[str, list[str]] = {}
+        for name in names:
+            score = result.scores.get(name)
+            if score is None:
+                continue
+            if score.reason is not None:
+                yield f"{name}: undefined for {result.title}: {score.reason}"
+            elif score.no_interval is not None:
+                without.setdefault(score.no_interval, []).append(name)
+        for reason, those in without.items():
+            yield f"{', '.join(those)} of {result.title}: {reason}"
+
+
+def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """What the signs in the cells mean."""
+    cells = [
+        score_cell(result.scores[name])
+        for result in results
+        for name in names
+        if name in result.scores
+    ]
+    meanings = {
+        "±": "±: one standard error",
+        " (": "( ): expected under calibration",
+        "[": "[ ]: interval",
+        "p ": "p: p-value (null: perfect calibration)",
+    }
+    shown = []
+    for sign, words in meanings.items():
+        if any(sign in cell for cell in cells):
+            shown.append(words)
+    if shown:
+        yield "; ".join(shown)
+
+
+def changes_lines(results: Sequence[Result]) -> Iterator[str]:
+    """The differences of the metrics to the baseline on the same rows."""
+    for result in results[1:]:
+        if result.paired is None:
+            continue
+        against = result.paired.baseline or results[0].given_name
+        changes = []
+        for name, change in result.paired.differences.items():
+            if name in result.scores:
+                changes.append(f"{name} {change_words(change)}")
+        for change_line in changes:
+            yield f"{version_name(result, results)} minus {against}: {change_line}"
+        nll = result.paired.differences.get("nll")
+        if result.paired.baseline is not None and nll is not None:
+            yield replacement_advice(result.title, against, nll)
+
+
+def replacement_advice(new: str, old: str, change: Difference) -> str:
+    """Advice on replacing the calibrator old by new, from the change in NLL."""
+    if change.interval is None:
+        return f"{new} instead of {old}: too few samples to tell which is better"
+    low, high = change.interval.low, change.interval.high
+    size = f"{abs(change.value):.4f}"
+    ends = f"[{min(abs(low), abs(high)):.4f}, {max(abs(low), abs(high)):.4f}]"
+    if high < 0.0:
+        return f"{new} instead of {old} helps: NLL is lower by {size} {ends}"
+    if low > 0.0:
+        return f"keep {old}: with {new} NLL is higher by {size} {ends}"
+    changed = f"NLL changes by {change_words(change)}, which is not significant"
+    return f"keep {old}: with {new} {changed}"
+
+
+# ---- everything else, for --full
+
+
+def full_lines(result: Result, plan: Plan) -> Iterator[str]:
+    """All metrics of a result, and the evidence behind its verdict."""
+    yield f"evidence: {result.bundle}, {result.title}"
+    yield f"  {data_sentence(result)}"
+    if result.units is not None:
+        yield f"  {result.units.sentence}"
+    lines = [["metric", "value", "meaning"]]
+    for name in result.shown:
+        words = meaning(name, plan.settings)
+        lines.append([name, score_cell(result.scores[name]), words])
+    yield from table_lines(lines, left=(0, 2))
+    yield from _reason_lines([result], result.shown)
+    yield from _sign_lines([result], result.shown)
+    if result.report is not None:
+        for line in evidence_lines(result, result.report):
+            yield f"  {line}"
+    yield f"  {result.p_legend(result.shown)}"
+    if result.paired is not None:
+        against = result.paired.baseline or result.given_name
+        yield f"  minus {against}:"
+        for name, change in result.paired.differences.items():
+            p = "" if change.p_value is None else f" {p_text(change.p_value)}"
+            yield f"    {name} {change_words(change)}{p}"
+    if result.per_group:
+        yield from group_metrics_lines(result, result.per_group)
+
+
+def data_sentence(result: Result) -> str:
+    """The rows in a sentence: number, classes, kind, class frequencies."""
+    parts = [f"{samples(result.n)}, {classes(result.n_classes)}"]
+    if result.report is None:
+        return parts[0]
+    data = result.report.facts.data
+    parts.append(data.kind)
+    if data.class_1 is not None:
+        parts.append(f"class 1 = {data.class_1}")
+    if data.smallest_class_share is not None and data.largest_class_share is not None:
+        low = percent(data.smallest_class_share, 2)
+        high = percent(data.largest_class_share, 2)
+        parts.append(f"class frequencies {low} to {high}")
+    if data.absent_classes:
+        plural = "class" if data.absent_classes == 1 else "classes"
+        parts.append(f"{data.absent_classes} {plural} without a sample")
+    if data.weighted:
+        parts.append("weighted")
+    if data.distinct_confidences < data.n // 2:
+        distinct = data.distinct_confidences
+        plural = "confidence" if distinct == 1 else "confidences"
+        parts.append(f"only {distinct} distinct {plural}")
+    return "; ".join(parts)
+
+
+def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
+    """The evidence behind a verdict, a line each."""
+    facts, verdict = report.facts, report.verdict
+    gap = f"overconfidence {gap_words(facts.overconfidence)} (z {facts.gap_z:+.1f})"
+    entropy = f"{facts.entropy.gap:+.4f} (z {facts.entropy.z:+.1f})"
+    yield f"{gap}; NLL minus entropy {entropy}; {report.p_text}"
+    if facts.fit is not None:
+        exact = p_text(verdict.exact.p_value)
+        yield f"judged up to the error of a fit to {facts.fit.n:,} samples; exact: {exact}"
+    for name in ("ece", "ece_positive", "ece_mass", "smece"):
+        score = result.scores.get(name)
+        if score is not None and score.null is not None:
+            expected = f"{number(score.null.mean)}"
+            high = f"{number(score.null.q95)}"
+            p = p_text(score.null.p_value, score.draws)
+            value = number(score.value)
+            yield f"{name} {value} (expected {expected}, 95th percentile {high}, {p})"
+    debiased = result.scores.get("tce2")
+    if debiased is not None and debiased.interval is not None:
+        low, high = number(debiased.interval.low), number(debiased.interval.high)
+        square = number(debiased.more["signed_square"])
+        reason = f": {debiased.end_words}" if debiased.end_words else ""
+        value = number(debiased.value)
+        yield f"tce2 {value} [{low}, {high}] (debiased squared error {square}){reason}"
+    if facts.class_one is not None:
+        one = facts.class_one
+        yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
+    elif facts.classes is not None:
+        each = facts.classes
+        error = f"root-mean-square error {number(each.value)}"
+        found = f"{len(each.significant)} of {result.n_classes} significant"
+        yield f"classes: {error}; {found} ({p_text(each.p_value)}, adjusted)"
+    if facts.groups is not None:
+        groups = facts.groups
+        found = f"{groups.n_significant} of {groups.n_groups} significant"
+        worst = f"clearest {groups.worst} ({samples(groups.worst_n)})"
+        gap = f"{points(groups.worst_gap)} points"
+        yield f"groups: {found}; {worst} {gap} ({p_text(groups.p_value)}, adjusted)"
+    if facts.split is not None:
+        yield _split_line("NLL", facts.split.nll, facts.split.method)
+        yield _split_line("Brier score", facts.split.brier, facts.split.method)
+
+
+def _split_line(loss: str, part: LossPart, method: str) -> str:
+    calibration = f"{number(part.calibration)} ±{number(part.se)}"
+    by = f"(cross-validated {method})"
+    if not part.is_detected:
+        none = "no calibration loss detected"
+        return f"{loss} {number(part.loss)}: {none} ({calibration} {by})"
+    parts = f"refinement {number(part.refinement)} + calibration {calibration}"
+    return f"{loss} {number(part.loss)} = {parts} {by}"
+
+
+def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[str]:
+    """The metrics in every group, as many side by side as fit."""
+    names = [name for name in lines[0].scores if metric(name).in_table]
+    yield ""
+    yield f"metrics by group: {result.bundle}, {result.title}"
+    yield from side_by_side(names, partial(_group_metric_lines, lines))
+
+
+def _group_metric_lines(
+    lines: Sequence[GroupLine], names: Sequence[str]
+) -> list[list[str]]:
+    rows = [["group", "samples", *names]]
+    for line in lines:
+        cells = [score_cell(line.scores[name]) for name in names]
+        rows.append([name_words(line.group), f"{line.n:,}", *cells])
+    return rows
+
+
+def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
+    """A line per class."""
+    yield ""
+    adjusted = "p: adjusted for all classes and the verdict; * significant"
+    yield f"{result.bundle}, {result.title}, by class ({adjusted})"
+    named = lines[0].name is not None
+    head = ["class", "samples", "predicted", "share", "mean p", "gap", "p"]
+    rows = [[*head, "precision", "recall", "ECE"]]
+    for line in lines:
+        star = "*" if line.significant else " "
+        called = f"{line.index} ({name_words(line.name, 16)})" if named else ""
+        rows.append(
+            [
+                called or str(line.index),
+                f"{line.n:,}",
+                f"{line.predicted:,}",
+                number(line.share),
+                number(line.mean_probability),
+                f"{line.gap:+.4f}{star}",
+                p_cell(line.p_adjusted),
+                number(line.precision),
+                number(line.recall),
+                number(line.ece),
+            ]
+        )
+    yield from table_lines(rows)
+
+
+def ranks_lines(ranks: Ranks) -> Iterator[str]:
+    """The average ranks of calibrators over bundles."""
+    yield ""
+    yield f"average ranks over {ranks.n_bundles} bundles (1 is best), Friedman test"
+    calibrators = [name_words(name, 20) for name in ranks.calibrators]
+    rows = [["metric", *calibrators, "chi2", "p", "p (Iman-Davenport)"]]
+    for name, test in ranks.tests.items():
+        numbers = [f"{rank:.2f}" for rank in test.ranks]
+        tests = [f"{test.chi2:.2f}", p_cell(test.p_value), p_cell(test.f_p_value)]
+        rows.append([name, *numbers, *tests])
+    yield from table_lines(rows)
+
+
+# ---- tables of texts
+
+
+def side_by_side(
+    names: Sequence[str], lines_of: Callable[[Sequence[str]], list[list[str]]]
+) -> Iterator[str]:
+    """Tables of columns, as many beside each other as fit; more continue below.
+
+    lines_of : makes the lines of the table of some columns.
+    """
+    left = list(names)
+    while left:
+        n_fitting = 1
+        while n_fitting < len(left):
+            wider = lines_of(left[: n_fitting + 1])
+            if table_width(wider) > width_of_output():
+                break
+            n_fitting += 1
+        yield from table_lines(lines_of(left[:n_fitting]))
+        left = left[n_fitting:]
+
+
+def table_width(lines: Sequence[Sequence[str]]) -> int:
+    """Characters in a line of a printed table."""
+    columns = zip(*lines, strict=True)
+    return sum(max(map(len, column)) + 2 for column in columns) - 2
+
+
+def table_lines(
+    lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
+) -> Iterator[str]:
+    """Lines of cells; columns in ``left`` are aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = []
+        for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            cells.append(cell.ljust(width) if column in left else cell.rjust(width))
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,240 @@
+"""decision: net benefit of acting on P(class 1) against the threshold (decision curve)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.matplotlib_theme import Paper
+from calcli.diagrams.panels import Measured
+from calcli.diagrams.style import Figure, Request
+from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.errors import UsageError
+from calcli.fast_dataclass import as_json, dataclass
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.risk import benefit_interval, effective_rows
+from calcli.numerics import FloatArray
+from calcli.statistics.decisions import DecisionCurve
+
+POINTS = 100  # thresholds of a curve
+RARE = 0.001  # share of the rows whose P(class 1) may lie beyond the last threshold
+LEAST_RANGE = 2.0  # last threshold, in frequencies of class 1, at least
+LAST = 0.99  # largest threshold
+BENEATH = 0.25  # depth of the axes below 0, in frequencies of class 1
+SHOWN = 6  # thresholds of the table under a terminal drawing
+
+
+@dataclass(frozen=True)
+class Benefit:
+    """Net benefit of one set of rows against the threshold; all (t,), threshold rising.
+
+    benefit, low, high : of acting on the rows whose P(class 1) is at least the
+    threshold, with its interval. treat_all : of acting on every row. n : rows.
+    frequency : of class 1.
+    """
+
+    label: str
+    n: int
+    frequency: float
+    threshold: FloatArray
+    benefit: FloatArray
+    low: FloatArray
+    high: FloatArray
+    treat_all: FloatArray
+
+
+@dataclass(frozen=True)
+class Decision(Figure):
+    """Decision curves of one bundle under some calibrators. what : name of class 1."""
+
+    title: str
+    level: float
+    what: str
+    curves: tuple[Benefit, ...]
+    notes: tuple[str, ...] = ()
+
+    many = False
+    ignores = ("label", "layout", "bins", "scheme", "resamples")
+
+    @classmethod
+    def measure(cls, request: Request) -> Figure:
+        for each in request.sets:
+            if each.table.positive is None:
+                raise UsageError(
+                    f"--style decision is for two classes, {each.table.known};"
+                    " --style risk draws any number"
+                )
+        sets = [each for each in request.sets if each.table.weights.sum() > 0]
+        last = max(map(last_threshold, sets), default=LAST)
+        thresholds = last * np.arange(1, POINTS + 1) / POINTS
+        level = request.settings.level
+        curves = tuple(
+            decision_curve(label, each, thresholds, level)
+            for each, label in zip(request.sets, request.labels, strict=True)
+            if each.table.weights.sum() > 0
+        )
+        what = request.names[1] if request.names else "class 1"
+        return Decision(request.what, level, what, curves, tuple(request.notes))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Least and largest net benefit of the axes."""
+        frequency = max(curve.frequency for curve in self.curves)
+        highest = max(float(curve.benefit.max()) for curve in self.curves)
+        return -BENEATH * frequency, 1.05 * max(highest, frequency)
+
+    def draw(self, paper: Paper) -> Any:
+        """Draw the curves with "treat all" and "treat none"; bands of up to four."""
+        from matplotlib.figure import Figure
+
+        theme, wide = paper.theme, paper.width or 4.7
+        count = len(self.curves)
+        across = 1 if count > 2 else 2
+        lines = -(-(count + 2) // across)
+        height = 3.5 + 0.19 * lines
+        picture = Figure(figsize=(wide, height))
+        bottom = (0.58 + 0.19 * lines) / height
+        axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
+        for at, curve in enumerate(self.curves):
+            colour, line, _ = paper.series(at)
+            if count == 1:
+                colour, line = theme.main, "-"
+            if count <= 4:
+                axes.fill_between(
+                    curve.threshold,
+                    curve.low,
+                    curve.high,
+                    color=colour,
+                    alpha=0.16,
+                    lw=0,
+                    zorder=1,
+                )
+            axes.plot(
+                curve.threshold,
+                curve.benefit,
+                color=colour,
+                ls=line,
+                lw=1.6,
+                zorder=4,
+                label=squeeze(curve.label, 34),
+            )
+        first = self.curves[0]
+        axes.plot(
+            first.threshold,
+            first.treat_all,
+            color=theme.muted,
+            lw=1.0,
+            ls=(0, (4, 2)),
+            zorder=3,
+            label="treat all",
+        )
+        axes.axhline(0.0, color=theme.muted, lw=1.0, zorder=2, label="treat none")
+        axes.set(
+            xlim=(0, float(first.threshold[-1])),
+            ylim=self.range,
+            xlabel=f"threshold: risk of {squeeze(self.what, 24)} from which one acts",
+            ylabel="net benefit",
+        )
+        axes.grid(True)
+        axes.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
+        picture.legend(
+            loc="lower center",
+            ncols=across,
+            bbox_to_anchor=(0.53, 0.05 / height),
+            borderpad=0,
+        )
+        return picture
+
+    def text(self, width: int, look: Look) -> list[str]:
+        """A plot per curve, and a table of the net benefit at some thresholds."""
+        inner = min(width, 76) - AXIS - 1
+        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        last = float(self.curves[0].threshold[-1])
+        ticks = {f"{share * last:.2g}": share * last for share in (0, 0.25, 0.5, 0.75)}
+        ticks[f"{last:.2g}"] = last
+        bottom, top = self.range
+        for curve in self.curves:
+            canvas = Canvas(inner, 10, (0.0, last), (bottom, top), look)
+            canvas.area(curve.threshold, curve.low, curve.high)
+            inside = curve.treat_all >= bottom
+            canvas.line(
+                curve.threshold[inside], curve.treat_all[inside], role="diagonal"
+            )
+            canvas.line(np.array([0.0, last]), np.zeros(2), role="diagonal")
+            canvas.line(curve.threshold, curve.benefit)
+            title = f"{curve.label}, n = {curve.n}: net benefit against the threshold"
+            ends = (f"{bottom:.2f}", f"{top:.2f}")
+            lines += [*plot(squeeze(title, width), canvas, ends, ticks), ""]
+        lines += [line[:width] for line in self._numbers()]
+        return lines + [squeeze(note, width) for note in self.notes]
+
+    def _numbers(self) -> list[str]:
+        """Table of the net benefit at some thresholds, beside "treat all"."""
+        shown = np.linspace(0, POINTS, SHOWN + 1)[1:].astype(np.int64) - 1
+        thresholds = self.curves[0].threshold[shown]
+        rows = [["net benefit at threshold", *(f"{each:.3g}" for each in thresholds)]]
+        named = [(curve.label, curve.benefit) for curve in self.curves]
+        for label, benefit in [*named, ("treat all", self.curves[0].treat_all)]:
+            rows.append(
+                [squeeze(label, 24), *(f"{each:.3f}" for each in benefit[shown])]
+            )
+        return table(rows)
+
+    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        rows = []
+        for label, _, _, *columns in (as_json(c).values() for c in self.curves):
+            rows += [(label, *values) for values in zip(*columns, strict=True)]
+        return ("curve", *list(as_json(self.curves[0]))[3:]), rows
+
+    def describe(self) -> str:
+        sentences = []
+        for curve in self.curves:
+            better = curve.benefit > np.maximum(curve.treat_all, 0.0)
+            where = "at no threshold"
+            if better.any():
+                ends = curve.threshold[better][[0, -1]]
+                where = f"at thresholds within {ends[0]:.3g} to {ends[1]:.3g}"
+            sentences.append(
+                f"{curve.label}: better than treating all or none {where}."
+            )
+        return "Net benefit against the threshold. " + " ".join(sentences)
+
+
+def last_threshold(measured: Measured) -> float:
+    """Threshold beyond which hardly any row is acted on."""
+    table = measured.table
+    assert table.positive is not None
+    highest = float(np.quantile(table.positive, 1.0 - RARE))
+    frequency = float(np.average(table.y == 1, weights=table.weight))
+    return min(max(highest, LEAST_RANGE * frequency, 1e-6), LAST)
+
+
+def decision_curve(
+    label: str, measured: Measured, thresholds: FloatArray, level: float
+) -> Benefit:
+    """Measure the net benefit at every threshold, with pointwise intervals."""
+    context = MetricContext(
+        measured.table, MetricSettings(label="positive", level=level)
+    )
+    curve = DecisionCurve.of(
+        context.scores, context.outcomes, thresholds, measured.table.weight
+    )
+    rows = [effective_rows(context, each) for each in thresholds.tolist()]
+    low, high = benefit_interval(
+        curve.true_positives,
+        curve.false_positives,
+        curve.odds,
+        np.array(rows),
+        level,
+    )
+    return Benefit(
+        label=label,
+        n=measured.table.n,
+        frequency=curve.frequency,
+        threshold=thresholds,
+        benefit=curve.benefit,
+        low=low,
+        high=high,
+        treat_all=curve.treat_all,
+    )

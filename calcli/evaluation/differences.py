@@ -1,0 +1,165 @@
+"""Paired differences between calibrators on the same rows, and ranks over bundles."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.evaluation.results import Difference, Ranks, Result
+from calcli.metrics.catalog import metric
+from calcli.metrics.context import MetricContext
+from calcli.metrics.friedman import Friedman, friedman
+from calcli.metrics.intervals import (
+    Interval,
+    Mean,
+    mean_of,
+    normal_quantile,
+    t_interval,
+    t_p_value,
+)
+from calcli.metrics.losses import paired_columns, paired_sums
+from calcli.statistics.paired import PairedSums, fair_signs, share_ends
+
+NO_BOUND = "no bound: few rows carry the loss"
+
+
+def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
+    """Differences of the rows' losses to those under a baseline, by metric."""
+    table = context.table
+    by_unit = {}
+    if table.units is not None:
+        columns = paired_columns(context, baseline)
+        by_unit = {
+            name: mean_of(column, table.weight, table.units)
+            for name, column in columns.items()
+        }
+    few = context.few_wrong or baseline.few_wrong
+    sums = paired_sums(context, baseline)
+    return differences(sums, context.settings.level, by_unit, few)
+
+
+def differences(
+    sums: Mapping[str, PairedSums],
+    level: float,
+    by_unit: Mapping[str, Mean] | None = None,
+    few: str | None = None,
+) -> dict[str, Difference]:
+    """Mean paired differences with interval and two-sided p-value, by metric.
+
+    Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both
+    sides. Accuracy: McNemar's test, Tango's interval. Quantities without labels:
+    Student's. Rows that do not differ at all give 0 with p = 1.
+
+    by_unit : means with standard errors clustered by unit; p-value and interval are
+    then the more conservative of Student's over units and of those for rows. few : why
+    units have no intervals.
+    """
+    found = {}
+    for name, each in sums.items():
+        difference = _difference(name, each, level)
+        if by_unit:
+            difference = _over_units(difference, by_unit[name], level, few)
+        found[name] = difference
+    return found
+
+
+def _difference(name: str, sums: PairedSums, level: float) -> Difference:
+    """Difference of independent rows."""
+    mean = Mean(*sums.student())
+    answers = sums.signs if name == "accuracy" else None
+    plain = Difference(
+        value=mean.value,
+        se=mean.se if math.isfinite(mean.se) else None,
+        answers=answers,
+    )
+    if not mean.n > 1.0:
+        return plain
+    student = t_interval(mean, level)
+    if not sums.observed[0, 2] > 0.0:  # no row differs
+        return replace(plain, interval=student, p_value=1.0)
+    if name == "accuracy":
+        low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
+        interval = Interval(low, high, level, "Tango")
+        return replace(plain, interval=interval, p_value=fair_signs(sums))
+    if sums.expected is None or student is None:
+        return replace(plain, interval=student, p_value=_student_p_value(mean))
+    low_end, high_end = sums.ends(level)
+    p_value = sums.tails().both
+    if low_end is None or high_end is None:
+        return replace(plain, p_value=p_value, reason=NO_BOUND)
+    interval = Interval(
+        min(low_end, student.low),
+        max(high_end, student.high),
+        level,
+        "shifted Poisson",
+    )
+    return replace(plain, interval=interval, p_value=p_value)
+
+
+def _student_p_value(mean: Mean) -> float:
+    t = mean.value / mean.se if mean.se > 0.0 else math.inf
+    return t_p_value(t, mean.n - 1.0)
+
+
+def _over_units(
+    alone: Difference, mean: Mean, level: float, few: str | None
+) -> Difference:
+    """Adjust a difference of independent rows to sampling by unit."""
+    interval = t_interval(mean, level)
+    if few is not None or interval is None or alone.p_value is None:
+        reason = few or "one unit: no interval"
+        return replace(alone, se=mean.se, interval=None, p_value=None, reason=reason)
+    p_value = 1.0 if alone.value == 0.0 else _student_p_value(mean)
+    if alone.interval is not None:
+        interval = replace(
+            interval,
+            low=min(interval.low, alone.interval.low),
+            high=max(interval.high, alone.interval.high),
+        )
+    return replace(
+        alone,
+        se=mean.se,
+        interval=None if alone.reason else interval,
+        p_value=max(p_value, alone.p_value),
+    )
+
+
+# ---- ranks over several bundles
+
+
+def rank_table(
+    bundles: Sequence[Sequence[Result]], labels: Sequence[str], metrics: Sequence[str]
+) -> Ranks | None:
+    """Average ranks of the calibrators over bundles, with the Friedman test by metric.
+
+    bundles : per bundle its results, in the order of ``labels``. Metrics without a
+    better direction, or undefined in some result, are left out. None for fewer than
+    two bundles or two calibrators.
+    """
+    if len(bundles) < 2 or len(labels) < 2:
+        return None
+    values = {
+        name: [[result.scores[name].value for result in results] for results in bundles]
+        for name in metrics
+    }
+    return Ranks(tuple(labels), len(bundles), friedman_tests(values))
+
+
+def friedman_tests(
+    values: Mapping[str, Sequence[Sequence[float | None]]],
+) -> dict[str, Friedman]:
+    """Friedman's test per metric of values (bundles, calibrators).
+
+    Metrics without a better direction, or with a missing value, are left out.
+    """
+    tests = {}
+    for name, rows in values.items():
+        better = metric(name).better
+        whole = np.array(rows, dtype=np.float64)
+        if better not in ("low", "high") or np.isnan(whole).any():
+            continue
+        test = friedman(whole if better == "low" else -whole)
+        if test is not None:
+            tests[name] = test
+    return tests

@@ -1,0 +1,246 @@
+"""Findings: what a verdict has to say beside its headline, the most important first.
+
+Each finding is one function of the facts and the verdict, and returns the numbers to say or
+None. ``FINDERS`` is their list, in the order of what they cost the reader; ``words`` has a
+sentence for each kind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from calcli.evaluation.facts import Facts
+from calcli.evaluation.verdict import Verdict
+from calcli.metrics.confidence_bins import ConfidenceBin
+
+if TYPE_CHECKING:
+    from calcli.evaluation.results import Difference
+
+FEWEST_IN_BIN = 20
+"""Samples that a bin must hold to be named."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding. kind : its name. numbers : what is said of it, by name, for JSON."""
+
+    kind: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+Finder = Callable[[Facts, Verdict], Finding | None]
+
+
+def find(facts: Facts, verdict: Verdict) -> list[Finding]:
+    """All findings on one set of rows, the most important first."""
+    findings = []
+    for finder in FINDERS:
+        finding = finder(facts, verdict)
+        if finding is not None:
+            findings.append(finding)
+    return findings
+
+
+def with_caveats(findings: Sequence[Finding], caveats: Sequence[str]) -> list[Finding]:
+    """Findings with further doubts about the rows, which stand before all but labels.
+
+    A caveat that repeats the doubt about the labels is left out.
+    """
+    known = {finding.numbers.get("words") for finding in findings}
+    doubts = [finding for finding in findings if finding.kind in DOUBTS]
+    others = [finding for finding in findings if finding.kind not in DOUBTS]
+    new = [Finding("data", {"words": words}) for words in caveats if words not in known]
+    return [*doubts, *new, *others]
+
+
+DOUBTS = ("labels", "too_good", "data")
+"""Kinds of findings that are doubts about the data."""
+
+
+# ---- doubts about the data
+
+
+def doubtful_labels(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Labels that may not belong to the scores; where this is the verdict, its reason."""
+    if not facts.doubts:
+        return None
+    return Finding("labels", {"words": facts.doubts[0]})
+
+
+def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Scores that fit these rows better than calibrated scores would."""
+    if not facts.too_good:
+        return None
+    return Finding("too_good")
+
+
+# ---- where the scores are wrong
+
+
+def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Groups of rows with a significant gap."""
+    groups = facts.groups
+    if groups is None or "groups" not in verdict.significant:
+        return None
+    return Finding(
+        "groups",
+        {
+            "n_significant": groups.n_significant,
+            "n_groups": groups.n_groups,
+            "worst": groups.worst,
+            "n": groups.worst_n,
+            "predicted": groups.worst_predicted,
+            "observed": groups.worst_observed,
+            "gap": groups.worst_gap,
+            "of_positive": groups.of_positive,
+        },
+    )
+
+
+def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Classes whose mean probability differs significantly from their frequency."""
+    classes = facts.classes
+    if classes is None or "classes" not in verdict.significant:
+        return None
+    worst = classes.significant[0]
+    return Finding(
+        "classes",
+        {
+            "n_significant": len(classes.significant),
+            "n_classes": facts.data.n_classes,
+            "worst": worst,
+            "name": facts.data.names[worst] if facts.data.names else None,
+            "predicted": classes.predicted,
+            "observed": classes.observed,
+        },
+    )
+
+
+def worst_range(facts: Facts, verdict: Verdict) -> Finding | None:
+    """The bin that miscalibration shows in most."""
+    bin_ = facts.class_one_bin
+    if facts.is_about_class_one:
+        if bin_ is None or "confidence" not in verdict.significant:
+            return None
+        if not bin_.significant or bin_.n < FEWEST_IN_BIN:
+            return None
+        return _range_finding(bin_, of_positive=True)
+    bin_ = worst_bin(verdict)
+    if bin_ is None:
+        return None
+    return _range_finding(bin_, of_positive=False)
+
+
+def worst_bin(verdict: Verdict) -> ConfidenceBin | None:
+    """The significant bin with the largest number of samples times gap."""
+    significant = []
+    for bin_ in verdict.bins:
+        if bin_.significant and bin_.n >= FEWEST_IN_BIN:
+            significant.append(bin_)
+    if not significant:
+        return None
+    return max(significant, key=lambda bin_: abs(bin_.gap) * bin_.n)
+
+
+def _range_finding(bin_: ConfidenceBin, of_positive: bool) -> Finding:
+    return Finding(
+        "range",
+        {
+            "low": bin_.low,
+            "high": bin_.high,
+            "n": bin_.n,
+            "predicted": bin_.confidence,
+            "observed": bin_.accuracy,
+            "observed_low": bin_.accuracy_low,
+            "observed_high": bin_.accuracy_high,
+            "gap": bin_.gap,
+            "of_positive": of_positive,
+        },
+    )
+
+
+def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Calibration errors that are significant where the joint test finds nothing."""
+    if "errors" not in verdict.significant or "confidence" in verdict.significant:
+        return None
+    return Finding(
+        "errors", {"metrics": list(facts.errors), "p": min(facts.errors.values())}
+    )
+
+
+# ---- what recalibration could do, and what the fit left
+
+
+def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Loss that recalibration could remove, by cross-validation on these rows."""
+    split = facts.split
+    if split is None or not split.nll.is_detected or not verdict.has_findings:
+        return None
+    return Finding(
+        "gain",
+        {
+            "nll": split.nll.calibration,
+            "at_least": split.nll.at_least,
+            "method": split.method,
+        },
+    )
+
+
+def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Gap that a fit to so many samples leaves, where only the exact test finds it."""
+    if facts.fit is None or not verdict.is_limited_by_fit:
+        return None
+    gap = facts.main_gap
+    largest_z = max(abs(facts.test.gap.z), abs(facts.test.sharpness.z))
+    return Finding(
+        "left_by_fit",
+        {
+            "gap": gap.value,
+            "gap_low": gap.interval.low if gap.interval.known else None,
+            "gap_high": gap.interval.high if gap.interval.known else None,
+            "nll": largest_z**2 / (2.0 * facts.data.n),  # of a wrong slope or bias
+            "n_fit": facts.fit.n,
+            "n_to_halve": 4 * facts.fit.n,
+        },
+    )
+
+
+def effect_finding(
+    differences: "Mapping[str, Difference]", loss: str, counts: Mapping[str, int]
+) -> Finding | None:
+    """What a calibrator does to the loss and to the predictions.
+
+    differences : to the baseline, by metric. loss : the metric that decides. counts :
+    what the calibrator counted, as the predictions that it changes.
+    """
+    change = differences.get(loss)
+    if change is None or change.p_value is None:
+        return None
+    accuracy = differences.get("accuracy")
+    moved = 0
+    if accuracy is not None and accuracy.answers is not None:
+        moved = counts.get("predictions_changed", sum(accuracy.answers))
+    return Finding(
+        "effect",
+        {
+            "loss": "NLL" if loss == "nll" else "squared error",
+            "change": change.value,
+            "low": None if change.interval is None else change.interval.low,
+            "high": None if change.interval is None else change.interval.high,
+            "moved": moved,
+            "accuracy": None if accuracy is None else accuracy.value,
+        },
+    )
+
+
+FINDERS: tuple[Finder, ...] = (
+    doubtful_labels,
+    too_good,
+    miscalibrated_groups,
+    miscalibrated_classes,
+    worst_range,
+    significant_errors,
+    possible_gain,
+    left_by_the_fit,
+)
+"""Finders of findings, by what these cost the reader, most first."""

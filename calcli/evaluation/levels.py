@@ -1,0 +1,37 @@
+"""Levels of the verdict's tests and its other gates, in one table."""
+
+from types import MappingProxyType
+
+LEVEL = 0.05
+"""Probability of a finding on calibrated rows."""
+
+TEST_LEVELS = MappingProxyType(
+    {
+        "confidence": 0.045,  # the joint test of gap, sharpness and smooth error
+        "classes": 0.004,
+        "groups": 0.004,
+        "bins": 0.004,
+        "split": 0.004,
+        "errors": 0.004,
+    }
+)
+"""Level of each test of the verdict.
+
+They sum to more than ``LEVEL`` (.065), but the tests are correlated: .02 to .06 of
+simulated calibrated sets are rejected (``benchmarks/levels.json``), without a bound.
+"""
+
+PARTS = tuple(TEST_LEVELS)
+"""Names of the tested parts, the most important first."""
+
+WIDE = 0.02
+"""Half width of the gap's interval above which "not significant" means too few rows."""
+
+TARGET_HALF_WIDTH = 0.03
+"""Half width of the gap's interval that the advice on more samples aims at."""
+
+MOST_GROUPS = 1000
+"""Groups above which no finding by group is made."""
+
+ERROR_METRICS = ("ece", "ece_positive", "ece_mass", "tce2", "smece")
+"""Calibration errors of the default report, which the verdict must mention."""

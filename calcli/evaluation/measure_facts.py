@@ -1,0 +1,261 @@
+"""Measure the facts of a verdict on one set of rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calcli.evaluation.facts import (
+    ClassFindings,
+    ClassOne,
+    DataSummary,
+    Entropy,
+    Estimate,
+    Facts,
+    FitSize,
+    LossSplit,
+)
+from calcli.evaluation.groups import TestedGroup, group_findings
+from calcli.evaluation.levels import ERROR_METRICS, LEVEL
+from calcli.evaluation.p_values import widened_null_p_value, widened_p_value
+from calcli.evaluation.scores import Score
+from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
+from calcli.metrics.context import Label, MetricContext
+from calcli.metrics.debiased import class_p_values_of, cwece2
+from calcli.metrics.joint_test import JointTest, joint_test
+from calcli.metrics.losses import gap_interval, mean_named
+from calcli.metrics.significance import adjusted, direction_of
+
+VANISHING_Z = 1e-6
+"""Standard scores below which gap and slope can only have been fitted to the rows."""
+
+TOO_SMALL = 0.25
+"""Proportion of its expected value below which a calibration error is suspicious."""
+
+
+def summarise_data(
+    kind: str, context: MetricContext, names: Sequence[str] | None = None
+) -> DataSummary:
+    """Summarise the evaluated rows. names : of the classes, if known."""
+    table = context.table
+    n_units = None if table.units is None else table.units.n
+    if table.k == 1:
+        return DataSummary(
+            n=context.n,
+            n_classes=None,
+            kind=kind,
+            weighted=table.weight is not None,
+            largest_class_share=None,
+            smallest_class_share=None,
+            absent_classes=0,
+            distinct_confidences=context.distinct,
+            names=names,
+            units=n_units,
+        )
+    counts = table.label_counts
+    return DataSummary(
+        n=context.n,
+        n_classes=table.k,
+        kind=kind,
+        weighted=table.weight is not None,
+        largest_class_share=float(counts.max() / context.n),
+        smallest_class_share=float(counts.min() / context.n),
+        absent_classes=int((counts == 0).sum()),
+        distinct_confidences=context.distinct,
+        names=names,
+        units=n_units,
+    )
+
+
+def measure_facts(
+    data: DataSummary,
+    context: MetricContext,
+    scores: Mapping[str, Score],
+    *,
+    positive: bool = False,
+    split: LossSplit | None = None,
+    fit: FitSize | None = None,
+    groups: Sequence[TestedGroup] = (),
+    doubts: Sequence[str] = (),
+) -> Facts:
+    """Measure all facts of one set of rows.
+
+    scores : metrics already measured on them. positive : judge P(class 1) of two
+    classes, not the confidence. split : the cross-fitted decomposition of the loss.
+    fit : size of the fit of the calibrator that made the scores, None for uncalibrated
+    scores. groups : with their gaps tested. doubts : see ``Facts``.
+    """
+    table = context.table
+    factor = 1.0 if fit is None else fit.error_factor(data.n, data.units)
+    exact = joint_test(context, positive)
+    judged = exact
+    if factor > 1.0:
+        judged = joint_test(context, positive, factor)
+    confidence_gap = direction_of(context, "confidence")
+    entropy_gap = direction_of(context, "entropy")
+    overconfidence = _gap_estimate(context, "top")
+    accuracy = mean_named(context, "accuracy").value
+    return Facts(
+        data=data,
+        confidence=accuracy + overconfidence.value,
+        accuracy=accuracy,
+        overconfidence=overconfidence,
+        gap_z=confidence_gap.z,
+        entropy=Entropy(entropy_gap.gap, entropy_gap.z),
+        test=_sided_test(exact, context),
+        judged=_sided_test(judged, context),
+        bins=_bins(context, factor),
+        class_one=_class_one(context, scores),
+        class_one_bin=_class_one_bin(context, positive),
+        classes=_class_findings(context, factor),
+        groups=group_findings(groups),
+        split=_usable_split(context, split),
+        errors=_error_p_values(scores, factor),
+        fit=fit,
+        doubts=tuple(doubts),
+        certain=max(table.unknown_zeros, table.certain),
+        too_good=_is_too_good(exact, scores),
+    )
+
+
+# ---- the mean gaps
+
+
+def _gap_estimate(context: MetricContext, label: Label) -> Estimate:
+    name = "positive" if label == "positive" else "confidence"
+    labelled = context.labelled(label)
+    return Estimate(direction_of(labelled, name).gap, gap_interval(labelled))
+
+
+def _sided_test(test: JointTest, context: MetricContext) -> JointTest:
+    """Set z of the mean gap to 0 where its 95 % interval contains 0.
+
+    Words about the direction of a gap then never contradict the interval beside them.
+    """
+    label: Label = "positive" if test.positive else "top"
+    interval = gap_interval(context.labelled(label), 1.0 - LEVEL)
+    if not interval.holds(0.0):
+        return test
+    return replace(test, gap=replace(test.gap, z=0.0))
+
+
+def _class_one(context: MetricContext, scores: Mapping[str, Score]) -> ClassOne | None:
+    """Mean P(class 1) and frequency of class 1, for two classes."""
+    table = context.table
+    if table.positive is None:
+        return None
+    gap = direction_of(context, "positive")
+    estimate = _gap_estimate(context, "positive")
+    weight = np.ones(table.n) if table.weight is None else table.weight
+    observed = float(weight @ (table.y == 1)) / float(weight.sum())
+    slope = scores.get("slope")
+    slope_estimate = None
+    if slope is not None and slope.value is not None and slope.interval is not None:
+        slope_estimate = Estimate(slope.value, slope.interval)
+    return ClassOne(
+        predicted=observed + estimate.value,
+        observed=observed,
+        gap=estimate,
+        z=gap.z,
+        p_value=gap.p_value,
+        slope=slope_estimate,
+    )
+
+
+# ---- parts of the rows
+
+
+def _bins(context: MetricContext, factor: float) -> tuple[ConfidenceBin, ...]:
+    if factor == 1.0:
+        return confidence_bins(context)
+    return tuple(
+        replace(each, p_adjusted=widened_p_value(each.p_adjusted, factor))
+        for each in confidence_bins(context)
+    )
+
+
+def _class_one_bin(context: MetricContext, positive: bool) -> ConfidenceBin | None:
+    """The bin of P(class 1) with the clearest gap, weighted by its rows."""
+    if not positive:
+        return None
+    with_rows = [each for each in confidence_bins(context, "positive") if each.n]
+    return max(with_rows, key=lambda each: (each.significant, abs(each.gap) * each.n))
+
+
+def _class_findings(context: MetricContext, factor: float) -> ClassFindings | None:
+    """Debiased error by class, and Simes' test that every class's mean is right."""
+    p_values = class_p_values_of(context)
+    if p_values is None:
+        return None
+    widened = np.array([widened_p_value(p, factor) for p in p_values.tolist()])
+    p_adjusted = adjusted(widened)
+    order = np.argsort(p_values, kind="stable").tolist()
+    significant = tuple(c for c in order if p_adjusted[c] <= LEVEL)
+    error = cwece2(context)
+    stats = context.table.classes
+    assert stats is not None
+    mean, labels, _ = stats.whole
+    total = stats.weight.sum(axis=1)
+    clearest = order[0]
+    return ClassFindings(
+        value=error.value,
+        signed_square=error.more["signed_square"],
+        p_value=float(p_adjusted.min()),
+        significant=significant,
+        predicted=float(mean[clearest] / total[clearest]),
+        observed=float(labels[clearest] / total[clearest]),
+    )
+
+
+def _usable_split(context: MetricContext, split: LossSplit | None) -> LossSplit | None:
+    """The decomposition of the loss, None where few units carry the loss."""
+    if context.labelled("top").few_wrong:
+        return None
+    return split
+
+
+# ---- calibration errors
+
+
+def _error_p_values(scores: Mapping[str, Score], factor: float) -> dict[str, float]:
+    """P-values of calibration errors, adjusted for each other.
+
+    Bins of equally many rows detect what the joint test misses: scores that are nearly
+    all equal, and outcomes that depend on their small differences.
+    """
+    p_values = {}
+    for name in ERROR_METRICS:
+        score = scores.get(name)
+        if score is None or score.null is None or score.value is None:
+            continue
+        if name == "tce2" and factor > 1.0:
+            continue  # debiased for the noise of these rows, not for that of a fit
+        p_values[name] = widened_null_p_value(score.value, score.null, factor)
+    if not p_values:
+        return {}
+    together = adjusted(np.array(list(p_values.values())))
+    return dict(zip(p_values, together.tolist(), strict=True))
+
+
+def _is_too_good(test: JointTest, scores: Mapping[str, Score]) -> bool:
+    """True if the scores fit these rows better than calibrated scores would.
+
+    Either mean gap and sharpness vanish as only a fit to these rows makes them vanish,
+    or every calibration error is far below all of its draws under calibration.
+    """
+    fitted_z = (abs(test.gap.z), abs(test.sharpness.z))
+    if min(fitted_z) > 0.0 and max(fitted_z) < VANISHING_Z:
+        return True
+    errors = []
+    for name in ERROR_METRICS:
+        score = scores.get(name)
+        if score is not None and score.null is not None and score.null.resamples:
+            errors.append(score)
+    return len(errors) > 1 and all(_is_below_all_draws(score) for score in errors)
+
+
+def _is_below_all_draws(score: Score) -> bool:
+    """True if an error lies below all draws, and far below their mean."""
+    null = score.null
+    assert null is not None and score.value is not None
+    return null.p_value >= 1.0 and score.value < TOO_SMALL * null.mean

@@ -1,0 +1,162 @@
+"""The next step after an evaluation, as one command that can be pasted."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calcli.evaluation.facts import Facts
+from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.verdict import Verdict
+from calcli.io.locate import Location
+from calcli.io.score_files import calibrated_name
+from calcli.metrics.significance import adjusted
+
+if TYPE_CHECKING:
+    from calcli.evaluation.results import Difference, Result
+
+STRONGEST = "auto"
+"""Method after which no other one is proposed."""
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """What to do next.
+
+    command : it as a command line, empty if there is nothing to do or no file to do it
+    with. calibrator : title of the evaluated calibrator that is recommended, None for
+    none.
+    """
+
+    command: str = ""
+    calibrator: str | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A calibrator that was evaluated on the rows.
+
+    result : with differences to the uncalibrated scores. path : of its file, for
+    commands; None without one. fitted_on : description of those of these rows that it
+    was fitted on, None if none.
+    """
+
+    result: "Result"
+    path: str | None
+    fitted_on: str | None
+
+
+def next_step(
+    facts: Facts,
+    verdict: Verdict,
+    where: Location,
+    tried: Sequence[Tried] = (),
+    upstream: Sequence[str] = (),
+) -> NextStep:
+    """The next step after judging uncalibrated scores and what calibrators did to them.
+
+    where : the rows, for commands. tried : calibrators evaluated on the rows.
+    upstream : methods that had been applied to the rows before.
+    """
+    if verdict.kind == "check_labels":
+        return NextStep(_command(["inspect"], where.name, where))
+    best = recommended(verdict, tried)
+    if best is not None:
+        return _apply_or_check(best, where)
+    if not verdict.has_findings:
+        return NextStep()
+    methods = [*upstream, *(each.result.method for each in tried)]
+    if any(STRONGEST in method.split("+") for method in methods):
+        return NextStep()
+    return NextStep(fit_command(where))
+
+
+def recommended(verdict: Verdict, tried: Sequence[Tried]) -> Tried | None:
+    """The calibrator to apply, None if none is shown to help.
+
+    It must have a significantly lower loss, adjusted for all that were tried, and no
+    higher Brier score; failing that, a lower loss and no miscalibration on held-out
+    rows. Preferred are those fitted on other rows, then those whose accuracy is not
+    significantly lower, then the one with the least loss.
+    """
+    if not verdict.has_findings:
+        return None
+    known = []
+    for each in tried:
+        change = each.result.loss_change
+        if change is not None and change.p_value is not None:
+            known.append((each, change))
+    if not known:
+        return None
+    p_values = adjusted(np.array([change.p_value for _, change in known]))
+    helpful = []
+    calibrated = []
+    for (each, change), p in zip(known, p_values.tolist(), strict=True):
+        if change.value >= 0.0 or _significant_change(each.result, "brier") > 0.0:
+            continue
+        if p <= LEVEL:
+            helpful.append((each, change))
+        elif each.fitted_on is None and not _has_findings(each.result):
+            calibrated.append((each, change))
+    candidates = helpful or calibrated
+    if not candidates:
+        return None
+    best, _ = min(candidates, key=_preference)
+    return best
+
+
+def _preference(candidate: "tuple[Tried, Difference]") -> tuple[bool, bool, float]:
+    each, change = candidate
+    loses_accuracy = _significant_change(each.result, "accuracy") < 0.0
+    return each.fitted_on is not None, loses_accuracy, change.value
+
+
+def _significant_change(result: "Result", name: str) -> float:
+    """Change of a metric by a calibrator; 0 if not significant."""
+    change = result.change(name)
+    if change is None or not change.is_significant:
+        return 0.0
+    return change.value
+
+
+def _has_findings(result: "Result") -> bool:
+    return result.report is None or result.report.verdict.has_findings
+
+
+def _apply_or_check(best: Tried, where: Location) -> NextStep:
+    """Apply a calibrator; one that was fitted on these rows is to be checked first."""
+    title = best.result.title
+    if not best.path or best.path == "-":
+        return NextStep("", title)
+    if best.fitted_on is None:
+        output = calibrated_name(where.name, best.path)
+        words = ["apply", file_word(best.path)]
+        return NextStep(_command(words, where.name, where, "-o", output), title)
+    if where.to_evaluate and where.to_evaluate != where.name:
+        options = ("--calibrator", best.path)
+        return NextStep(
+            _command(["evaluate"], where.to_evaluate, where, *options), title
+        )
+    return NextStep(_command(["run"], where.name, where), title)
+
+
+def fit_command(where: Location) -> str:
+    """Command that fits a calibrator and judges it on other rows, or by cross-fitting."""
+    if where.to_fit and where.to_fit != where.name:
+        return _command(["run", file_word(where.to_fit)], where.name, where)
+    return _command(["run"], where.name, where)
+
+
+def _command(words: Sequence[str], name: str, where: Location, *options: str) -> str:
+    """A command on the rows; empty where they have no file."""
+    if not name:
+        return ""
+    rest = [shlex.quote(word) for word in (*where.options, *options)]
+    return " ".join(["calcli", *words, file_word(name), *rest])
+
+
+def file_word(name: str) -> str:
+    """File name quoted for a shell, prefixed by ./ where it would read as an option."""
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)

@@ -1,0 +1,271 @@
+"""Rows of a batch that were in an earlier one: the same file, a copy of it, a log that
+grows.
+
+A set of rows is recognised by the sum of their hashes, in any order; rows among others
+by the smallest hashes (see ``calcli.io.row_facts``). Where confidences have few values
+other rows have the same hashes by chance, and are not refused for it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.fast_dataclass import cached_property, dataclass
+from calcli.io.dataset import DataSet
+from calcli.io.row_facts import (
+    ALL,
+    MODULUS,
+    STORED,
+    Overlap,
+    RowSketch,
+    Signatures,
+    SignatureSet,
+    SignedRows,
+    chance_of_equal,
+    matches_by_chance,
+    overlap,
+    part_in_words,
+    signed_rows,
+    signed_scores,
+    sketch_of,
+    total_of,
+)
+from calcli.numerics import AnyArray, FloatArray
+
+CHANCE = 1e-4
+"""Chance that rows equal those of any earlier batch above which they count as new: a
+state may hold hundreds of batches, and each is compared with all before."""
+
+MOST_NAMED = 3  # earlier batches that a message names
+
+
+@dataclass(frozen=True)
+class EarlierBatch:
+    """A batch of the state. rows, scores, ids : its sketches, None if it has none."""
+
+    name: str
+    n: int
+    rows: RowSketch | None
+    scores: RowSketch | None
+    ids: RowSketch | None
+
+
+@dataclass(frozen=True)
+class NewBatch:
+    """The rows of a batch by their hashes, in the order of the file.
+
+    rows : by the scores of all classes and the label, as they are in the file. scores :
+    by the calibrated score that is bet on and its outcome, which are the same in a file
+    that ``apply`` has written, and nearly in one of few digits. ids : hashes of the
+    ids, None if they do not tell rows apart.
+    """
+
+    name: str
+    rows: SignedRows
+    scores: SignedRows
+    ids: Signatures | None
+    stratified: bool
+
+    @classmethod
+    def of(cls, rows: DataSet, score: FloatArray, outcome: FloatArray) -> "NewBatch":
+        """Hash the rows. score, outcome : (n,) what is bet on."""
+        ids = rows.column("ids")
+        return cls(
+            name=rows.name,
+            rows=signed_rows(rows),
+            scores=signed_scores(score, outcome),
+            ids=None if ids is None else id_signatures(ids, rows.total),
+            stratified=rows.is_stratified,
+        )
+
+    @cached_property
+    def row_set(self) -> SignatureSet:
+        return SignatureSet.of(self.rows.signatures)
+
+    @cached_property
+    def score_set(self) -> SignatureSet:
+        return SignatureSet.of(self.scores.signatures)
+
+    def after(self, first: int) -> "NewBatch":
+        """The rows from this one on."""
+        kept = slice(first, None)
+        return NewBatch(
+            name=self.name,
+            rows=self.rows.take(kept),
+            scores=self.scores.take(kept),
+            ids=None if self.ids is None else self.ids[kept],
+            stratified=self.stratified,
+        )
+
+    @property
+    def row_sketch(self) -> RowSketch:
+        return sketch_of(self.row_set.smallest, total_of(self.rows.signatures))
+
+    @property
+    def score_sketch(self) -> RowSketch:
+        return sketch_of(self.score_set.smallest, total_of(self.scores.signatures))
+
+    @property
+    def id_sketch(self) -> RowSketch | None:
+        if self.ids is None:
+            return None
+        return sketch_of(np.sort(self.ids), total_of(self.ids))
+
+
+def id_signatures(ids: AnyArray, total: int) -> Signatures | None:
+    """Hash every id, (n,); None where ids repeat, or are no more than the numbers of
+    the rows of a file, which begin anew in every file. total : rows of the file."""
+    texts = [str(value) for value in ids.tolist()]
+    if len(set(texts)) < len(texts):
+        return None
+    if all(_is_row_number(text, total) for text in texts):
+        return None
+    digests = [
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        for text in texts
+    ]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def _is_row_number(text: str, total: int) -> bool:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(total))
+    return is_number and int(text) <= total
+
+
+# ---- a whole set of rows
+
+
+@dataclass(frozen=True)
+class Run:
+    """Consecutive batches whose rows, together, are the first rows of a file."""
+
+    names: tuple[str, ...]
+    n: int
+
+    @property
+    def called(self) -> str:
+        """Names of the batches: the only one, or the first and the last."""
+        if len(self.names) == 1:
+            return self.names[0]
+        return f"{self.names[0]} to {self.names[-1]}"
+
+
+def is_no_chance(batch: NewBatch, n: int, earlier: Sequence[EarlierBatch]) -> bool:
+    """True if the first n rows can hardly be equal to those of an earlier batch by
+    chance."""
+    first = batch.rows.take(slice(0, n))
+    chance = chance_of_equal(first, stratified=batch.stratified)
+    return chance * len(earlier) <= CHANCE
+
+
+def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
+    """Longest run of batches whose rows are the first rows of the file, in any order:
+    all rows of a file that is given again, the first ones of a log that grows. None if
+    there is none. ``is_no_chance`` tells whether chance explains it."""
+    sums = np.cumsum(batch.rows.signatures)  # modulo 2^64
+    id_sums = None if batch.ids is None else np.cumsum(batch.ids)
+    longest = None
+    for first in range(len(earlier)):
+        n, total, id_total = 0, 0, 0
+        have_ids = id_sums is not None
+        for last in range(first, len(earlier)):
+            member = earlier[last]
+            n += member.n
+            if member.rows is None or member.rows.sum is None or n > len(sums):
+                break
+            total = (total + member.rows.sum) % MODULUS
+            if member.ids is None or member.ids.sum is None:
+                have_ids = False  # ids cannot tell
+            else:
+                id_total = (id_total + member.ids.sum) % MODULUS
+            if int(sums[n - 1]) != total or (longest is not None and n <= longest.n):
+                continue
+            if have_ids and id_sums is not None and int(id_sums[n - 1]) != id_total:
+                continue
+            names = tuple(each.name for each in earlier[first : last + 1])
+            longest = Run(names, n)
+    return longest
+
+
+def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
+    """True for the rows of an earlier batch with one of them left out, or one added.
+    most : chance above which it may be one."""
+    n = len(batch.rows)
+    if earlier.rows is None or earlier.rows.sum is None or abs(n - earlier.n) != 1:
+        return False
+    difference = earlier.rows.sum - total_of(batch.rows.signatures)
+    if n > earlier.n:
+        difference = -difference
+    odd_row = np.uint64(difference % MODULUS)
+    known = np.concatenate([batch.rows.signatures, earlier.rows.signatures])
+    chance = n * chance_of_equal(batch.rows, stratified=batch.stratified)
+    return bool((known == odd_row).any()) and chance <= most
+
+
+# ---- rows among others
+
+
+def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
+    """Refuse a batch with rows that were in earlier ones. Raises DataError."""
+    by_ids, by_scores = list[str](), list[str]()
+    share = 0.0
+    most = CHANCE / max(len(earlier), 1)
+    for member in earlier:
+        if batch.ids is not None and member.ids is not None:
+            found = _share_of_ids(batch.ids, member.ids)
+            names = by_ids
+        else:
+            found = _share_of_rows(batch, member, most)
+            names = by_scores
+        if found:
+            names.append(member.name)
+            share += found
+    if not (by_ids or by_scores):
+        return
+    told = f"{part_in_words(share)} of these rows were there before"
+    if share >= ALL:
+        told = "these rows, or copies of them, were there before"
+    advice = "a row counts once: give the new rows alone"
+    if by_ids:
+        advice += ", or pass --ids none if every file counts its ids anew"
+    told += f", as {_listed(by_ids + by_scores)}"
+    raise DataError(f"{batch.name}: {told}; {advice}")
+
+
+def _share_of_ids(ids: Signatures, stored: RowSketch) -> float:
+    """Estimated proportion of the ids that a sketch holds too."""
+    held = stored.signatures
+    last = held[-1] if len(held) >= STORED else np.iinfo(np.uint64).max
+    some = ids[ids <= last]
+    return float(np.isin(some, held).mean()) if len(some) else 0.0
+
+
+def _share_of_rows(batch: NewBatch, earlier: EarlierBatch, most: float) -> float:
+    """Estimated proportion of the rows that an earlier batch has too, by scores and
+    labels; 0 where chance explains it. most : chance above which it may."""
+    if differs_by_one(batch, earlier, most):
+        return 1.0
+    both = overlap(earlier.rows, earlier.n, batch.row_set)
+    share = _no_chance(both, batch.rows, most)
+    if share:
+        return share
+    both = overlap(earlier.scores, earlier.n, batch.score_set)
+    return _no_chance(both, batch.scores, most)
+
+
+def _no_chance(both: Overlap | None, rows: SignedRows, most: float) -> float:
+    """Share of an overlap, if neither the matches nor the labels and scores behind them
+    are explained by chance; else 0."""
+    if both is None or both.chance > most:
+        return 0.0
+    expected = matches_by_chance(rows, both.n_stored) * both.rows
+    return both.share if both.is_above(expected) else 0.0
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        shown += f" and {len(names) - MOST_NAMED} more"
+    return shown

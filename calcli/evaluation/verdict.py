@@ -1,0 +1,232 @@
+"""Decide from facts what is significant, and which kind of verdict that is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from calcli.evaluation.facts import Facts
+from calcli.evaluation.levels import LEVEL, PARTS, TEST_LEVELS, WIDE
+from calcli.metrics.confidence_bins import ConfidenceBin
+from calcli.metrics.intervals import normal_quantile, normal_tail
+from calcli.metrics.joint_test import JointTest
+from calcli.metrics.losses import FEW
+from calcli.statistics.units import FEWEST_UNITS
+
+VerdictKind = Literal[
+    "calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"
+]
+
+KINDS: tuple[VerdictKind, ...] = (
+    "calibrated",
+    "overconfident",
+    "underconfident",
+    "mixed",
+    "too_few",
+    "check_labels",
+)
+
+TWO_SIDED = normal_quantile(0.975)
+"""Standard score from which a gap is significant, two-sided at 5 %."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of all tests together: what is significant, and the kind of verdict.
+
+    p_value : of the joint test. p_overall : of all tests, adjusted to ``LEVEL``.
+    significant : names of the tests that reject, of ``PARTS``.
+    """
+
+    kind: VerdictKind
+    significant: tuple[str, ...]
+    p_value: float
+    p_overall: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on one set of rows.
+
+    kind, significant, p_value, p_overall : as in ``Outcome``; up to the error of the
+    fit where one is known. exact : what tests that know nothing of a fit find. gates :
+    p-value that a class, group or bin must pass before it alone is called significant,
+    by part. bins : the bins of the facts with their final significance. by_nll_only :
+    is the direction that of the NLL, with a mean gap that is not significant?
+    draws : behind the p-value of the joint test; 0 where there are too few rows.
+    """
+
+    kind: VerdictKind
+    significant: tuple[str, ...]
+    p_value: float
+    p_overall: float
+    exact: Outcome
+    gates: Mapping[str, float]
+    bins: tuple[ConfidenceBin, ...]
+    by_nll_only: bool
+    draws: float
+
+    @property
+    def has_findings(self) -> bool:
+        """True if some part is significantly miscalibrated."""
+        return bool(self.significant)
+
+    @property
+    def is_limited_by_fit(self) -> bool:
+        """True if only the exact test, which knows nothing of the fit, rejects."""
+        found = self.kind in ("calibrated", "too_few")
+        return found and self.exact.kind not in ("calibrated", "too_few")
+
+
+def judge(facts: Facts) -> Verdict:
+    """Judge one set of rows.
+
+    Calibrated rows get the verdict ``calibrated`` with probability about 95 %: each
+    test has its level in ``TEST_LEVELS``. Fewer than ``FEW`` rows, or ``FEWEST_UNITS``
+    units, have no findings. Without a finding the verdict is ``calibrated`` if the gap
+    is known to within ``WIDE``, else ``too_few``.
+    """
+    too_few_to_test = has_too_few_rows(facts)
+    p_values = _part_p_values(facts, facts.judged)
+    outcome = _outcome(facts, facts.judged, p_values)
+    exact = outcome
+    if facts.fit is not None:
+        exact = _outcome(facts, facts.test, _part_p_values(facts, facts.test))
+    gates = dict.fromkeys(PARTS, 1.0)
+    if not too_few_to_test:
+        gates = {part: _gate(outcome.p_value, part, p_values[part]) for part in PARTS}
+    draws = 0.0
+    if not too_few_to_test:
+        at_level = TEST_LEVELS["confidence"] / LEVEL
+        draws = (facts.judged.draws + 1) * at_level - 1
+    return Verdict(
+        kind=outcome.kind,
+        significant=outcome.significant,
+        p_value=outcome.p_value,
+        p_overall=min(gates.values()),
+        exact=exact,
+        gates=gates,
+        bins=_gated_bins(facts.bins, gates["bins"]),
+        by_nll_only=_is_by_nll_only(facts, outcome),
+        draws=draws,
+    )
+
+
+def has_too_few_rows(facts: Facts) -> bool:
+    """True if there are too few rows, or units, for any test."""
+    units = facts.data.units
+    if units is not None and units < FEWEST_UNITS:
+        return True
+    return facts.data.n < FEW
+
+
+def gap_half_width(facts: Facts) -> float:
+    """Half width of the interval of the overconfidence; infinite where unknown."""
+    interval = facts.overconfidence.interval
+    if not interval.known:
+        return float("inf")
+    return (interval.high - interval.low) / 2.0
+
+
+# ---- the tests
+
+
+def _part_p_values(facts: Facts, test: JointTest) -> dict[str, float]:
+    """P-value of every part, 1 where it is not tested."""
+    p_values = dict.fromkeys(PARTS, 1.0)
+    p_values["confidence"] = test.p_value
+    if facts.classes is not None and not test.positive:
+        p_values["classes"] = facts.classes.p_value
+    if facts.groups is not None:
+        p_values["groups"] = facts.groups.p_value
+    if facts.bins:
+        p_values["bins"] = min(each.p_adjusted for each in facts.bins)
+    if facts.split is not None:
+        p_values["split"] = normal_tail(facts.split.nll.z)
+    if facts.errors:
+        p_values["errors"] = min(facts.errors.values())
+    return p_values
+
+
+def _outcome(facts: Facts, test: JointTest, p_values: Mapping[str, float]) -> Outcome:
+    """What the tests find, and the kind of verdict."""
+    if has_too_few_rows(facts):
+        kind: VerdictKind = "check_labels" if facts.doubts else "too_few"
+        return Outcome(kind, (), 1.0, 1.0)
+    significant = tuple(part for part in PARTS if p_values[part] <= TEST_LEVELS[part])
+    p_value = min(1.0, p_values["confidence"] * LEVEL / TEST_LEVELS["confidence"])
+    gates = [_gate(p_value, part, p_values[part]) for part in PARTS]
+    return Outcome(
+        kind=_kind(facts, test, significant),
+        significant=significant,
+        p_value=p_value,
+        p_overall=min(gates),
+    )
+
+
+def _gate(joint_p: float, part: str, p: float) -> float:
+    """P-value that parts of a kind must pass: of the joint test or of their own."""
+    return min(joint_p, p * LEVEL / TEST_LEVELS[part])
+
+
+def _gated_bins(
+    bins: tuple[ConfidenceBin, ...], gate: float
+) -> tuple[ConfidenceBin, ...]:
+    gated = []
+    for each in bins:
+        p_adjusted = max(each.p_adjusted, gate)
+        significant = p_adjusted <= LEVEL
+        gated.append(replace(each, p_adjusted=p_adjusted, significant=significant))
+    return tuple(gated)
+
+
+# ---- the kind
+
+
+def _kind(facts: Facts, test: JointTest, significant: tuple[str, ...]) -> VerdictKind:
+    if facts.doubts or facts.too_good:
+        return "check_labels"
+    if not significant:
+        return "too_few" if gap_half_width(facts) > WIDE else "calibrated"
+    if "confidence" not in significant:
+        return "mixed"
+    direction = _direction(facts, test)
+    if direction == 0:
+        return "mixed"
+    return "overconfident" if direction > 0 else "underconfident"
+
+
+def _direction(facts: Facts, test: JointTest) -> int:
+    """Direction of the miscalibration: 1 over-, -1 underconfident, 0 neither.
+
+    The mean gap decides where it is significant, else the sharpness. For P(class 1)
+    the sharpness (the slope) decides first, as its mean gap is a bias that can make a
+    model over- or underconfident. Where both are significant and contradict each
+    other, neither is the direction.
+    """
+    gap = _sign(_confidence_gap_z(facts))
+    sharpness = _sign(test.sharpness.z)
+    if gap * sharpness < 0:
+        return 0 if test.positive else gap
+    if test.positive:
+        return sharpness or gap
+    return gap or sharpness
+
+
+def _confidence_gap_z(facts: Facts) -> float:
+    """Z of the overconfidence, 0 where its interval contains 0."""
+    if not facts.overconfidence.is_significant:
+        return 0.0
+    return facts.gap_z
+
+
+def _sign(z: float) -> int:
+    if abs(z) <= TWO_SIDED:
+        return 0
+    return 1 if z > 0.0 else -1
+
+
+def _is_by_nll_only(facts: Facts, outcome: Outcome) -> bool:
+    """True if only the NLL, not the mean gap, shows the direction."""
+    if outcome.kind not in ("overconfident", "underconfident"):
+        return False
+    return not facts.is_about_class_one and _confidence_gap_z(facts) == 0.0

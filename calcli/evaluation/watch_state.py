@@ -1,0 +1,280 @@
+"""State file of ``calcli watch``: settings, batches, and the evidence of the current
+episode."""
+
+import hashlib
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from calcli import __version__
+from calcli.errors import DataError, UsageError
+from calcli.io.atomic import (
+    in_use,
+    lock,
+    open_job_file,
+    real_place,
+    write_bytes,
+)
+from calcli.io.inputs import open_document
+from calcli.io.row_facts import RowSketch
+from calcli.statistics.betting import ALTERNATIVES, Evidence
+
+Watched = Literal["top", "positive"]
+
+FORMAT = 1
+FORMER_ALTERNATIVES = 41  # those of calcli 0.2
+
+LARGEST_LOG = 700.0
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Settings of the monitoring. tolerance : largest overconfidence or
+    underconfidence, in any row, that is accepted without an alarm. level : probability
+    of a false alarm, ever, within an episode. label : ``top`` (confidence of the
+    prediction) or ``positive`` (P(class 1)). calibrator : SHA-256 of method and
+    parameters of every calibrator that the scores have been through, joined by ``+``,
+    None for uncalibrated scores. units : are factors taken per unit?"""
+
+    tolerance: float = 0.02
+    level: float = 0.05
+    label: Watched = "top"
+    calibrator: str | None = None
+    units: bool = False
+
+    def __post_init__(self) -> None:
+        if self.label not in get_args(Watched):
+            raise UsageError(f"label is {self.label}, expected top or positive")
+        if not 0.0 <= self.tolerance < 0.5:
+            expected = "a number from 0 to below 0.5"
+            raise UsageError(f"tolerance is {self.tolerance:g}, expected {expected}")
+        if not 0.0 < self.level < 1.0:
+            expected = "a number between 0 and 1, both excluded"
+            raise UsageError(f"level is {self.level:g}, expected {expected}")
+
+    def differences(self, other: "Settings") -> list[str]:
+        """Names of the settings in which these differ."""
+        found = []
+        for name in self.__struct_fields__:
+            own, others = getattr(self, name), getattr(other, name)
+            same = own == others
+            if name == "calibrator":
+                same = is_same_chain(own, others)
+            if not same:
+                found.append(name)
+        return found
+
+
+def is_same_chain(first: str | None, second: str | None) -> bool:
+    """True for the hashes of the same calibrators; of those from a table only the first
+    digits are known."""
+    if first is None or second is None:
+        return first is second
+    hashes, others = first.split("+"), second.split("+")
+    if len(hashes) != len(others):
+        return False
+    for sha256, other in zip(hashes, others, strict=True):
+        digits = min(len(sha256), len(other))
+        if sha256[:digits] != other[:digits]:
+            return False
+    return True
+
+
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One batch: name, numbers of rows and units, and the evidence of its episode after
+    it. sha256 : of its sorted scores and outcomes. overconfidence : mean score minus
+    frequency of outcome 1.
+
+    row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all
+    classes and the label, by what is bet on, and by their ids if they have any.
+    left_out : first rows of the file that were in earlier batches, which are not
+    counted in n. calcli 0.2 wrote none of these.
+    """
+
+    name: str
+    sha256: str
+    episode: int
+    n: int
+    units: int | None
+    accuracy: float
+    overconfidence: float
+    log_e: float
+    row_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
+    score_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
+    id_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
+    left_out: int | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def e(self) -> float:
+        """Evidence E, at most e^700."""
+        return math.exp(min(self.log_e, LARGEST_LOG))
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``,
+    for the current episode."""
+
+    calcli_watch: int
+    calcli_version: str
+    settings: Settings
+    episode: int
+    log_sums: list[float]
+    log_best: list[float]
+    best_start: list[int]
+    batches: list[Batch]
+    sha256: str = ""
+
+    @property
+    def current(self) -> list[Batch]:
+        return [batch for batch in self.batches if batch.episode == self.episode]
+
+    @property
+    def is_of_former_version(self) -> bool:
+        """True where calcli 0.2 has counted the newest batch."""
+        return bool(self.batches) and not isinstance(
+            self.batches[-1].row_sketch, RowSketch
+        )
+
+    @property
+    def evidence(self) -> Evidence:
+        """Evidence of the current episode."""
+        if not self.log_sums:
+            return Evidence.none()
+        sums, best, start = (
+            np.array(each, dtype=float)
+            for each in (self.log_sums, self.log_best, self.best_start)
+        )
+        return Evidence(len(self.current), sums, best, start).extended()
+
+    @property
+    def alarm_at(self) -> int | None:
+        """Batch of the current episode, counted from 1, at which the alarm was raised;
+        it stays until a reset."""
+        least = -math.log(self.settings.level)
+        return next(
+            (at for at, batch in enumerate(self.current, 1) if batch.log_e >= least),
+            None,
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of the state without its ``sha256``."""
+        content = msgspec.structs.replace(self, sha256="")
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+    def dumps(self) -> bytes:
+        self.sha256 = self.digest()
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content of ``calcli watch --json``."""
+        now, here = self.evidence, self.current
+        last = here[-1] if here else None
+        has_change = last is not None and now.log_e > 0.0
+        return {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(now.log_e, LARGEST_LOG)),
+            "log_e": now.log_e,
+            "alarm_at_e": 1.0 / self.settings.level,
+            "batches": len(here),
+            "rows": sum(batch.n for batch in here),
+            "overconfidence": None if last is None else last.overconfidence,
+            "accuracy": None if last is None else last.accuracy,
+            "left_out": 0 if last is None else last.left_out or 0,
+            "since": now.since if has_change else None,
+            "alarm_batch": self.alarm_at,
+            "episode": self.episode,
+            "settings": msgspec.to_builtins(self.settings),
+        }
+
+    def sentence(self) -> str:
+        """One line for people."""
+        if not self.current:
+            return f"episode {self.episode}: no batch yet"
+        facts = self.to_dict()
+        count = facts["batches"]
+        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        alarm_at = f"{facts['alarm_at_e']:g}"
+        evidence = f"evidence {facts['e']:.3g} of the {alarm_at} that raise an alarm"
+        overconfidence = f"{facts['overconfidence']:+.4f}"
+        numbers = [
+            f"{batches}, {facts['rows']} samples",
+            evidence,
+            f"overconfidence of the newest batch {overconfidence}",
+        ]
+        if not facts["alarm"]:
+            return f"no alarm: {'; '.join(numbers)}"
+        start = self.current[self.evidence.since - 1].name
+        numbers.append(f"the change is estimated to start at {start}")
+        tolerance = f"{self.settings.tolerance:g}"
+        return (
+            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
+            f" {tolerance} ({'; '.join(numbers)}); refit, then --reset"
+        )
+
+
+# ---- the file
+
+
+def read(path: str) -> State:
+    """Read a state file, which need not be writable. Raises DataError."""
+    with open_document(path, "the state file of calcli watch") as file:
+        return loads(file.read(), path)
+
+
+def loads(data: bytes, where: str) -> State:
+    """Parse a state file. Raises DataError if it is not exactly as written."""
+    if not data.strip():
+        advice = "restore it, or remove it to start anew"
+        raise DataError(f"{where}: is empty (a full disk, a failed copy?); {advice}")
+    try:
+        state = msgspec.json.decode(data, type=State)
+    except msgspec.DecodeError as problem:
+        raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
+    if state.calcli_watch != FORMAT:
+        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
+        raise DataError(f"{where}: {told}; upgrade calcli")
+    known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
+    sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
+    is_whole = len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
+    if state.sha256 != state.digest() or not is_whole:
+        told = "was edited or damaged (its checksum differs)"
+        raise DataError(f"{where}: {told}; restore it, or start a new state file")
+    return state
+
+
+@contextmanager
+def locked_state(path: Path) -> Iterator[State | None]:
+    """Open a state file, or a link to one, and lock it until the block ends. Yields
+    None where there is none yet: ``save_state`` then refuses to replace one.
+
+    Raises DataError for a file that is no state, UsageError while another process holds
+    the lock.
+    """
+    place = real_place(path)
+    if not os.path.lexists(place):
+        yield None
+        return
+    descriptor = open_job_file(place, create=False)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        lock(descriptor, place, "run this command again when it is done")
+        try:
+            yield loads(file.read(), str(path))
+        finally:
+            in_use(descriptor, "LOCK_UN")
+
+
+def save_state(path: Path, state: State, *, is_new: bool) -> None:
+    """Write a state file in one step. is_new : there was none. Raises UsageError where
+    another process has made it meanwhile, CalcliError where it cannot be written."""
+    try:
+        write_bytes(real_place(path), state.dumps(), force=not is_new)
+    except UsageError:
+        if not (is_new and os.path.exists(path)):
+            raise
+        told = "another calcli has made it meanwhile; run this command again"
+        raise UsageError(f"{path}: {told}") from None

@@ -1,0 +1,378 @@
+"""The words of a verdict: headline, findings and numbers, for every output.
+
+A headline and the line of a finding have at most ``LONGEST`` characters. "sure" is mean
+confidence, "right" is accuracy, points are percentage points.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from calcli.evaluation.facts import Estimate, Facts
+from calcli.evaluation.findings import Finding, worst_bin
+from calcli.evaluation.levels import TARGET_HALF_WIDTH
+from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
+from calcli.metrics.intervals import Interval
+from calcli.metrics.significance import p_text
+
+LONGEST = 100
+"""Characters of a headline or of the line of a finding."""
+
+LONGEST_NAME = 32
+"""Characters of a name of a file, class or group inside a sentence."""
+
+MOST_DECIMALS = 4
+
+
+# ---- numbers
+
+
+def decimals_for(*shares: float) -> int:
+    """Decimals of percentages that show the smallest of these shares with a digit."""
+    known = [abs(share) for share in shares if share and math.isfinite(share)]
+    if not known:
+        return 1
+    percent = 100.0 * min(known)
+    if percent >= 0.095:
+        return 1
+    return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
+
+
+def percent(share: float, decimals: int = 1) -> str:
+    """A share as a percentage, ``71.5%``."""
+    return f"{100.0 * share:z.{decimals}f}%"
+
+
+def points(gap: float, decimals: int = 1) -> str:
+    """A difference of shares in percentage points with its sign, ``+14.1``."""
+    return f"{100.0 * gap:+z.{decimals}f}".replace("+0." + "0" * decimals, "0.0")
+
+
+def interval_points(interval: Interval, decimals: int = 1) -> str:
+    """An interval in percentage points, ``[13.0, 15.2]``; the reason where unknown."""
+    if not interval.known:
+        return "no interval"
+    low = f"{100.0 * interval.low:z.{decimals}f}"
+    high = f"{100.0 * interval.high:z.{decimals}f}"
+    return f"[{low}, {high}]"
+
+
+def gap_words(gap: Estimate) -> str:
+    """A gap with its interval, ``+14.1 points [13.0, 15.2]``."""
+    decimals = decimals_for(gap.value)
+    shown = points(gap.value, decimals)
+    return f"{shown} points {interval_points(gap.interval, decimals)}"
+
+
+def count(n: int) -> str:
+    """A number of things with thousands separated, ``5,000``."""
+    return f"{n:,}"
+
+
+def samples(n: int) -> str:
+    """A number of samples, ``1 sample``, ``5,000 samples``."""
+    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
+
+
+def small(x: float) -> str:
+    """A loss or its change with digits that show it, ``0.071``, ``0.00042``."""
+    if x == 0.0 or not math.isfinite(x):
+        return f"{x:.3f}"
+    decimals = max(3, 1 - math.floor(math.log10(abs(x))))
+    return f"{x:.{min(decimals, 6)}f}"
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """A text of at most ``longest`` characters: cut behind a clause, else with ``…``."""
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    for mark in ("; ", ": "):
+        head = text[: longest + 1]
+        if mark in head:
+            clause = head[: head.rindex(mark)]
+            if len(clause) > longest // 3:
+                return clause
+    return f"{text[: longest - 1].rstrip()}…"
+
+
+def name_words(name: object, longest: int = LONGEST_NAME) -> str:
+    """A name from a file, shortened in its middle."""
+    text = str(name)
+    if len(text) <= longest:
+        return text
+    head = (longest - 1) // 2
+    tail = longest - 1 - head
+    return f"{text[:head]}…{text[-tail:]}"
+
+
+# ---- the headline
+
+
+def headline(facts: Facts, verdict: Verdict) -> str:
+    """The verdict in one line, without the name of what it is about."""
+    words = _HEADLINES[verdict.kind](facts, verdict)
+    return shortened(words)
+
+
+def _sure_and_right(facts: Facts) -> str:
+    decimals = decimals_for(
+        facts.overconfidence.value, 1.0 - facts.confidence, 1.0 - facts.accuracy
+    )
+    sure = percent(facts.confidence, decimals)
+    right = percent(facts.accuracy, decimals)
+    return f"{sure} sure, {right} right"
+
+
+def _predicted_and_observed(facts: Facts) -> str:
+    assert facts.class_one is not None
+    one = facts.class_one
+    decimals = decimals_for(one.gap.value, one.predicted, one.observed)
+    predicted = percent(one.predicted, decimals)
+    observed = percent(one.observed, decimals)
+    return f"{predicted} predicted, {observed} observed"
+
+
+def _means(facts: Facts) -> str:
+    """The two numbers that calibration makes equal."""
+    if facts.is_about_class_one:
+        return _predicted_and_observed(facts)
+    return _sure_and_right(facts)
+
+
+def _calibrated(facts: Facts, verdict: Verdict) -> str:
+    if verdict.is_limited_by_fit:
+        assert facts.fit is not None
+        limit = f"{count(facts.fit.n)} calibration samples"
+        return f"calibrated as far as {limit} can: {_means(facts)}"
+    seen = f"no miscalibration found in {samples(facts.data.n)}"
+    return f"calibrated: {_means(facts)}, {seen}"
+
+
+def _one_direction(facts: Facts, verdict: Verdict) -> str:
+    if facts.is_about_class_one:
+        return f"{verdict.kind}: {_risk_words(facts)}"
+    gap = gap_words(facts.overconfidence)
+    if verdict.by_nll_only:
+        gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
+    return f"{verdict.kind}: {_sure_and_right(facts)} ({gap})"
+
+
+def _risk_words(facts: Facts) -> str:
+    """How P(class 1) is wrong: its spread, then its mean."""
+    one = facts.class_one
+    assert one is not None
+    parts = []
+    sharpness = facts.judged.sharpness.z
+    bias = facts.judged.gap.z
+    if abs(sharpness) > SIGNIFICANT_Z:
+        spread = "too extreme" if sharpness > 0.0 else "too moderate"
+        slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
+        parts.append(f"{spread}{slope}")
+    if abs(bias) > SIGNIFICANT_Z:
+        level = "high" if bias > 0.0 else "low"
+        size = abs(one.gap.value)
+        decimals = decimals_for(size)
+        parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
+    elif parts:
+        parts.append("right on average")
+    else:
+        parts.append("wrong in places, right on average")
+    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts)})"
+
+
+SIGNIFICANT_Z = 1.96
+"""Standard score from which words name a direction."""
+
+
+def _too_few(facts: Facts, verdict: Verdict) -> str:
+    interval = facts.main_gap.interval
+    if has_too_few_rows(facts) and facts.data.units is not None:
+        units = f"{count(facts.data.units)} units"
+        return f"too few units to test: {units}, {samples(facts.data.n)}"
+    if not interval.known:
+        return f"too few samples: {samples(facts.data.n)}, {interval.method}"
+    low = round(100.0 * interval.low)
+    high = round(100.0 * interval.high)
+    needed = samples_needed(facts)
+    reach = f"the gap is between {low:+d} and {high:+d} points"
+    target = f"{samples(needed)} give ±{round(100 * TARGET_HALF_WIDTH)}"
+    if needed <= facts.data.n:
+        return (
+            f"too few samples to be sure: {_means(facts)} ({gap_words(facts.main_gap)})"
+        )
+    return f"too few samples: {reach}; {target}"
+
+
+def samples_needed(facts: Facts) -> int:
+    """Samples that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    half = gap_half_width(facts)
+    if not math.isfinite(half):
+        half = 0.98 / math.sqrt(facts.data.units or facts.data.n)  # of a rate of 1/2
+    needed = facts.data.n * (half / TARGET_HALF_WIDTH) ** 2
+    rounded = 100 if needed < 1000 else 1000
+    return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
+
+
+def _mixed(facts: Facts, verdict: Verdict) -> str:
+    place = _place(facts, verdict)
+    if facts.is_about_class_one and "confidence" in verdict.significant:
+        return f"miscalibrated: {_risk_words(facts)}"
+    return f"miscalibrated in places: {_means(facts)} overall; {place}"
+
+
+def _place(facts: Facts, verdict: Verdict) -> str:
+    """Where scores are wrong that are right overall, in a few words."""
+    significant = verdict.significant
+    if "groups" in significant and facts.groups is not None:
+        groups = facts.groups
+        return f"{groups.n_significant} of {groups.n_groups} groups"
+    if "classes" in significant and facts.classes is not None:
+        n_significant = len(facts.classes.significant)
+        return f"{n_significant} of {facts.data.n_classes} classes"
+    bin_ = worst_bin(verdict)
+    if bin_ is not None:
+        way = "overconfident" if bin_.gap > 0.0 else "underconfident"
+        return f"{way} {range_words(bin_.low, bin_.high)}"
+    if "split" in significant:
+        return "by NLL"
+    if "errors" in significant:
+        return f"by {next(iter(facts.errors))}"
+    return "at some confidences"
+
+
+def range_words(low: float, high: float) -> str:
+    """A range of confidence, ``above 90%`` or ``from 60% to 70%``."""
+    if high >= 1.0:
+        return f"above {100.0 * low:g}%"
+    if low <= 0.0:
+        return f"up to {100.0 * high:g}%"
+    return f"from {100.0 * low:g}% to {100.0 * high:g}%"
+
+
+def _check_labels(facts: Facts, verdict: Verdict) -> str:
+    if facts.doubts:
+        return f"check the labels: {shortened(facts.doubts[0], LONGEST - 18)}"
+    return "check the samples: the scores seem to be fitted to these very rows"
+
+
+_HEADLINES: Mapping[str, Callable[[Facts, Verdict], str]] = {
+    "calibrated": _calibrated,
+    "overconfident": _one_direction,
+    "underconfident": _one_direction,
+    "mixed": _mixed,
+    "too_few": _too_few,
+    "check_labels": _check_labels,
+}
+
+
+# ---- findings
+
+
+def finding_line(finding: Finding) -> str:
+    """The line of a finding."""
+    return shortened(_LINES[finding.kind](finding.numbers))
+
+
+def _quoted_words(numbers: Mapping[str, Any]) -> str:
+    return str(numbers["words"])
+
+
+def _too_good_words(numbers: Mapping[str, Any]) -> str:
+    return "errors are smaller than calibrated scores show: were they fitted to these rows?"
+
+
+def _groups_words(numbers: Mapping[str, Any]) -> str:
+    head = f"groups: {numbers['n_significant']} of {numbers['n_groups']} miscalibrated"
+    means = _two_means(numbers, numbers["of_positive"])
+    return f"{head}, worst {name_words(numbers['worst'])}: {means}"
+
+
+def _two_means(numbers: Mapping[str, Any], of_positive: bool) -> str:
+    predicted, observed = numbers["predicted"], numbers["observed"]
+    decimals = decimals_for(predicted - observed)
+    words = ("predicted", "observed") if of_positive else ("sure", "right")
+    first = f"{percent(predicted, decimals)} {words[0]}"
+    return f"{first}, {percent(observed, decimals)} {words[1]}"
+
+
+def _classes_words(numbers: Mapping[str, Any]) -> str:
+    head = (
+        f"classes: {numbers['n_significant']} of {numbers['n_classes']} miscalibrated"
+    )
+    worst = str(numbers["worst"])
+    if numbers["name"] is not None:
+        worst = f"{worst} ({name_words(numbers['name'], 24)})"
+    return f"{head}, clearest {worst}: {_two_means(numbers, of_positive=True)}"
+
+
+def _range_line(numbers: Mapping[str, Any]) -> str:
+    where = range_words(numbers["low"], numbers["high"])
+    if numbers["of_positive"]:
+        where = f"P(class 1) {where}"
+    means = _two_means(numbers, numbers["of_positive"])
+    decimals = decimals_for(numbers["gap"])
+    gap = points(numbers["gap"], decimals)
+    return f"{where}: {means} ({gap} points, {samples(numbers['n'])})"
+
+
+def _errors_words(numbers: Mapping[str, Any]) -> str:
+    names = ", ".join(numbers["metrics"])
+    return f"{names}: above the expected value ({p_text(numbers['p'])}, adjusted)"
+
+
+def _gain_words(numbers: Mapping[str, Any]) -> str:
+    gain = f"recalibration could reduce NLL by about {small(numbers['nll'])}"
+    return f"{gain}, at least {small(max(numbers['at_least'], 0.0))} (cross-validated)"
+
+
+def _left_by_fit_words(numbers: Mapping[str, Any]) -> str:
+    left = (
+        f"{points(numbers['gap'], decimals_for(numbers['gap']))} points left by the fit"
+    )
+    cost = f"about {small(numbers['nll'])} nats"
+    more = f"{count(numbers['n_to_halve'])} calibration samples would halve it"
+    return f"{left}, {cost}; {more}"
+
+
+def _effect_words(numbers: Mapping[str, Any]) -> str:
+    loss = numbers["loss"]
+    change = numbers["change"]
+    way = "reduces" if change < 0.0 else "raises"
+    ends = ""
+    if numbers["low"] is not None:
+        low, high = sorted((abs(numbers["low"]), abs(numbers["high"])))
+        ends = f" [{small(low)}, {small(high)}]"
+        if numbers["low"] < 0.0 < numbers["high"]:
+            shown = f"[{small(numbers['low'])}, {small(numbers['high'])}]"
+            return f"{loss} {change:+.4f} {shown}: not significant"
+    words = f"{way} {loss} by {small(abs(change))}{ends}"
+    moved = numbers.get("moved")
+    if moved:
+        accuracy = points(numbers["accuracy"])
+        words = (
+            f"{words}; {count(moved)} predictions change, accuracy {accuracy} points"
+        )
+    return words
+
+
+_LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "labels": _quoted_words,
+    "data": _quoted_words,
+    "too_good": _too_good_words,
+    "groups": _groups_words,
+    "classes": _classes_words,
+    "range": _range_line,
+    "errors": _errors_words,
+    "gain": _gain_words,
+    "left_by_fit": _left_by_fit_words,
+    "effect": _effect_words,
+}
+
+
+def shown_findings(lines: Sequence[str], most: int = 3) -> list[str]:
+    """The first findings, and how many more there are."""
+    shown = list(lines[:most])
+    if len(lines) > most:
+        shown.append(f"{len(lines) - most} more with --full")
+    return shown

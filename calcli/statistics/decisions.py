@@ -1,0 +1,78 @@
+"""Net benefit of acting where P(class 1) reaches a threshold: decision curves.
+
+Whoever acts from a risk of t on weighs a needless action as t / (1 - t) of a missed
+one. Net benefit counts in rows of class 1 that are acted on, per row: TP / n - (FP / n)
+t / (1 - t). "Treat all" acts on every row, "treat none" on no row and has net benefit 0.
+
+Reference: Vickers, Elkin (2006), Medical Decision Making 26, 565-574.
+"""
+
+import numpy as np
+
+from calcli.fast_dataclass import dataclass
+from calcli.numerics import FloatArray
+
+
+def row_benefit(risk: FloatArray, outcome: FloatArray, threshold: float) -> FloatArray:
+    """Contribution of every row to the net benefit, (n,): its mean is the net benefit.
+
+    risk : (n,) P(class 1). outcome : (n,) 0 or 1.
+    """
+    odds = threshold / (1.0 - threshold)
+    return np.where(risk >= threshold, outcome - odds * (1.0 - outcome), 0.0)
+
+
+def benefit_of_all(frequency: float, threshold: float) -> float:
+    """Net benefit of acting on every row. frequency : of class 1."""
+    return frequency - (1.0 - frequency) * threshold / (1.0 - threshold)
+
+
+@dataclass(frozen=True)
+class DecisionCurve:
+    """Shares of rows that are acted on rightly and wrongly at thresholds, (t,) each.
+
+    true_positives, false_positives : of all rows, by weight. frequency : of class 1.
+    """
+
+    threshold: FloatArray
+    true_positives: FloatArray
+    false_positives: FloatArray
+    frequency: float
+
+    @classmethod
+    def of(
+        cls,
+        risk: FloatArray,
+        outcome: FloatArray,
+        thresholds: FloatArray,
+        weight: FloatArray | None = None,
+    ) -> "DecisionCurve":
+        """Measure rows. risk, outcome : (n,). thresholds : (t,) within (0, 1)."""
+        w = np.ones(len(risk)) if weight is None else weight
+        order = np.argsort(risk, kind="stable")
+        ones = np.concatenate([[0.0], np.cumsum((w * outcome)[order])])
+        rows = np.concatenate([[0.0], np.cumsum(w[order])])
+        left_alone = np.searchsorted(risk[order], thresholds)
+        acted_on = (rows[-1] - rows[left_alone]) / rows[-1]
+        true_positives = (ones[-1] - ones[left_alone]) / rows[-1]
+        return cls(
+            threshold=thresholds,
+            true_positives=true_positives,
+            false_positives=acted_on - true_positives,
+            frequency=float(ones[-1] / rows[-1]),
+        )
+
+    @property
+    def odds(self) -> FloatArray:
+        """Weight of a needless action, in missed ones, (t,)."""
+        return self.threshold / (1.0 - self.threshold)
+
+    @property
+    def benefit(self) -> FloatArray:
+        """Net benefit at every threshold, (t,)."""
+        return self.true_positives - self.odds * self.false_positives
+
+    @property
+    def treat_all(self) -> FloatArray:
+        """Net benefit of acting on every row, (t,)."""
+        return self.frequency - (1.0 - self.frequency) * self.odds

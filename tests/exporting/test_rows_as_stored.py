@@ -1,0 +1,98 @@
+"""Exports are compared with ``apply`` of rows as they are stored, and count zeros as it does."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+from synthetic import truth
+
+import calcli
+from calcli.exporting.exporting import export
+from calcli.exporting.verify import compare
+from calcli.io.artifact import load
+from calcli.numerics import softmax
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+TARGETS = ["python", "onnx", "torch"]
+ENDING = {"python": "py", "onnx": "onnx", "torch": "pt2"}
+
+
+def need(target):
+    for package in {"onnx": ["onnx", "onnxruntime"], "torch": ["torch"]}.get(
+        target, []
+    ):
+        pytest.importorskip(package)
+
+
+def uniform(name, kind):
+    """4000 uniform float64 probabilities of class 1, or such within 1e-9 of each other."""
+    rng = np.random.default_rng(0)
+    p = rng.random(4000)
+    y = (rng.random(4000) < p).astype(int)
+    if kind == "near":
+        p = 0.3 + 1e-9 * p
+    with h5py.File(name, "w") as file:
+        file["probs"], file["labels"] = np.stack([1 - p, p], axis=1), y
+    return np.stack([1 - p, p], axis=1)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["apart", "near"])
+@pytest.mark.parametrize("method", ["venn-abers", "hb", "ir"])
+def test_steps_fall_where_apply_puts_them(run, method, kind, target):
+    """Said: 3e-8. Against apply of the file: .063 in 9 rows of the first set, .91 and 1906 predictions in the second,
+    as both sides were computed from rows rounded to float32."""
+    need(target)
+    p = uniform("u.h5", kind)
+    assert run("fit", "-m", method, "u.h5", "-o", "a.json").code == 0
+    out = f"a.{ENDING[target]}"
+    done = run("export", "a.json", "-o", out, "--check", "u.h5", "--json")
+    facts = json.loads(done.out)
+    assert facts["input_type"] == "float64" and facts["labels_differ"] == 0
+    assert run("apply", "a.json", "u.h5", "-o", "c.h5").code == 0
+    made = export(load("a.json"), target)
+    probs, label = made.run(p)
+    with h5py.File("c.h5") as file:
+        off = np.abs(probs - file["probs"][()]).max(axis=1)
+        assert np.count_nonzero(off > 1e-6) <= facts["on_jumps"]
+        assert np.count_nonzero(label != file["prediction"][()]) <= facts["on_jumps"]
+    assert facts["on_jumps"] <= 46  # 1 % of the rows: knots are rows themselves
+
+
+@pytest.mark.parametrize("target", ["onnx", "torch"])
+def test_float32_is_left_where_it_would_tell_rows_apart_no_more(run, target):
+    """Logits 1e-9 apart: in float32 they tie, and the first class wins."""
+    need(target)
+    rng = np.random.default_rng(1)
+    z = np.stack([np.zeros(200), 1e-9 * rng.normal(size=200)], axis=1) + 8.0
+    y = (rng.random(200) < 0.5).astype(int)
+    with h5py.File("n.h5", "w") as file:
+        file["logits"], file["labels"] = z, y
+    with h5py.File("f.h5", "w") as file:
+        file["logits"], file["labels"] = truth(200, 2)
+    assert run("fit", "-m", "ts", "f.h5", "-o", "a.json").code == 0
+    out = ["-o", f"a.{ENDING[target]}", "--force", "--json"]
+    plain = run("export", "a.json", *out, "--check", "f.h5")
+    assert json.loads(plain.out)["input_type"] == "float32"
+    done = run("export", "a.json", *out, "--check", "n.h5")
+    assert json.loads(done.out)["input_type"] == "float64"
+    assert "the export takes float64" in done.err
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("method", ["ts", "platt", "irova", "iop", "svs", "floor+ts"])
+@pytest.mark.parametrize("k", [2, 5])
+def test_an_export_counts_zeros_as_apply_does(target, method, k):
+    need(target)
+    z, y = truth(400, k, scale=3.0)
+    p = np.round(softmax(z), 2)
+    assert (p == 0).any() and (np.abs(p.sum(axis=1) - 1) > 1e-3).any() == (k > 2)
+    fitted = calcli.fit(p, y, method, kind="probs")._artifact
+    made = export(fitted, target)
+    agreement = compare(made.run, fitted, p)
+    assert made.agreement.holds and agreement.holds and agreement.rows == 400
+    sure = np.eye(k)
+    expected = calcli.api.FittedCalibrator(fitted).predict_proba(sure)
+    np.testing.assert_allclose(made.run(sure)[0], expected, atol=1e-6)
