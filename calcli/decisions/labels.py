@@ -14,10 +14,8 @@ from typing import Any
 from calcli.decisions.answers import (
     DISTRIBUTIONS,
     NAMED_ANSWERS,
-    NO,
     WORDS_OF_NO,
     WORDS_OF_YES,
-    YES,
     YES_NO,
     Answer,
     text_of_option,
@@ -56,7 +54,8 @@ Field = tuple[str, ...]
 
 def shown(field: Field) -> str:
     """Name of a field for people and options: its keys with dots."""
-    return SEPARATOR.join(field)
+    keys = ["QUESTION" if key == THE_QUESTION else key for key in field]
+    return SEPARATOR.join(keys)
 
 
 def is_label_word(name: str) -> bool:
@@ -216,7 +215,7 @@ class Fit:
     @property
     def is_ambiguous(self) -> bool:
         """True for whole numbers that are texts of options, and as well indices."""
-        return 0 < self.doubtful and self.texts == self.indices == self.n
+        return self.doubtful > 0 and self.texts == self.indices == self.n
 
     @property
     def by_index(self) -> bool:

@@ -59,9 +59,13 @@ FORMULAS: Mapping[str, Callable[[Probabilities], float]] = {
 }
 
 WORDS: Mapping[str, str] = {
-    name: formula.__doc__ or "" for name, formula in FORMULAS.items()
+    "above_chance": "(max - 1/k) / (1 - 1/k)",
+    "closeness_to_mode": "1 - mean distance from the mode / that of equal shares",
+    "certainty": "1 - entropy / ln k",
+    "concentration": "(sum of squares - 1/k) / (1 - 1/k)",
+    "largest": "the largest probability",
 }
-"""Formulas as people write them."""
+"""Formulas as people read them."""
 
 
 class ConfidenceProof:

@@ -28,6 +28,7 @@ from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle import OWN_NAMES
+from calcli.io.option_columns import with_padding, without_padding
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 from calcli.zeros import FloatType, Zeros, float_type
@@ -58,7 +59,7 @@ class Imported:
     labels : (n,), ignored ones in place; of confidences whether they are right. columns
     : by the name in a bundle. parts : split of each row given by the source, or None.
     transformed : (m, n, k) scores under transforms, or None. decimals, zeros : of the
-    scores (see ``Column``).
+    scores (see ``Column``). n_options : (n,) where columns are options of the row.
     """
 
     reading: Reading
@@ -76,6 +77,7 @@ class Imported:
     transformed: Any = None
     decimals: int | None = None
     zeros: Zeros | None = None
+    n_options: IntArray | None = None
 
     @property
     def is_one_column(self) -> bool:
@@ -109,6 +111,8 @@ class Imported:
         if self.kind == "confidence":
             return Slab(rows.start, self.scores[rows].astype(self.dtype), None)
         values = _native(self.scores[rows])
+        if self.n_options is not None:
+            return Slab(rows.start, self._checked_options(values, rows), None)
         scores = validate.check_scores(
             values, self.kind, self.where, rows.start, self.zeros
         )
@@ -121,6 +125,15 @@ class Imported:
             checked = validate.check_scores(values, "logits", where, rows.start)
             transformed.append(checked)
         return Slab(rows.start, scores, np.stack(transformed))
+
+    def _checked_options(self, values: AnyArray, rows: slice) -> AnyArray:
+        """Rows of options that differ, checked, with the padding of files."""
+        assert self.n_options is not None
+        kind = validate.score_kind(self.kind)
+        n_options = self.n_options[rows]
+        filled = without_padding(values, n_options, kind, self.where, rows.start)
+        checked = validate.check_scores(filled, kind, self.where, rows.start)
+        return with_padding(checked, n_options, kind)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
         """Mask (m,) of ``rows`` that equal the row in ``others``.

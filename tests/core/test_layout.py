@@ -27,6 +27,7 @@ LAYERS = [
     ["metrics"],
     ["io"],
     ["methods"],
+    ["decisions"],
     ["registry"],
     ["kernels"],
     ["composition"],
