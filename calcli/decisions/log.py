@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from calcli.fast_dataclass import cached_property
 from pathlib import Path
 from typing import Any
 
