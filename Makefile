@@ -94,7 +94,7 @@ dist: $(VENV)/.dist
 	$(BIN)/python .ci/dist.py $${TAG:+--tag "$$TAG"}
 
 man: $(VENV)/.plot
-	$(BIN)/python -c 'from calcli.cli.commands.completion import manual; print(manual(), end="")' > calcli.1
+	$(BIN)/python -c 'from calcli.cli.manual_page import manual; print(manual(), end="")' > calcli.1
 
 docs: $(VENV)/.docs
 	@$(BIN)/python -W ignore -m sphinx -n -W --keep-going -q -b html docs docs/_build

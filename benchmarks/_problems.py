@@ -153,6 +153,33 @@ def trained(seed: int = 1) -> Iterator[Problem]:
             yield Problem(f"{name}: {kind}", group, z, y[rest].astype(int))
 
 
+def text(seed: int = 1) -> Iterator[Problem]:
+    """Scores of models of documents: counts of words from twenty topics that share most words."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import MultinomialNB
+
+    rng = np.random.default_rng(seed)
+    words, topics, documents = 1500, 20, 9000
+    common = rng.dirichlet(np.full(words, 0.1))
+    own = rng.dirichlet(np.full(words, 0.05), topics)
+    y = rng.integers(0, topics, documents)
+    share = rng.beta(2.0, 6.0, documents)
+    length = rng.poisson(80, documents)
+    chances = (1.0 - share[:, None]) * common + share[:, None] * own[y]
+    x = np.stack([rng.multinomial(n, p) for n, p in zip(length, chances, strict=True)])
+    models = {
+        "naive Bayes": MultinomialNB(),
+        "regression": LogisticRegression(max_iter=200),
+        "forest": RandomForestClassifier(60, random_state=seed),
+    }
+    learn = slice(0, 2000)
+    for kind, model in models.items():
+        model.fit(x[learn], y[learn])
+        z = np.log(np.maximum(model.predict_proba(x[2000:]), 1e-30))
+        yield Problem(f"documents: {kind}", "trained, documents", z, y[2000:])
+
+
 def split(y: Array, rows: int, seed: int) -> tuple[Array, Array]:
     """Calibration and test rows: halves of every class, the first thinned evenly."""
     rng = np.random.default_rng(seed)

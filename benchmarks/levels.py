@@ -3,6 +3,7 @@
 python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2,10,100] [--rows 200,1000]
 python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
 python benchmarks/levels.py units|promise [--replicates 400]
+python benchmarks/levels.py weighted|near|folds|uneven|together|band [--replicates 200]  (see levels_of_facts.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
@@ -31,27 +32,22 @@ import time
 from functools import partial
 from pathlib import Path
 
+import levels_of_facts
 import numpy as np
 
-from calcli.evaluation import evaluate_bundle
 from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.evaluate_bundle import differences
-from calcli.evaluation.results import Score
+from calcli.evaluation.differences import differences
+from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.levels import ERROR_METRICS, LEVEL, TEST_LEVELS
+from calcli.evaluation.measure_facts import measure_facts, summarise_data
+from calcli.evaluation.scores import Score
 from calcli.evaluation.selective_threshold import ThresholdSearch
-from calcli.evaluation.verdict_rules import (
-    CLAUSE,
-    ERRORS,
-    LEVEL,
-    MAIN,
-    data_summary,
-    judge,
-    normal_tail,
-)
+from calcli.evaluation.verdict import judge
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.intervals import Mean, t_interval, t_p_value
-from calcli.metrics.joint_test import joint_test
+from calcli.metrics.intervals import Mean, normal_tail, t_interval, t_p_value
+from calcli.metrics.losses import gap_interval
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
 from calcli.statistics.paired import PairedSums, expected_powers
@@ -106,23 +102,31 @@ def verdict(z, y, seed, with_split=True):
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed, interval="t"))
     split = cross_fitted_split(rows, None, table, seed) if with_split else None
-    report = judge(
-        data_summary("logits", context),
+    report = judged(context, rows.kind, split)
+    parts = {"not clean": float(report.p_overall <= LEVEL)}
+    parts["joint test"] = float("confidence" in report.significant)
+    for clause in ("classes", "bins", "errors", "split"):
+        parts[clause] = float(clause in report.significant)
+    return parts
+
+
+def judged(context, kind, split):
+    """The verdict on rows, on P(class 1) where they have two classes."""
+    facts = measure_facts(
+        summarise_data(kind, context),
         context,
-        split,
-        scores=evaluate_bundle.scores_of(context, ERRORS),
+        measured(context, error_metrics(context)),
+        positive=context.table.k == 2,
+        split=split,
     )
-    parts = {
-        "not clean": report.p_overall <= LEVEL,
-        "joint test": joint_test(context, report.tested != "confidence").p_value
-        <= MAIN,
-        **{
-            clause: clause in report.findings
-            for clause in ("classes", "bins", "errors")
-        },
-        "split": split is not None and normal_tail(split.nll.z) <= CLAUSE,
-    }
-    return {name: float(value) for name, value in parts.items()}
+    return judge(facts)
+
+
+def error_metrics(context):
+    """Calibration errors of the default report, for so many classes."""
+    if context.table.k == 2:
+        return ERROR_METRICS
+    return [name for name in ERROR_METRICS if name != "ece_positive"]
 
 
 def level(cell, r):
@@ -206,22 +210,17 @@ def units(cell, r):
         partial(class_columns, rows, None),
     )
     split = cross_fitted_split(rows, None, context.table, r) if k > 1 else None
-    report = judge(
-        data_summary(rows.kind, context),
-        context,
-        split,
-        scores=evaluate_bundle.scores_of(context, ERRORS),
-    )
+    report = judged(context, rows.kind, split)
     found = {"not clean": float(report.p_overall <= LEVEL or report.p_value <= LEVEL)}
     found |= {
-        name: float(name in report.findings)
+        name: float(name in report.significant)
         for name in ("confidence", "classes", "bins", "split")
     }
     for name in ("gap", "ece", "ece_mass", "tce2", "smece", "ks"):
         found[name] = float(
             Score.of(name, measure(name, context), context.settings).p_value <= 0.05
         )
-    over = report.overconfidence.interval
+    over = gap_interval(context.labelled("top"))
     found["no interval"], found["misses 0"] = (
         float(not over.known),
         float(over.low > 0.0 or over.high < 0.0),
@@ -267,7 +266,7 @@ def split(cell, r):
         "alarms": float(part.nll.z > ALARM),
         "Brier score": part.brier.calibration,
         "Brier alarms": float(part.brier.z > ALARM),
-        "in the verdict": float(normal_tail(part.nll.z) <= CLAUSE),
+        "in the verdict": float(normal_tail(part.nll.z) <= TEST_LEVELS["split"]),
     }
 
 
@@ -442,6 +441,7 @@ EXPERIMENTS = {
     "power": power,
     "split": split,
     "coverage": coverage,
+    **levels_of_facts.EXPERIMENTS,
 }
 GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
@@ -576,6 +576,8 @@ def unit_cells(what):
 
 def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
+    if args.what in levels_of_facts.CELLS:
+        return levels_of_facts.CELLS[args.what]
     if args.what in ("units", "promise"):
         return unit_cells(args.what)
     if args.what == "paired":

@@ -11,7 +11,7 @@ from calcli.composition import Composition, Stage
 from calcli.errors import DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
-from calcli.folds import random_folds
+from calcli.folds import content_folds
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.methods.compared.identity import Identity
@@ -216,9 +216,9 @@ def _held_out(
             told = "holds other rows than at the fit; name labelled rows of then: --source BUNDLE"
             raise DataError(f"{source.name}: {told}")
         return p
-    fold = random_folds(source.n, FOLDS, context.rng(), source.units())
-    for f in range(FOLDS):
-        context.progress("cross-fitting", f, FOLDS)
+    fold = content_folds(source, FOLDS, context.seed)
+    for f in np.unique(fold):
+        context.progress("cross-fitting", int(f), FOLDS)
         kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
         fitted = (
             method(artifact.method)

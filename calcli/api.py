@@ -6,14 +6,13 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings
@@ -39,7 +38,6 @@ from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
-from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.cells import sortable
@@ -48,6 +46,7 @@ from calcli.io.harmless import finite
 from calcli.io.locate import Layout
 from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
+from calcli.io.question_artifact import load as load_artifact
 from calcli.io.validate import (
     check_confidences,
     check_scores,
@@ -63,6 +62,7 @@ from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import (
+    DEFAULT_METHOD,
     by_group,
     default_method,
     held_to,
@@ -89,11 +89,6 @@ def plain(value: Any) -> Any:
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
     types = get_type_hints(cls, include_extras=True)
-    for each in fields(cls) if is_dataclass(cls) else ():
-        bounds = each.metadata.get("flag", {}).get("bounds", {})
-        types[each.name] = Annotated[
-            types[each.name], Meta(ge=bounds.get("min"), le=bounds.get("max"))
-        ]
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
@@ -214,13 +209,14 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
 def fit(
     scores: Scores,
     labels: Any = None,
-    method: str | None = None,
+    method: str = DEFAULT_METHOD,
     kind: str = "logits",
     *,
     weights: Any = None,
     units: Any = None,
     groups: Any = None,
     class_names: Sequence[str] | None = None,
+    keep_predictions: bool | None = None,
     seed: int = 0,
     device: str = "auto",
     **options: Any,
@@ -230,13 +226,15 @@ def fit(
     scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
     of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``ts``, and of confidences
-    ``platt``, or ``venn-abers`` where some are exactly 0 or 1. Two classes fare better with ``platt``.
+    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
+    best few by cross-validation (by group ``ts``, of confidences ``platt``).
     kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
     are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
     units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
     of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
-    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt). options :
+    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
+    keep_predictions : True keeps every prediction, by a projection, whatever the method; False lets ``auto`` change
+    them; left out, ``auto`` keeps those of three and more classes unless changing them is shown to help. options :
     those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows, FitError where a fit is
@@ -251,9 +249,9 @@ def fit(
     seed = checked(MetricSettings, {"seed": seed}).seed
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
-        method, written = split_method(
-            method or default_method(rows, groups is not None)
-        )
+        if groups is not None and method == DEFAULT_METHOD:
+            method = default_method(rows, by=True)
+        method, written = split_method(method)
         if groups is not None:
             method, written = (
                 by_group(method),
@@ -266,7 +264,8 @@ def fit(
         )
         _bring(rows, None if isinstance(groups, str) else groups, (), "group")
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
-        fitted = FittedCalibrator(fit_artifact(method, chosen, rows, context))
+        artifact = fit_artifact(method, chosen, rows, context, keep_predictions)
+        fitted = FittedCalibrator(artifact)
     warn_all(fitted.warnings)
     return fitted
 

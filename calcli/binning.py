@@ -38,8 +38,9 @@ def mass_edges(
     (``ends``). Edges that coincide are merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of
     exactly 0 stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
 
-    weight : (n,) >= 0. A whole number w counts as w equal scores; otherwise the weight is cut
-    into equal parts, and a score that holds a cut belongs below it. Weights of 0 are absent.
+    weight : (n,) >= 0, of any scale. A multiple w of the smallest counts as w equal scores;
+    where one is no multiple the weight is cut into equal parts, and a score that holds a cut
+    belongs below it. Weights of 0 are absent.
     """
     if weight is None:
         ordered = np.sort(scores)
@@ -65,30 +66,29 @@ def mass_edges(
     return np.concatenate([[least], edges])
 
 
+SAME_WEIGHT = 1e-12  # share of the weight up to which two sums of weights are equal
+
+
 def _weighted_cuts(
     scores: FloatArray, bins: int, weight: FloatArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """Sorted scores of positive weight, and the indices of those just below and above each cut into equal weights."""
     order = np.argsort(scores, kind="stable")
     order = order[weight[order] > 0]
-    upto, j = np.cumsum(weight[order]), np.arange(1, bins)
-    total = upto[-1]
-    if (weight == np.rint(weight)).all():
-        cuts = j * (total // bins) + np.minimum(
-            j, total % bins
-        )  # sizes as array_split makes them
+    copies = weight[order] / weight[order].min()
+    whole = np.rint(copies)
+    rounding = SAME_WEIGHT * float(copies.sum())
+    if np.abs(copies - whole).max() <= rounding:  # as if rows were copied so often
+        copies = whole
+        size, longer = divmod(copies.sum(), bins)
+        cuts = np.arange(1, bins) * size + np.minimum(np.arange(1, bins), longer)
     else:
-        cuts = j * (total / bins)
-    cuts = cuts[(cuts > 0) & (cuts < total)]
-    rounding = 1e-12 * total
+        cuts = np.arange(1, bins) * (copies.sum() / bins)
+    upto = np.cumsum(copies)
+    cuts = cuts[(cuts > 0) & (cuts < upto[-1])]
     below = np.searchsorted(upto, cuts - rounding, side="left")
-    return (
-        scores[order],
-        below,
-        np.minimum(
-            np.searchsorted(upto, cuts + rounding, side="right"), len(order) - 1
-        ),
-    )
+    above = np.searchsorted(upto, cuts + rounding, side="right")
+    return scores[order], below, np.minimum(above, len(order) - 1)
 
 
 def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:

@@ -55,6 +55,7 @@ class Laws:
     equivariant : relabelling the classes relabels the output and changes nothing else.
     improves_nll : on the calibration data NLL never ends above that of the identity.
     confidence : also calibrates confidences without class scores (kind ``confidence``).
+    restores_argmax : in a composition, the prediction is again that of the scores, whatever the stages before did.
     top_label_only : calibrates the confidence of the predicted class; the other classes
         share the rest in the proportions they had. Comes last in a composition.
     weights : sample weights enter the fit (else their presence records a warning).
@@ -75,6 +76,7 @@ class Laws:
     class_shares: bool = False
     memory: Memory = "array"
     needs_transforms: bool = False
+    restores_argmax: bool = False
 
 
 ORDER_PRESERVING = Laws(
@@ -93,8 +95,9 @@ class Context:
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called any number of times. seconds :
     time per part of the work, by name; reported, never stored. start : a warm start, a calibrator of the same method
-    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters, and end when
-    the loss is accurate to about 1e-7.
+    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters. loose : a
+    search may end with a Newton step that promises to lower the mean loss by at most this, in nats; 0 for the digits
+    of float64.
     """
 
     seed: int = 0
@@ -102,6 +105,7 @@ class Context:
     progress: Progress = lambda what, done, total: None
     seconds: dict[str, float] = field(default_factory=dict)
     start: "Calibrator | None" = None
+    loose: float = 0.0
 
     def rng(
         self,
@@ -159,7 +163,8 @@ class Fit(Generic[C]):
     norm, choices made); JSON types only. chosen : method and options, for a method that selects another one.
     before : summary of the uncalibrated rows, where the fit has computed it. verify : takes the summary of the
     calibrated rows; returns a better fit, or None where the optimum holds on them. after : computes the summary of
-    the calibrated rows from the state of the fit, faster than applying the calibrator would.
+    the calibrated rows from the state of the fit, faster than applying the calibrator would. out_of_fold : rows of the
+    fit, calibrated by fits that did not see them, which the next stage of a composition is fitted to.
     """
 
     calibrator: C
@@ -170,6 +175,7 @@ class Fit(Generic[C]):
     before: Summary | None = None
     verify: "Callable[[Summary], Fit[C] | None] | None" = None
     after: Callable[[], Summary] | None = None
+    out_of_fold: Rows | None = None
 
 
 def param(
@@ -318,6 +324,16 @@ class Calibrator(ABC):
         """Replace defaults that depend on the number of classes k by explicit values, for the artifact. Raises
         FitError for options that cannot serve k classes."""
         return options
+
+    @classmethod
+    def moves_predictions(cls, options: Any) -> bool:
+        """True if the method may change predictions. options : as of ``resolve_options``."""
+        return not cls.laws.keeps_argmax
+
+    @classmethod
+    def is_stage(cls, options: Any) -> bool:
+        """True if a composition can hold the method with these options."""
+        return cls.composable
 
     @classmethod
     def columns_to_fit(cls, options: Any) -> Sequence[str]:

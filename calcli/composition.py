@@ -29,12 +29,14 @@ from calcli.calibrator import (
 from calcli.errors import DataError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
+from calcli.parallel import available_memory
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
 CACHED_BYTES = (
     1 << 27
 )  # larger log-probabilities are not kept between stages, but recomputed in every pass
+LARGE_BYTES = 1 << 28  # up to this size they are kept where memory is plenty
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
@@ -46,6 +48,7 @@ class Stage(NamedTuple):
     calibrator: Calibrator
 
 
+CHANGED = "predictions_changed"  # name of a count of rows
 Prefix = tuple[tuple[str, Options], ...]
 
 
@@ -84,7 +87,7 @@ class Composition(Calibrator):
         ):
             if i:
                 if done not in known.rows:
-                    known.rows[done] = mapped(rows, stages[-1].calibrator)
+                    known.rows[done] = rows_after(rows, known.fits[done])
                 rows = known.rows[done]
             done = (*done, (name, own))
             if done not in known.fits:
@@ -115,6 +118,8 @@ class Composition(Calibrator):
             block = block.calibrated(argmax_at_prediction(prediction))
         prediction = last.calibrator.apply(block)
         counts.update(prediction.counts)
+        if self.laws.keeps_argmax:
+            counts.pop(CHANGED, None)  # a later stage has restored them
         return replace(prediction, counts=dict(counts))
 
     @classmethod
@@ -177,19 +182,29 @@ class Composition(Calibrator):
         return msgspec.structs.replace(options, **changed)
 
     @classmethod
+    def moves_predictions(cls, options: Any) -> bool:
+        first = last_restoring([method.laws for method in cls.classes])
+        stages = list(zip(cls.classes, cls.split(options), strict=True))[first:]
+        return any(method.moves_predictions(own) for method, own in stages)
+
+    @classmethod
     def check_options(cls, options: Any) -> None:
         """Raise UsageError for a stage that cannot be composed, or that must be the last and is not."""
         stages, whole = (
             list(zip(cls.names, cls.classes, cls.split(options), strict=True)),
             "+".join(cls.names),
         )
-        for name, method, _ in stages:
-            if not method.composable:
+        for name, method, own in stages:
+            if not method.is_stage(own):
                 raise UsageError(
                     f"method {whole!r}: {name} chooses a whole composition and cannot be part of one"
                 )
-        for name, method, own in stages[:-1]:
+        for (name, method, own), following in zip(
+            stages, cls.classes[1:], strict=False
+        ):
             mode = getattr(own, "mode", None)
+            if following.laws.restores_argmax:
+                continue
             if method.laws.top_label_only and mode in (None, "auto", "top"):
                 other = (
                     ""
@@ -221,9 +236,14 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
         f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages
     )
     laws = [method.laws for method in classes]
-    kept = ("keeps_argmax", "monotone", "equivariant", "improves_nll", "weights")
+    whole = ("equivariant", "improves_nll", "weights")
     promises: dict[str, Any] = {
-        promise: all(getattr(law, promise) for law in laws) for promise in kept
+        promise: all(getattr(law, promise) for law in laws) for promise in whole
+    }
+    last = laws[last_restoring(laws) :]
+    promises |= {
+        promise: all(getattr(law, promise) for law in last)
+        for promise in ("keeps_argmax", "monotone")
     }
     # Later stages read normalised log-probabilities, where a row has no free constant. None is top_label_only: the
     # other classes keep their proportions after the stage before, not those of the input.
@@ -231,7 +251,10 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
         promise: getattr(laws[0], promise)
         for promise in ("shift_invariant", "needs_transforms")
     }
-    promises["class_shares"] = laws[-1].class_shares and not laws[-1].top_label_only
+    settling = [law for law in laws if not law.restores_argmax]
+    if settling:
+        final = settling[-1]
+        promises["class_shares"] = final.class_shares and not final.top_label_only
     promises["memory"] = max((law.memory for law in laws), key=get_args(Memory).index)
     words = f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}"
     facts = {
@@ -241,10 +264,16 @@ def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Compos
         "title": titles,
         "laws": Laws(**promises),
     }
-    facts["Options"] = _joint_options(names, classes)
+    facts["Options"] = _options_struct(names, classes)
     return type(
         "Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts
     )
+
+
+def last_restoring(laws: Sequence[Laws]) -> int:
+    """Index of the last stage that restores the prediction of the scores; 0 if none does."""
+    places = [i for i, law in enumerate(laws) if law.restores_argmax]
+    return places[-1] if places else 0
 
 
 # ---- options
@@ -255,7 +284,17 @@ def attribute(stage: int, field: str) -> str:
     return f"stage{stage}_{field}"
 
 
-def _joint_options(
+def joint_options(cls: type[Calibrator], stages: Sequence[Options]) -> Options:
+    """Options of a composition from those of its stages."""
+    values = {
+        attribute(i, name): getattr(own, name)
+        for i, own in enumerate(stages)
+        for name in own.__struct_fields__
+    }
+    return cls.Options(**values)
+
+
+def _options_struct(
     names: Sequence[str], classes: Sequence[type[Calibrator]]
 ) -> type[Options]:
     """Options of a composition: its stages' as ``stage.option``, numbered from the second stage of the same name on."""
@@ -361,18 +400,35 @@ class MappedRows(Rows):
         return self.source.units()
 
 
+def rows_after(rows: Rows, fit: Fit[Any]) -> Rows:
+    """Rows that the stage after a fit is fitted to: out of fold where the fit has such."""
+    if fit.out_of_fold is not None:
+        return fit.out_of_fold
+    return mapped(rows, fit.calibrator)
+
+
 def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     """Map rows by a calibrator, kept in memory when they are small."""
     lazy = MappedRows(rows, calibrator)
-    if 8 * rows.n * rows.k > CACHED_BYTES:
+    size = 8 * rows.n * rows.k
+    free = available_memory() or 0
+    if size > CACHED_BYTES and not (size <= LARGE_BYTES and 12 * size <= free):
         return lazy
-    return ArrayRows(
-        lazy.array(),
+    scores = np.empty((rows.n, rows.k))
+    original = np.empty(rows.n, dtype=np.int64)
+    for block in lazy.blocks():
+        to = slice(block.start, block.start + len(block))
+        scores[to] = block.scores
+        original[to] = block.original_prediction
+    cached = ArrayRows(
+        scores,
         lazy.labels(),
         "log_probs",
         weight=lazy.weights(),
         units=lazy.units(),
     )
+    cached.original = original
+    return cached
 
 
 # ---- mixtures: weighted means of the probabilities of several fitted calibrators
@@ -389,19 +445,32 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixture(Calibrator):
-    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators. The prediction is the largest
-    entry, or what it was where every member is accuracy-preserving."""
+    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
+
+    The prediction is the largest entry, or what it was where every member is accuracy-preserving. then : stages that
+    follow the average, as in a composition. Of confidences the average is of the probability to be right.
+    """
 
     members: tuple[Member, ...]
     uniform: float
+    then: tuple[Stage, ...] = ()
 
     @property
-    def keeps_argmax(self) -> bool:
-        """True if accuracy-preserving: every member keeps the prediction and the argmax of the vector."""
+    def members_keep_argmax(self) -> bool:
+        """True if every member keeps the prediction and the argmax of the vector."""
         return all(
             m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone
             for m in self.members
         )
+
+    @property
+    def keeps_argmax(self) -> bool:
+        """True if accuracy-preserving: predictions, and the argmax of the vector, are those of the scores."""
+        laws = [stage.calibrator.laws for stage in self.then]
+        last = laws[last_restoring(laws) :]
+        stages_keep = all(law.keeps_argmax and law.monotone for law in last)
+        restored = any(law.restores_argmax for law in laws)
+        return stages_keep and (restored or self.members_keep_argmax)
 
     @property
     def required_transforms(self) -> Sequence[str]:
@@ -412,6 +481,16 @@ class Mixture(Calibrator):
         )
 
     def apply(self, block: Block) -> Prediction:
+        if block.kind == "confidence":
+            return Prediction.of_confidence(self.mean_confidence(block))
+        prediction = self.mean(block)
+        for stage in self.then:
+            block = block.calibrated(argmax_at_prediction(prediction))
+            prediction = stage.calibrator.apply(block)
+        return prediction
+
+    def mean(self, block: Block) -> Prediction:
+        """Weighted mean of the members, without the stages that follow."""
         needed = self.required_transforms
         total: FloatArray | None = None
         for member in self.members:
@@ -425,9 +504,15 @@ class Mixture(Calibrator):
             total = part if total is None else np.logaddexp(total, part, out=total)
         assert total is not None
         log_p = mixed_with_uniform(total, self.uniform)
-        return Prediction(
-            log_p, block.prediction if self.keeps_argmax else log_p.argmax(axis=1)
-        )
+        label = block.prediction if self.members_keep_argmax else log_p.argmax(axis=1)
+        return Prediction(log_p, label)
+
+    def mean_confidence(self, block: Block) -> FloatArray:
+        """Weighted mean of the members' confidences, mixed with one half, (b,)."""
+        total = np.zeros(len(block))
+        for member in self.members:
+            total += member.weight * member.calibrator.apply(block).confidence
+        return np.asarray((1.0 - self.uniform) * total + 0.5 * self.uniform)
 
     def check_own(self, k: int) -> None:
         weights = np.array([member.weight for member in self.members])
@@ -440,3 +525,5 @@ class Mixture(Calibrator):
         check_numbers("uniform", self.uniform, "share")
         for member in self.members:
             member.calibrator.check(k)
+        for stage in self.then:
+            stage.calibrator.check(k)

@@ -8,7 +8,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options
 from calcli.errors import DataError, FitError
@@ -36,15 +36,22 @@ from calcli.kernels.numpy.expansion import summary_at
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
+from calcli.metrics.intervals import mean_of, t_p_value
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.names import places_of_groups
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray
 from calcli.parallel import same_threads
-from calcli.registry import method, method_names
+from calcli.registry import (
+    method,
+    method_names,
+    with_predictions_free,
+    with_predictions_kept,
+)
 from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
+from calcli.statistics.units import Units, label_effect
 
 BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
 LEAP = (
@@ -59,11 +66,18 @@ WORSE, HURT = 1e-9, 1.01
 
 @same_threads()
 def fit_artifact(
-    name: str, options: Options, rows: DataSet, context: Context
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+    keep_predictions: bool | None = None,
 ) -> Artifact:
-    """Fit a method and describe what it did to the calibration data. options : the method's own, from
-    ``parse_options``. Raises DataError for bad rows, FitError for a fit that is impossible. A fit that merely failed to
-    help has a status and warnings."""
+    """Fit a method and describe what it did to the calibration data.
+
+    options : the method's own, from ``parse_options``. keep_predictions : of a method that moves predictions, keep them
+    by a projection; False lets ``auto`` change them; None leaves the method as it is. Raises DataError
+    for bad rows, FitError for a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    """
     try:
         if rows.kind == "confidence" and not method(name).laws.confidence:
             able = [each for each in method_names() if method(each).laws.confidence]
@@ -71,12 +85,7 @@ def fit_artifact(
             raise FitError(
                 f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
             )
-        options = method(name).resolve_options(options, rows.k)
-        asked = (
-            f"{name} --set keep_argmax=true, "
-            if getattr(options, "keep_argmax", None) is False
-            else ""
-        )
+        name, options = resolved(name, options, rows, keep_predictions)
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
         counted = rows.counted()
@@ -95,19 +104,14 @@ def fit_artifact(
             fitted, after = better, _summary(counted, better.calibrator, context)
     except FitError as problem:
         raise FitError(f"{rows.name}: {problem}") from None
-    except (
-        np.linalg.LinAlgError,
-        OverflowError,
-        FloatingPointError,
-        ZeroDivisionError,
-    ) as problem:
+    except BREAKDOWNS as problem:
         raise _breakdown(name, rows, str(problem)) from problem
     was, became = before.values(), after.values()
     if not np.isfinite(list(became.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
     lost = list[str]()
     if became["accuracy"] < was["accuracy"] - WORSE:
-        lost = fallen(asked, counted, fitted.calibrator, was, became)
+        lost = fallen(counted, fitted.calibrator, was, became)
     start = before
     if rows.kind == "probs" and after.nll > before.nll:
         # What zeros count as is more than rows sum to; calibrated rows sum to 1.
@@ -117,6 +121,13 @@ def fit_artifact(
     if status == "ok" and (worse or unwritten(rows)):
         status = "degenerate"
     zeros = rows.zeros
+    units = counted.units()
+    effect: float | UnsetType = UNSET
+    details = dict(fitted.details)
+    if units is not None:
+        details["units"] = units.n
+        if rows.k > 1:
+            effect = label_effect(counted.labels(), rows.k, units)
     record = FitRecord(
         n=before.n,
         status=status,
@@ -132,13 +143,15 @@ def fit_artifact(
         data_sha256=rows.data_sha256,
         row_sketch=sketch(facts_of(rows)),
         label_counts=before.label_counts.tolist() if rows.k > 1 else [],
+        label_effect=effect,
+        effective_rows=float(before.weight) if before.weighted else UNSET,
         ignored=rows.ignored,
         seed=context.seed,
         resolution=UNSET if zeros is None else zeros.resolution,
         clip=UNSET if zeros is None or not zeros.clip else zeros.clip,
         before={**was},
         after={**became},
-        details=dict(fitted.details),
+        details=details,
         upstream=list(rows.upstream) or None,
     )
     return Artifact(
@@ -151,6 +164,21 @@ def fit_artifact(
         fit=record,
         seconds=context.seconds,
     )
+
+
+def resolved(
+    name: str, options: Options, rows: Rows, keep_predictions: bool | None
+) -> tuple[str, Options]:
+    """The method for these rows, with all options explicit.
+
+    keep_predictions : as for ``fit_artifact``. Raises FitError.
+    """
+    options = method(name).resolve_options(options, rows.k)
+    if keep_predictions is None or rows.kind == "confidence":
+        return name, options
+    if keep_predictions:
+        return with_predictions_kept(name, options)
+    return with_predictions_free(name, options)
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
@@ -197,30 +225,53 @@ def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
 
 
 def fallen(
-    able: str,
     rows: Rows,
     calibrator: Calibrator,
-    b: dict[str, float],
-    a: dict[str, float],
+    before: dict[str, float],
+    after: dict[str, float],
 ) -> list[str]:
-    """Warning where the accuracy fell significantly, by McNemar's test on the same rows. able : how the method can
-    preserve accuracy. b, a : values of the summaries before and after."""
-    p = fair_signs(
-        reduce(
-            add,
-            reduced(
-                rows, [None, calibrator], _change_of_right, top_only=True, add_up=True
-            ),
-        )
+    """Warning where the accuracy fell significantly, by McNemar's test on the same rows.
+
+    Where these have units it must be significant by Student's test over units, too.
+    before, after : values of the summaries.
+    """
+    both = [None, calibrator]
+    units = rows.units()
+    if units is None:
+        sums = reduced(rows, both, _change_of_right, top_only=True, add_up=True)
+        p = fair_signs(reduce(add, sums))
+    else:
+        changes = reduced(rows, both, _changes_of_right, top_only=True)
+        p = _fall_by_unit(np.concatenate(list(changes)), rows.weights(), units)
+    if p > LEVEL:
+        return []
+    fell = (
+        "accuracy on the calibration data fell from"
+        f" {before['accuracy']:.4f} to {after['accuracy']:.4f}"
     )
-    fell = f"accuracy on the calibration data fell from {b['accuracy']:.4f} to {a['accuracy']:.4f}"
-    kept = f"{able}ts, ec, ets and ft are accuracy-preserving"
-    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"] if p <= LEVEL else []
+    kept = "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
+    return [f"{fell} ({p_text(p)}, McNemar's test); {kept}"]
+
+
+def _changes_of_right(tables: Sequence[RowTable]) -> FloatArray:
+    """1.0 where a row becomes right, -1.0 where it becomes wrong, else 0."""
+    before, after = tables
+    return after.correct - before.correct
 
 
 def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
-    before, after = tables
-    return PairedSums.of(after.correct - before.correct, after.weight)
+    return PairedSums.of(_changes_of_right(tables), tables[1].weight)
+
+
+def _fall_by_unit(
+    changes: FloatArray, weight: FloatArray | None, units: Units
+) -> float:
+    """P-value of changes (n,): the larger of McNemar's of rows and Student's over units."""
+    of_rows = fair_signs(PairedSums.of(changes, weight))
+    mean = mean_of(changes, weight, units)
+    if not mean.reach > 0.0:
+        return of_rows
+    return max(of_rows, t_p_value(mean.value / mean.reach, mean.freedom))
 
 
 OWN_NOISE, CLEARLY = 1.0, 1.645
@@ -366,7 +417,7 @@ def check_fits(
         raise DataError(
             f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
         )
-    if k != rows.k:
+    if k != rows.k and not artifact.of_options:
         advice = "fit a calibrator on this model's own scores"
         raise DataError(
             f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}"

@@ -102,6 +102,15 @@ def entries(index: IntArray, table: AnyArray) -> AnyArray:
     return table[index]
 
 
+BREAKDOWNS = (
+    np.linalg.LinAlgError,
+    OverflowError,
+    FloatingPointError,
+    ZeroDivisionError,
+)
+"""Errors of a computation that numbers of an extreme size bring down."""
+
+
 def floored_log(p: FloatArray) -> FloatArray:
     """Logarithm of probabilities with a floor, so that a zero stays finite (-708.4)."""
     return np.log(np.maximum(p, TINY))
@@ -210,6 +219,42 @@ def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:
         p += share / p.shape[1]
         np.log(p, out=p)
     return log_p
+
+
+LEAD = 1e-5  # by how much the log-probability of a kept prediction leads: more than float32 rounds
+
+
+@overridable
+def kept_on_top(log_p: FloatArray, label: IntArray) -> FloatArray:
+    """Log-probabilities whose largest entry is at the label, and as near as may be otherwise.
+
+    Projects each row p on the probabilities with p_label >= p_j for all j, in squared distance: the classes above the
+    label are pooled with it to their mean, the largest first, until it is on top. The mean is the largest of the means
+    of the label's and the m largest others, m = 0, 1, ... The label then leads by ``LEAD``, so that it is the argmax
+    in float32 too. Rows with the label on top by that much are left as they are. log_p : (n, k), normalised; label :
+    (n,).
+
+    Reference: Robertson, Wright, Dykstra (1988), "Order Restricted Statistical Inference", section 1.3 (tree orders).
+    """
+    row = np.arange(len(log_p))
+    others = log_p.copy()
+    others[row, label] = -np.inf
+    below = np.flatnonzero(log_p[row, label] < row_max(others) + LEAD)
+    if len(below) == 0:
+        return log_p
+    row, label = np.arange(len(below)), label[below]
+    own, others = log_p[below, label], others[below]
+    ranked = -np.sort(-np.exp(others), axis=1)
+    ranked[:, -1] = 0.0  # the label itself
+    counts = np.arange(2, log_p.shape[1] + 2)
+    means = (np.exp(own)[:, None] + ranked.cumsum(axis=1)) / counts
+    pooled = np.maximum(means.max(axis=1), np.exp(own))
+    kept = np.minimum(others, np.log(pooled)[:, None])
+    kept[row, label] = np.maximum(own, row_max(kept) + LEAD)
+    kept -= log_normalizer(kept)[:, None]
+    out = log_p.copy()
+    out[below] = kept
+    return out
 
 
 HALF, LEAST = (

@@ -10,7 +10,12 @@ from typing import Any
 import msgspec
 
 from calcli.calibrator import Calibrator, Laws, Options
-from calcli.composition import composition, full_option_names
+from calcli.composition import (
+    Composition,
+    composition,
+    full_option_names,
+    joint_options,
+)
 from calcli.errors import UsageError, has_file, unknown_name
 from calcli.rows import Rows
 
@@ -102,6 +107,53 @@ def by_group(name: str) -> str:
     return f"{name.removesuffix('-by')}-by"
 
 
+def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
+    """Name and options of the method that does the same and keeps predictions.
+
+    ``keep`` comes after the last stage that moves them; ``auto`` has an option for it.
+    options : as of ``resolve_options``.
+    """
+    if not method(name).moves_predictions(options):
+        return name, options
+    stages = stages_of(name, options)
+    moving = [
+        place
+        for place, (stage, own) in enumerate(stages)
+        if method(stage).moves_predictions(own)
+    ]
+    last, own = stages[moving[-1]]
+    if last == "auto":
+        stages[moving[-1]] = last, msgspec.structs.replace(own, keep_argmax=True)
+    else:
+        stages.insert(moving[-1] + 1, ("keep", method("keep").Options()))
+    return of_stages(stages)
+
+
+def with_predictions_free(name: str, options: Options) -> tuple[str, Options]:
+    """Name and options of the method with ``auto`` in it free to change predictions."""
+    stages = stages_of(name, options)
+    for place, (stage, own) in enumerate(stages):
+        if stage == "auto":
+            stages[place] = stage, msgspec.structs.replace(own, keep_argmax=False)
+    return of_stages(stages)
+
+
+def stages_of(name: str, options: Options) -> list[tuple[str, Options]]:
+    """Names and options of a method's stages; of itself where it is no composition."""
+    cls = method(name)
+    if not issubclass(cls, Composition):
+        return [(name, options)]
+    return list(zip(cls.names, cls.split(options), strict=True))
+
+
+def of_stages(stages: list[tuple[str, Options]]) -> tuple[str, Options]:
+    """Name and options of the method with these stages."""
+    if len(stages) == 1:
+        return stages[0]
+    name = "+".join(stage for stage, _ in stages)
+    return name, joint_options(method(name), [own for _, own in stages])
+
+
 def split_list(text: str, by: str = ",") -> list[str]:
     """Split a list at separators outside brackets and strip blanks: ``ts, auto(candidates=ts,ec)`` has two parts."""
     parts, depth = [""], 0
@@ -139,18 +191,14 @@ def split_method(text: str) -> tuple[str, dict[str, str]]:
     return name, settings_of(split_list(found[2] or "", ";"), f"{name}: ")
 
 
-DEFAULT_METHOD = "ts"
+DEFAULT_METHOD = "auto"
 
 
 def default_method(rows: Rows, by: bool = False) -> str:
-    """Default method: ``ts``; for confidences ``platt``, or ``venn-abers`` where some are 0 or 1, whose log-odds are
-    infinite. by : fit by group, which only ``ts`` and ``platt`` support."""
-    if rows.kind != "confidence":
+    """Default method: ``auto``. by : fit by group, which only ``ts`` and ``platt`` support."""
+    if not by:
         return DEFAULT_METHOD
-    certain = not by and any(
-        ((block.scores == 0) | (block.scores == 1)).any() for block in rows.blocks()
-    )
-    return "venn-abers" if certain else "platt"
+    return "platt" if rows.kind == "confidence" else "ts"
 
 
 def spelled(text: str) -> str:

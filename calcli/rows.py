@@ -20,6 +20,7 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 from calcli.zeros import (
     SUM_TOLERANCE,
     Digits,
@@ -136,12 +137,16 @@ def classes(k: int | None) -> str:
 class Block:
     """Consecutive rows.
 
-    start : index of the first row. scores : (b, k) in the precision of the source, of kind ``kind``. Read-only by
-    convention. y : (b,) int64 labels, or None when the source has none. weight : (b,) float64 sample weights, or None
-    (all equal). transformed : (m, b, k) logits of the same rows under the m transforms asked for. assigned : (b,) int64
-    predictions made upstream, by an earlier calibrator whose prediction need not be the argmax of the scores; None when
-    there was none. columns : further columns, of the names that were asked for (``DataSet.carry``). zeros : what a
-    probability of 0 counts as, None where the source does not say.
+    start : index of the first row. scores : (b, k) in the precision of the source, of kind
+    ``kind``. Read-only by convention. y : (b,) int64 labels, or None when the source has
+    none. weight : (b,) float64 sample weights in effective rows, or None (all equal).
+    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
+    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
+    prediction need not be the argmax of the scores; None when there was none. columns :
+    further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
+    int64 predictions of the scores that earlier stages of a composition were given; None
+    before the first stage. zeros : what a probability of 0 counts as, None where the source
+    does not say.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -155,6 +160,7 @@ class Block:
     transformed: AnyArray | None = None
     assigned: IntArray | None = None
     columns: Mapping[str, Codes] = field(default_factory=dict)
+    original: IntArray | None = None
     zeros: Zeros | None = None
 
     def __len__(self) -> int:
@@ -162,8 +168,8 @@ class Block:
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
-        given: tuple[Any, ...] = self.y, self.weight, self.assigned
-        y, weight, assigned = (
+        given: tuple[Any, ...] = self.y, self.weight, self.assigned, self.original
+        y, weight, assigned, original = (
             None if column is None else column[rows] for column in given
         )
         moved = None if self.transformed is None else self.transformed[:, rows]
@@ -177,6 +183,7 @@ class Block:
             moved,
             assigned,
             columns,
+            original,
             self.zeros,
         )
 
@@ -192,6 +199,7 @@ class Block:
             self.y,
             self.weight,
             columns=self.columns,
+            original=self.original_prediction,
         )
 
     @cached_property
@@ -221,6 +229,11 @@ class Block:
     def prediction(self) -> IntArray:
         """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
         return self.scores.argmax(axis=1) if self.assigned is None else self.assigned
+
+    @property
+    def original_prediction(self) -> IntArray:
+        """Predicted class of every row before any stage of a composition, (b,)."""
+        return self.prediction if self.original is None else self.original
 
     @property
     def labels(self) -> IntArray:
@@ -274,6 +287,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         weight,
         column("transformed", 1),
         assigned,
+        original=column("original"),
         zeros=first.zeros,
     )
 
@@ -393,8 +407,19 @@ class Rows(ABC):
         """All labels, (n,) int64."""
 
     def weights(self) -> FloatArray | None:
-        """All sample weights, (n,) float64, or None when all are equal."""
+        """All sample weights, (n,) float64, or None when all are equal.
+
+        They sum to the effective number of rows (see ``effective_weights``).
+        """
         return None
+
+    @property
+    def effective_n(self) -> float:
+        """Kish's effective number of rows, which penalties, priors and counts are held against."""
+        w = self.weights()
+        if w is None or not w.any():
+            return float(self.n)
+        return float(w.sum()) ** 2 / float(w @ w)
 
     def units(self) -> Units | None:
         """Unit of every row, None where rows are independent."""
@@ -440,8 +465,11 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,); units : units of the
+    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units of the
     rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
+
+    original: IntArray | None = None
+    """Predictions of the scores that these were made from, (n,), where a calibrator has made them."""
 
     def __init__(
         self,
@@ -460,7 +488,8 @@ class ArrayRows(Rows):
         self.dtype = scores.dtype
         self.one_column = kind == "confidence"
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
-        self.weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        given = None if weight is None else np.asarray(weight, dtype=np.float64)
+        self.weight = None if given is None else effective_weights(given)
         self._units = units
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)
@@ -476,6 +505,7 @@ class ArrayRows(Rows):
             self.y,
             self.weight,
             columns=self.columns,
+            original=self.original,
             zeros=self.zeros,
         )
         for start in range(0, self.n, step):

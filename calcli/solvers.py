@@ -75,7 +75,8 @@ def find_root(
             if evaluations > 8 and width > 0.5 * last_width and abs(newton - x) > step:
                 following = 0.5 * (lo + hi)
             last_width = width
-        if abs(following - x) <= step:
+        is_end = following in (low, high) and not (seen_low and seen_high)
+        if abs(following - x) <= step and not is_end:
             return Root(following, value, evaluations, "ok")
         x = following
     return Root(x, value, limit, "not_converged")
@@ -111,6 +112,7 @@ def minimise_box(
     tolerance: float = GRADIENT,
     longest: float = np.inf,
     limit: int = 100,
+    close: float = 0.0,
 ) -> BoxMinimum:
     """Minimise a smooth function of few variables, each in [low, high]: one bound for all, or (m,).
 
@@ -118,7 +120,8 @@ def minimise_box(
     eigenvalues of the Hessian are made positive, projected onto the box and halved until the value falls enough
     (Bertsekas 1982). ``longest`` limits the largest entry of a step. On a convex function this is the global minimum;
     elsewhere a stationary point that is no worse than the start. ``ok`` means that the projected gradient is at most
-    ``tolerance``, or that rounding leaves no step that improves.
+    ``tolerance``, or that rounding leaves no step that improves. close : a Newton step that promises to lower the value
+    by at most this is the last, and its end is not evaluated: it is nearer to the minimum by orders of magnitude.
     """
     x = np.clip(np.asarray(start, dtype=np.float64), low, high)
     value, gradient, hessian = f(x)
@@ -137,6 +140,10 @@ def minimise_box(
             (axes.T @ gradient[free]) / np.maximum(np.abs(curvature), floor)
         )
         step *= min(1.0, longest / max(1e-300, float(np.abs(step).max())))
+        promised = -0.5 * float(gradient @ step)
+        if 0.0 < promised <= close:
+            last = np.clip(x + step, low, high)
+            return BoxMinimum(last, value, float(push.max()), evaluations, "ok")
         rounding = 1e-14 * (1.0 + abs(value))
         for halvings in range(40):
             trial = np.clip(x + 0.5**halvings * step, low, high)
@@ -220,6 +227,7 @@ def minimise_convex(
     aim: float = AIM,
     steps: int = 200,
     products: int = 20_000,
+    close: float = 0.0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Optimum:
     """Minimise a convex function by damped Newton steps.
@@ -227,7 +235,7 @@ def minimise_convex(
     The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies above the minimum, whatever the
     scale of the parameters (where the direction is not good enough for that, |g|^2 / (2 strength) bounds it); the
     search ends when it is ``aim`` of the value. Directions need to be exact only near the end. A step is halved (at
-    least) until the value falls by a sensible share of what was promised.
+    least) until the value falls by a sensible share of what was promised. close : as for ``minimise_box``.
     """
     theta = start
     value, gradient = f.value_gradient(theta)
@@ -249,6 +257,11 @@ def minimise_convex(
             or decrement <= 0
         ):
             break
+        if exact and gap <= close:
+            theta = theta + direction.step
+            return Optimum(
+                theta, value, gap, float(np.abs(gradient).max()), step + 1, spent, True
+            )
         reached = _line_search(f, theta, direction.step, value, decrement)
         if reached is None:
             break

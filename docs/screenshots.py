@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-SCREEN = {"width": 1000, "height": 720}
+SCREEN = {"width": 1280, "height": 900}
 
 
 def main(report: Path, folder: Path) -> None:

@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- (run|show) -->\n```console\n(.*?)```", re.DOTALL)
 START = (
     "calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5",
-    "calcli fit --method ts logits.h5",
+    "calcli fit logits.h5",
 )
 """What the pages after the first have at hand."""
 
@@ -75,8 +75,8 @@ def prepare(folder: Path, text: str) -> Path:
         [sys.executable, REPOSITORY / "sample_data" / "scores.py", folder], check=True
     )
     (folder / "sample_data").symlink_to(REPOSITORY / "sample_data")
-    own = {step.command for step in page_steps(text)}
-    for command in () if own & set(START) else START:
+    typed = {step.command.partition("#")[0].strip() for step in page_steps(text)}
+    for command in () if typed & set(START) else START:
         code, printed = run(command, folder)
         if code:
             raise RuntimeError(f"{command} ended with {code}: {printed}")

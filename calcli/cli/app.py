@@ -1,61 +1,80 @@
-"""Command line application: find the commands, load the one that is asked for, and group its options in the help."""
+"""Command line application: its commands, their parsers, and their help."""
 
-import dataclasses
 import inspect
 import os
-import re
+import shlex
+import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
-from pkgutil import get_data, iter_modules
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calcli import __version__
-from calcli.errors import UsageError, has_file
+from calcli.cli.former_names import with_present_names
+from calcli.cli.help_pages import (
+    HEADINGS,
+    READING,
+    READING_LINE,
+    common_options,
+    heading_of,
+)
+from calcli.errors import UsageError
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
     "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
     " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
 )
-OUTPUTS = ("output", "junit", "diagram")  # options that name a file to write
+COMMANDS = {
+    "run": "Fit a calibrator, judge it on other rows, and write an HTML report.",
+    "extract": "Make a bundle of saved scores, or by running a model.",
+    "fit": "Fit a calibrator to a bundle of scores with labels.",
+    "adapt": "Adapt a calibrator to class frequencies that changed (label shift).",
+    "apply": "Write calibrated bundles: probabilities, predictions, confidences.",
+    "evaluate": "Measure calibration with its uncertainty, and check limits.",
+    "threshold": "Find the lowest confidence above which accuracy is at least A, with a guarantee.",
+    "watch": "Watch a deployed calibrator, batch by batch, with a known rate of false alarms.",
+    "compare": "Rank methods by rows that they were not fitted on.",
+    "export": "Write a calibrator for a serving stack: ONNX, torch, or a Python file.",
+    "diagram": "Draw reliability diagrams with a band under calibration.",
+    "report": "Write an HTML report.",
+    "inspect": "Show what a file of scores or a calibrator holds, and check all of it.",
+    "methods": "List the calibration methods, or describe one: options, formula, reference.",
+    "metrics": "List the metrics, or describe one: definition, range, reference.",
+    "completion": "Print the completion of commands, options and names for a shell.",
+}
+"""Command -> what ``calcli --help`` says of it: the first line of its module."""
+
+OUTPUTS = ("output", "junit", "diagram")
+"""Field names of options that name a file to write."""
 
 INPUTS = (
-    "artifact bundle bundles calibration calibrator baseline baseline_bundle check"
-    " files_from gold source sources test"
+    "artifact",
+    "bundle",
+    "bundles",
+    "calibration",
+    "calibrator",
+    "baseline",
+    "baseline_bundle",
+    "check",
+    "files_from",
+    "gold",
+    "source",
+    "sources",
+    "test",
 )
-"""Options that name an input file (- for standard input), which no output may overwrite."""
+"""Field names of options that name an input file, which no output may overwrite.
 
-HEADINGS = {
-    "Input": "scores all_scores labels no_labels kind percent gold join files_from pool external"
-    " group confidence correct per_label class_names classes",
-    "Columns": "ids unit group_by ordered sample_weight",
-    "Rows": "ignore_label drop_duplicates drop_missing",
-    "Split": "stratify",
-    "Language models": "normalize choices filter reduce",
-    "Running a model": "model inputs weights layout scale resize grey transform transforms mean std batch device dtype",
-    "Metrics": "metric bins norm scheme label threshold compat level resamples interval",
-    "Limits": "max_ min_ junit",
-    "Output": "output form force json jsonl quiet value_only signature explain full",
-    "Workers": "workers cluster",
-}
-"""Heading in the help -> field names of its options; all other options are listed first, under Options."""
+``-`` stands for standard input.
+"""
 
-OWN = {
-    "apply": {"threshold": ""},
-    "diagram": {"layout": "", "label": "", "bins": "", "scheme": "", "level": ""},
-    "extract": {"split": "Split", "seed": "Split", "ordered": "Split"},
-    "fit": {"device": ""},
-    "threshold": {"confidence": ""},
-}
-"""Command -> {field name of an option: its heading there, instead of that in HEADINGS; "" for Options}."""
-
-HOW: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+HOW: dict[str, Any] = {"rich_markup_mode": None}
 HOW["context_settings"] = {
     "help_option_names": ["-h", "--help"],
     "max_content_width": 100,
@@ -63,166 +82,181 @@ HOW["context_settings"] = {
 
 
 @cache
-def summaries() -> dict[str, str]:
-    """Command -> summary, in the order of the help; read from the files without importing them."""
-    found = []
-    for module in iter_modules(import_module(PACKAGE).__path__):
-        text = (get_data(PACKAGE, f"{module.name}.py") or b"").decode()
-        summary, order = (
-            re.match(r'"""(.+)\n', text),
-            re.search(r"^ORDER = (\d+)$", text, re.MULTILINE),
-        )
-        if summary is None or order is None:
-            raise TypeError(f"{PACKAGE}.{module.name} lacks its docstring or its ORDER")
-        found.append(
-            (
-                int(order[1]),
-                module.name.replace("_", "-"),
-                summary[1].removesuffix('"""'),
-            )
-        )
-    return {name: line for _, name, line in sorted(found)}
+def load(name: str) -> "Command":
+    """Import the module of a command and build its parser.
 
-
-@cache
-def load(name: str) -> TyperCommand:
-    """Import the module of a command and build its parser."""
-    module = import_module(f"{PACKAGE}.{name.replace('-', '_')}")
-    alone = typer.Typer(**HOW)
-    struct = get_type_hints(module.run)["args"]
-
-    def made(**typed: Any) -> Any:
-        return struct(**typed)
-
-    made.__signature__ = inspect.Signature(_parameters(struct))  # type: ignore[attr-defined]
-    alone.command(
-        name, cls=Command, help=getdoc(module), epilog=getattr(module, "EPILOG", None)
-    )(made)
+    Typer reads the options from the dataclass that the module's ``run`` takes.
+    """
+    module = import_module(f"{PACKAGE}.{name}")
+    options = get_type_hints(module.run)["args"]
+    alone = typer.Typer(add_completion=False, **HOW)
+    epilog = getattr(module, "EPILOG", None)
+    alone.command(name, cls=Command, help=getdoc(module), epilog=epilog)(options)
     command = typer.main.get_command(alone)
     assert isinstance(command, Command)
-    command.work, command.struct = module.run, struct
+    command.work = module.run
     return command
 
 
-def _parameters(struct: type) -> list[inspect.Parameter]:
-    """Convert the fields of a struct to parameters for typer (see ``calcli.options``), keyword-only fields last."""
-    hints, parameters = get_type_hints(struct), []
-    for each in sorted(dataclasses.fields(struct), key=lambda each: bool(each.kw_only)):
-        kind, default = hints[each.name], each.default
-        if "argument" in each.metadata:
-            option: Any = typer.Argument(**each.metadata["argument"])
-        else:
-            told = each.metadata["flag"]
-            kind, default = (told["typed"], None) if told["typed"] else (kind, default)
-            names = list(told["names"])
-            if not any(name.startswith("--") for name in names):
-                names.insert(0, _spelt(each.name))
-            about: Any = {
-                "help": told["help"],
-                "metavar": told["metavar"],
-                **told["bounds"],
-            }
-            option = typer.Option(*names, show_default=told["shown"], **about)
-        default = inspect.Parameter.empty if default is dataclasses.MISSING else default
-        keyword, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[kind, option]
-        parameters.append(
-            inspect.Parameter(
-                each.name, keyword, default=default, annotation=annotation
-            )
-        )
-    return parameters
-
-
-def _spelt(field: str) -> str:
+def _option_name(field: str) -> str:
     return f"--{field.strip('_').replace('_', '-')}"
 
 
 class Command(TyperCommand):
-    """Command whose callback builds a struct from the parsed options. work : runs the command, given the struct, and
-    returns the exit code. A struct may define FOLDERS, true if outputs may be folders, and unused_options, field name
-    -> reason for options that have no effect."""
+    """Command whose callback builds a struct from the parsed options.
+
+    work : runs the command, given the struct, and returns the exit code. A struct may
+    define FOLDERS, true if outputs may be folders, and unused_options, field name ->
+    reason for options that have no effect.
+    """
 
     work: Callable[[Any], int]
-    struct: type
+    shows_all = False
+
+    @property
+    def command_name(self) -> str:
+        return str(self.name)
+
+    # ---- help
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the words, former names of options included; ``--help-all`` prints."""
+        words, notes = with_present_names(self.command_name, args)
+        for note in notes:
+            print(f"calcli: {note}", file=sys.stderr)
+        if "--help-all" in words:
+            self.shows_all = True
+            print(self.get_help(ctx))
+            ctx.exit()
+        return super().parse_args(ctx, words)
+
+    def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write what the command does and examples; all of it with ``--help-all``."""
+        short, _, details = (self.help or "").partition("\f")
+        parts = [short, details] if self.shows_all else [short]
+        for part in parts:
+            if part.strip():
+                formatter.write_paragraph()
+                with formatter.indentation():
+                    formatter.write_text(inspect.cleandoc(part))
 
     def format_options(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
-        """Write the arguments, then the options under their headings; the command's own come first."""
+        """Write the arguments and the options."""
+        arguments: list[tuple[str, str]] = []
+        options: dict[str, tuple[str, str]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            if parameter.param_type_name == "argument":
+                arguments.append(record)
+            else:
+                options[str(parameter.name)] = record
+        options["help"] = ("-h, --help", "Show this page and exit.")
+        options["help_all"] = ("--help-all", "Show all options and details, and exit.")
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        if self.shows_all:
+            self._write_all_options(options, formatter)
+        else:
+            self._write_common_options(options, formatter)
+
+    def _write_common_options(
+        self, options: dict[str, tuple[str, str]], formatter: Any
+    ) -> None:
+        """Write the options of the short page, in the order of use."""
+        common = common_options(self.command_name)
+        shown = [name for name in common if name in options]
+        with formatter.section("Options"):
+            formatter.write_dl([options[name] for name in (*shown, "help", "help_all")])
+        if self.command_name != "extract" and READING.intersection(options):
+            formatter.write_paragraph()
+            formatter.write_text(READING_LINE)
+
+    def _write_all_options(
+        self, options: dict[str, tuple[str, str]], formatter: Any
+    ) -> None:
+        """Write all options under their headings."""
         listed: dict[str, list[tuple[str, str]]] = {
-            name: [] for name in ("Arguments", "Options", *HEADINGS)
+            heading: [] for heading in ("Options", *HEADINGS)
         }
-        own_heading = {
-            name: heading
-            for heading, names in HEADINGS.items()
-            for name in names.split()
-        }
-        own_heading |= OWN.get(str(self.name), {})
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            own = (
-                "Arguments"
-                if param.param_type_name == "argument"
-                else own_heading.get(str(param.name))
-            )
-            if record is not None:
-                listed[own or "Options"].append(record)
+        for name, record in options.items():
+            listed[heading_of(self.command_name, name)].append(record)
         for heading, records in listed.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
-    def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Build the parser, which also accepts former names of options."""
-        parser = super().make_parser(ctx)
-        for told in (
-            each.metadata.get("flag", {}) for each in dataclasses.fields(self.struct)
-        ):
-            if told.get("formerly"):
-                parser._long_opt.setdefault(
-                    told["formerly"], parser._long_opt[told["names"][0]]
-                )
-        return parser
+    def format_epilog(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        """Write the closing words on the page of all options only."""
+        if self.shows_all:
+            super().format_epilog(ctx, formatter)
+
+    # ---- running
 
     def invoke(self, ctx: typer.Context) -> int:  # type: ignore[override]
-        """Run the command. Raises UsageError for invalid values, and for options that have no effect in this call."""
-        assert self.callback is not None
-        typed = {
-            name: value if isinstance(value, list | tuple) else [value]
-            for name, value in ctx.params.items()
-        }
-        for name, values in typed.items():
-            for number in values:
-                if (
-                    isinstance(number, float | int) and not abs(number) < 2**64
-                ):  # NaN is not smaller either
-                    raise UsageError(
-                        f"{_spelt(name)} {str(number)[:30]}: expected a finite number below 2^64"
-                    )
-        inputs = [
-            str(value)
-            for name in INPUTS.split()
-            for value in typed.get(name, ())
-            if value is not None
-        ]
-        if inputs.count("-") > 1:
-            raise UsageError("standard input can be read once: only one name may be -")
-        if inputs:
-            from calcli.io.locate import (
-                note_bundles,
-            )  # with h5py, which not every command needs
+        """Run the command.
 
-            note_bundles(inputs)  # no output may lie over them
+        Raises UsageError for invalid values, and for options that have no effect here.
+        """
+        assert self.callback is not None
+        values: dict[str, list[Any]] = {}
+        for name, value in ctx.params.items():
+            values[name] = list(value) if isinstance(value, list | tuple) else [value]
+        _check_numbers(values)
+        _note_inputs(values)
         args = self.callback(**ctx.params)
-        for name in () if getattr(args, "FOLDERS", False) else OUTPUTS:
-            if str(ctx.params.get(name) or "").endswith(("/", os.sep)):
-                raise UsageError(
-                    f"{ctx.params[name]}: names a folder, expected a file to write"
-                )
-        for name, why in getattr(args, "unused_options", {}).items():
+        if not getattr(args, "FOLDERS", False):
+            _check_outputs(ctx.params)
+        self._check_unused(ctx, args)
+        return self.work(args)
+
+    def _check_unused(self, ctx: typer.Context, args: Any) -> None:
+        """Refuse options that were typed and have no effect."""
+        for name, reason in getattr(args, "unused_options", {}).items():
             source = ctx.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 option = next(p.opts[0] for p in self.params if p.name == name)
-                raise UsageError(f"{option} has no effect here: {why}")
-        return self.work(args)
+                raise UsageError(f"{option} has no effect here: {reason}")
+
+
+def _check_numbers(values: dict[str, list[Any]]) -> None:
+    """Refuse numbers that are not finite or too large. Raises UsageError."""
+    for name, numbers in values.items():
+        for number in numbers:
+            is_number = isinstance(number, float | int)
+            # NaN is not smaller than anything.
+            if is_number and not abs(number) < 2**64:
+                raise UsageError(
+                    f"{_option_name(name)} {str(number)[:30]}: expected a finite number"
+                    " below 2^64"
+                )
+
+
+def _note_inputs(values: dict[str, list[Any]]) -> None:
+    """Note the input files, over which no output may be written. Raises UsageError."""
+    inputs = [
+        str(value)
+        for name in INPUTS
+        for value in values.get(name, ())
+        if value is not None
+    ]
+    if inputs.count("-") > 1:
+        raise UsageError("standard input can be read once: only one name may be -")
+    if inputs:
+        # It imports h5py, which not every command needs.
+        from calcli.io.locate import note_bundles
+
+        note_bundles(inputs)
+
+
+def _check_outputs(params: dict[str, Any]) -> None:
+    """Refuse a folder as the name of an output. Raises UsageError."""
+    for name in OUTPUTS:
+        output = str(params.get(name) or "")
+        if output.endswith(("/", os.sep)):
+            raise UsageError(f"{output}: names a folder, expected a file to write")
 
 
 OTHER_WORDS = {
@@ -241,28 +275,38 @@ class Commands(TyperGroup):
     """Command group that imports a command when it is run, not to list it."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(summaries())
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | None:
-        return load(cmd_name) if has_file(PACKAGE, cmd_name) else None
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
+        """Find the command of the first word; ``help COMMAND`` shows its help."""
         name = args[0]
-        if not has_file(PACKAGE, name) and not name.startswith("-"):
-            near = [
-                own for own, words in OTHER_WORDS.items() if name in words
-            ] or get_close_matches(name, summaries())
-            hint = f" did you mean {' or '.join(near)}?" if near else ""
-            ctx.fail(
-                f"no command is named {name!r};{hint} commands: {', '.join(summaries())}"
-            )
+        if name == "help":
+            if len(args) == 1:
+                print(self.get_help(ctx))
+                ctx.exit()
+            return self.resolve_command(ctx, [*args[1:], "--help"])
+        if name not in COMMANDS and not name.startswith("-"):
+            ctx.fail(_unknown_command(name))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(summaries().items()))
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _unknown_command(name: str) -> str:
+    """Say that a word is no command, and what may have been meant."""
+    if Path(name).exists():
+        return f"{name}: is a file, expected a command: calcli run {shlex.quote(name)}"
+    near = [command for command, words in OTHER_WORDS.items() if name in words]
+    near = near or get_close_matches(name, COMMANDS)
+    hint = f" did you mean {' or '.join(near)}?" if near else ""
+    return f"no command is named {name!r};{hint} commands: {', '.join(COMMANDS)}"
 
 
 def _version(asked: bool) -> None:
@@ -285,9 +329,8 @@ def calcli(
     """Post-hoc confidence calibration of classifiers on saved logit files.
 
     \b
-    calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5
-    calcli fit --method ts logits.h5
-    calcli apply logits.ts.json logits.h5:test -o calibrated.h5
-    calcli evaluate logits.h5 --calibrator logits.ts.json
-    calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
+    calcli run val.npz test.npz -o calibration/
+    calcli fit val.npz
+    calcli evaluate test.npz --calibrator val.auto.json
+    calcli apply val.auto.json new.npz -o calibrated.npz
     """

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
-from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits, fitted_on
 from calcli.importers.open_any_file import open_data
@@ -17,8 +16,8 @@ from calcli.io.atomic import discard_abandoned, real_place
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.provenance import NOT_HELD_OUT
+from calcli.io.read_line import read_line
 from calcli.numerics import AnyArray, time_order
-from calcli.rows import classes
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -33,6 +32,7 @@ class CommandContext(Console):
         super().__init__(args.quiet)
         self.args, self.code = args, 0
         self.executor: Executor | None = None
+        self._told_names: set[str] = set()
 
     def __enter__(self) -> Self:
         workers, cluster = (
@@ -72,6 +72,8 @@ class CommandContext(Console):
         many rows are left out by their label."""
         how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
         with open_data(names, tell=self.say, **how) as rows:
+            if rows.arrays:
+                self._told_names.add(rows.name)
             if self.executor is not None:
                 from calcli.workers.task import spread_over
 
@@ -87,8 +89,10 @@ class CommandContext(Console):
         self.say_read_name(rows.name, rows.n, rows.k)
 
     def say_read_name(self, name: str, n: int, k: int) -> None:
-        """Say what was read: file, samples and classes."""
-        self.say(f"Read {name}: {samples(n)}, {classes(k)}.")
+        """Say what was read: file, samples and classes; of an imported file it was said
+        when it was opened."""
+        if name not in self._told_names:
+            self.say(read_line(name, n, k))
 
     def caveats(self, rows: DataSet) -> None:
         """Print the caveats of these rows, which are complete after a pass over them."""

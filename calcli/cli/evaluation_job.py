@@ -6,6 +6,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+from msgspec import UNSET
 
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.errors import DataError
@@ -23,10 +24,11 @@ from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fit_and_apply import fitted_on
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
+from calcli.io.question_artifact import is_file_by_question, load
 from calcli.metrics.collect import CALIBRATED, collect
 from calcli.metrics.out_of_core import LONG, RunningSums
 from calcli.metrics.rowtable import RowTable
@@ -83,7 +85,10 @@ class EvaluationJob:
         """Artifact that a path with {stem} and {group} stands for at a bundle."""
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
-        return NamedArtifact("<stdin>" if name == "-" else name, self.load(name))
+        shown = "<stdin>" if name == "-" else name
+        if group is not None and is_file_by_question(name):
+            name = f"{name}:{group}"
+        return NamedArtifact(shown, self.load(name))
 
     def artifacts(self, bundle: str) -> list[NamedArtifact]:
         """All calibrators to evaluate on a bundle."""
@@ -257,8 +262,11 @@ class EvaluationJob:
         counts = np.asarray(getattr(fit, "label_counts", []), dtype=np.float64)
         is_adapted = named.artifact.method.endswith("+prior")
         if len(counts) == table.k and not is_adapted:
-            seen = table.label_counts.astype(np.float64)
-            if label_shift_p_value(counts, seen) < SHIFT_LEVEL:
+            # Rows of a unit share labels: they are worth fewer independent ones.
+            effect = table.label_effect
+            fit_effect = getattr(fit, "label_effect", None) or effect
+            seen = table.label_counts / effect
+            if label_shift_p_value(counts / fit_effect, seen) < SHIFT_LEVEL:
                 warnings.append(SHIFTED)
         return warnings
 
@@ -289,7 +297,12 @@ def fit_size_of(artifact: Artifact) -> FitSize | None:
         return None
     units: Mapping[str, object] = artifact.fit.details
     n_units = units.get("units")
-    return FitSize(artifact.fit.n, n_units if isinstance(n_units, int) else None)
+    effective_rows = artifact.fit.effective_rows
+    return FitSize(
+        n=artifact.fit.n,
+        units=n_units if isinstance(n_units, int) else None,
+        effective_rows=effective_rows if effective_rows is not UNSET else None,
+    )
 
 
 def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:

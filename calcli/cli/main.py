@@ -37,6 +37,9 @@ UNREADABLE = (
     errno.EISDIR,
 )
 
+COMPLETION = "_CALCLI_COMPLETE"
+"""Environment variable by which a shell asks for what may come next."""
+
 _stopped_by = 0  # the signal that has asked this process to stop
 
 
@@ -102,6 +105,8 @@ def run(arguments: list[str]) -> int:
                 f"{each!r} after {before}: expected a value; is a variable of the script empty?"
             )
     command = typer.main.get_command(app)
+    if COMPLETION in os.environ:
+        return _complete(command, arguments)
     try:
         with (
             noting(),
@@ -112,6 +117,15 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _complete(command: Any, arguments: list[str]) -> int:
+    """Print what may come next on a command line, for a shell."""
+    try:
+        command(arguments, prog_name="calcli", complete_var=COMPLETION)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
 
 
 def _message_and_code(error: BaseException) -> tuple[str, int]:

@@ -1,14 +1,16 @@
-"""Options that several commands share, declared once: as types, and as bases of their structs.
+"""Options that several commands share, declared once: as types, and as bases of commands.
 
-An option that Python takes too is a field of its settings: ``MetricSettings`` (``metrics/context.py``: --bins),
-``CurveSettings`` (``diagrams/curve.py``), ``Layout`` (``io/locate.py``: --kind), ``CompareSettings``; any other stands
-in the command's own file.
+A command is a frozen dataclass whose fields are annotated with ``typer.Option`` or
+``typer.Argument``, as Typer reads them from a function. Bounds of a setting that Python
+takes too stand with its field (``MetricSettings``, ``CurveSettings``).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_type_hints
+
+import typer
+from msgspec import Meta
 
 from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
@@ -16,35 +18,119 @@ from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
-from calcli.options import argument, flag, taken
-from calcli.options import seed as seed
+from calcli.metrics.catalog import metric_names
+from calcli.metrics.context import MetricSettings
+from calcli.registry import method_names
+from calcli.rows import SCORE_KINDS
+from calcli.settings import common_fields
 
-force = partial(flag, False, "Replace an output that exists.")
-ignore_label = partial(
-    flag, None, "Leave out rows with this label (repeatable).", "L", shown=False
-)
-ordered = partial(
-    flag,
-    False,
-    "Groups are batches, a line each in order of time: --group-by month --ordered.",
-)
-again = partial(flag, False, "Allow scores that are already calibrated.")
-json = partial(flag, False, "Print one JSON object on stdout.")
+# ---- options
+
+
+def limits(settings: type, name: str) -> dict[str, Any]:
+    """Bounds of a field of settings, for ``typer.Option``."""
+    hint = get_type_hints(settings, include_extras=True)[name]
+    bounds = next(meta for meta in hint.__metadata__ if isinstance(meta, Meta))
+    return {"min": bounds.ge, "max": bounds.le}
 
 
 def bundles(words: str) -> Any:
-    """Declare the argument BUNDLE…; words : its help."""
-    return argument(None, f"{words} Quoted patterns are expanded.", "BUNDLE…")
+    """The argument BUNDLE…; words : its help."""
+    help_text = f"{words} Quoted patterns are expanded."
+    return typer.Argument(metavar="BUNDLE…", help=help_text)
 
 
-split = partial(
-    flag,
-    None,
-    "Cross-fitted split of the losses.",
-    None,
-    "--split/--no-split",
-    shown="up to 2e6 scores",
-)
+def complete_methods(incomplete: str) -> list[str]:
+    """Names of methods that begin so, for the completion of a shell."""
+    names = [*method_names(), "all"]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """Names of metrics that begin so, for the completion of a shell."""
+    return [name for name in metric_names() if name.startswith(incomplete)]
+
+
+Again = Annotated[
+    bool, typer.Option("--again", help="Allow scores that are already calibrated.")
+]
+Bins = Annotated[
+    int,
+    typer.Option(
+        "--bins", metavar="N", help="Number of bins.", **limits(MetricSettings, "bins")
+    ),
+]
+ClassThreshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        metavar="P",
+        help="P(class 1) above which class 1 is predicted.",
+        **limits(MetricSettings, "threshold"),
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
+IgnoreLabel = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--ignore-label",
+        metavar="L",
+        help="Leave out rows with this label (repeatable).",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        metavar="|".join(SCORE_KINDS),
+        help="Type of the scores, where their name and values do not say it.",
+    ),
+]
+Level = Annotated[
+    float,
+    typer.Option(
+        "--level",
+        metavar="P",
+        help="Level of intervals.",
+        **limits(MetricSettings, "level"),
+    ),
+]
+Ordered = Annotated[
+    bool,
+    typer.Option(
+        "--ordered",
+        help="Groups are batches, a line each in order of time: --group-by month"
+        " --ordered.",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Only errors, verdicts, and what machines read."
+    ),
+]
+Resamples = Annotated[
+    int,
+    typer.Option(
+        "--resamples",
+        metavar="N",
+        help="Draws under calibration.",
+        **limits(MetricSettings, "resamples"),
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of every random draw.", min=0)
+]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--no-split",
+        help="Cross-fitted split of the losses.",
+        show_default="up to 2e6 scores",
+    ),
+]
 
 
 def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
@@ -52,14 +138,82 @@ def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
     return tuple(int(label) if float(label).is_integer() else label for label in labels)
 
 
+# ---- bases of commands
+
+
 @dataclass(frozen=True, kw_only=True)
-class Reading(Layout):
-    ignore_label: list[float] | None = ignore_label()
+class Columns:
+    """Names of the per-row columns in a file; None for the standard names."""
+
+    group_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group-by",
+            metavar="COLUMN|none",
+            help="Column of groups (repeatable: their intersections).",
+        ),
+    ] = None
+    sample_weight: Annotated[
+        str | None,
+        typer.Option(
+            "--sample-weight", metavar="COLUMN", help="Column of weights of the rows."
+        ),
+    ] = None
+    ids: Annotated[
+        str | None,
+        typer.Option("--ids", metavar="COLUMN|none", help="Column of ids of the rows."),
+    ] = None
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit",
+            metavar="COLUMN|none",
+            help="Column that says which rows belong together (a patient, an image,"
+            " a question); none: rows are independent.",
+            show_default="unit, where it exists",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Columns):
+    """Names and kinds of what a file of scores holds."""
+
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            metavar="PATH",
+            help="Dataset with the scores, when it has another name.",
+        ),
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--labels",
+            metavar="PATH",
+            help="Dataset with the labels, when it has another name.",
+        ),
+    ] = None
+    kind: Kind = None
+    external: Annotated[
+        bool,
+        typer.Option(
+            "--allow-external",
+            help="Allow HDF5 external storage outside the bundle's folder.",
+        ),
+    ] = False
+    ignore_label: IgnoreLabel = None
 
     @property
     def where(self) -> Layout:
         """Layout of a file: the names of its scores, labels and columns."""
-        return Layout(**taken(Layout, self))
+        return Layout(**common_fields(Layout, self))
+
+    @property
+    def names_groups(self) -> bool:
+        """True where the user has named a column of groups."""
+        return self.where.names_groups
 
     @property
     def opening(self) -> dict[str, Any]:
@@ -74,9 +228,14 @@ class Reading(Layout):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingSeveral(Reading):
-    files_from: str | None = flag(
-        None, "Read names of bundles from a file, one a line; - is stdin.", "LIST"
-    )
+    files_from: Annotated[
+        str | None,
+        typer.Option(
+            "--files-from",
+            metavar="LIST",
+            help="Read names of bundles from a file, one a line; - is stdin.",
+        ),
+    ] = None
 
     @cached_property
     def given(self) -> list[str]:
@@ -112,7 +271,9 @@ class ReadingSeveral(Reading):
 class Pooling(ReadingSeveral):
     """Options for reading bundles, of a command that has a result per bundle."""
 
-    pool: bool = flag(False, "Take all bundles as one data set.")
+    pool: Annotated[
+        bool, typer.Option("--pool", help="Evaluate all bundles as one data set.")
+    ] = False
 
     @property
     def sets(self) -> list[Sequence[str]]:
@@ -136,22 +297,30 @@ def names_of(struct: type) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
-    workers: int | None = flag(
-        None, "Spread shards and ranges of rows over N processes.", "N", min=1, max=4096
-    )
-    cluster: str | None = flag(
-        None,
-        "Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
-        "ADDRESS",
-    )
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="N",
+            help="Spread shards and ranges of rows over N processes.",
+            min=1,
+            max=4096,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="ADDRESS",
+            help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputOptions:
-    json: bool = json()
-    quiet: bool = flag(
-        False, "Only errors, verdicts, and what machines read.", None, "-q"
-    )
+    json: Json = False
+    quiet: Quiet = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,30 +329,25 @@ class TableOptions:
 
     FORMATS: ClassVar[tuple[str, ...]] = (*TEXTS, "json", "jsonl")
 
-    json: bool = json()
-    jsonl: bool = flag(False, "Print one JSON object per line of the table.")
-    form: str = flag(
-        "table",
-        "How the table is written.",
-        "table|markdown|latex|csv|json|jsonl",
-        "--format",
-    )
+    json: Json = False
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|markdown|latex|csv|json|jsonl",
+            help="How the table is written.",
+        ),
+    ] = "table"
 
     def __post_init__(self) -> None:
         check_choice("--format", self.form, self.FORMATS)
-        if (
-            len(
-                {self.form, self.wanted, "jsonl" if self.jsonl else self.wanted}
-                - {"table"}
-            )
-            > 1
-        ):
-            raise UsageError("--json, --jsonl and --format exclude each other")
+        if self.json and self.form not in ("table", "json"):
+            raise UsageError(f"--json and --format {self.form} exclude each other")
 
     @property
     def wanted(self) -> str:
         """The format, short forms included."""
-        return "json" if self.json else "jsonl" if self.jsonl else self.form
+        return "json" if self.json else self.form
 
     @property
     def people(self) -> bool:

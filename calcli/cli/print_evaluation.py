@@ -7,7 +7,8 @@ Everything else is behind ``--full`` and in the JSON.
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,7 +27,14 @@ from calcli.evaluation.results import (
 )
 from calcli.evaluation.scores import Score
 from calcli.evaluation.term_meanings import meaning
-from calcli.evaluation.words import gap_words, name_words, percent, points, samples
+from calcli.evaluation.words import (
+    LONGEST_NAME,
+    gap_words,
+    name_words,
+    percent,
+    points,
+    samples,
+)
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
@@ -57,6 +65,18 @@ def width_of_output() -> int:
 def say(text: str = "") -> None:
     """Print a line, with names of files, classes and groups made harmless."""
     print_line(text)
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """A sentence in lines that fit, those after the first indented by four."""
+    return textwrap.wrap(
+        text,
+        width_of_output(),
+        initial_indent=indent,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 # ---- the whole
@@ -167,9 +187,10 @@ def bundle_lines(
     full : all findings and groups. most_lines : as for ``print_report``.
     """
     first = recommended(results)
+    columns = fitting_columns(results)
     lines = [*headline_lines(results, first, full=full), ""]
-    lines += version_table_lines(results)
-    lines += legend_lines(results)
+    lines += table_lines(version_lines(results, columns))
+    lines += legend_lines(results, [column.head for column in columns])
     yield from lines
     if not first.per_group:
         return
@@ -192,28 +213,32 @@ def headline_lines(
     others = [result for result in results[1:] if result is not first]
     if results[0] is not first:
         others.append(results[0])
-    yield named_headline(first, results)
+    yield from wrapped(named_headline(first, results))
     yield from finding_lines(first, None if full else MOST_FINDINGS)
     for result in others:
-        yield named_headline(result, results)
+        yield from wrapped(named_headline(result, results))
         if full:
             yield from finding_lines(result, None)
 
 
 def finding_lines(result: Result, most: int | None) -> Iterator[str]:
-    """The findings on a result, each indented on a line."""
+    """The findings on a result, indented, each on a line where it fits."""
     report = result.report
     assert report is not None
     lines = report.lines
     shown = lines if most is None else lines[:most]
     for line in shown:
-        yield f"  {line}"
+        yield from wrapped(line, "  ")
     left = len(lines) - len(shown)
     if left:
         yield f"  {left} more with --full"
 
 
 # ---- the table of versions
+
+
+EXPECTED = "(calibrated)"
+"""Head of the column of the calibration error expected of a calibrated model."""
 
 
 @dataclass(frozen=True)
@@ -224,15 +249,15 @@ class VersionColumn:
     cell: Callable[[Result], str]
 
 
-def version_table_lines(results: Sequence[Result]) -> Iterator[str]:
-    """A row per version with the metrics that decide, as many as fit."""
+def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
+    """The columns that fit, without the least important where there is no room."""
     columns = version_columns(results[0])
-    for head in ("Brier", "(calibrated)", "ROC AUC", "slope"):
+    for head in ("Brier", EXPECTED, "ROC AUC", "slope"):
         lines = version_lines(results, columns)
         if table_width(lines) <= width_of_output():
             break
         columns = [column for column in columns if column.head != head]
-    yield from table_lines(version_lines(results, columns))
+    return columns
 
 
 def version_lines(
@@ -267,7 +292,7 @@ def version_columns(result: Result) -> list[VersionColumn]:
         VersionColumn("accuracy", partial(_value, "accuracy")),
         *about,
         VersionColumn("ECE", partial(_error, error)),
-        VersionColumn("(calibrated)", partial(_expected, error)),
+        VersionColumn(EXPECTED, partial(_expected, error)),
         *losses,
     ]
 
@@ -309,26 +334,32 @@ def _expected(name: str, result: Result) -> str:
     return f"({number(score.null.mean)})"
 
 
-def legend_lines(results: Sequence[Result]) -> Iterator[str]:
-    """What the signs mean, and the changes of the loss."""
+def legend_lines(results: Sequence[Result], heads: Sequence[str]) -> Iterator[str]:
+    """What the signs mean, and the changes of the loss. heads : of the columns."""
     parts = []
     error = _error_name(results[0])
     if any(is_significant_error(error, result) for result in results):
         parts.append("* significant.")
-    parts.append("(calibrated): expected of a calibrated model.")
+    if EXPECTED in heads:
+        parts.append(f"{EXPECTED}: expected of a calibrated model.")
     changes = []
     for result in results[1:]:
         change = result.loss_change
         if change is not None:
             name = f"{version_name(result, results)}: " if len(results) > 2 else ""
             changes.append(f"{name}{loss_word(result)} {change_words(change)}")
+    for result in results[1:]:
+        if result.n_folds:
+            name = version_name(result, results)
+            yield f"{name}: cross-fitted, {result.n_folds} folds."
     legend = " ".join(parts)
     if len(changes) == 1:
-        together = f"{legend} {changes[0]}"
+        together = f"{legend} {changes[0]}".lstrip()
         if len(together) <= width_of_output():
             yield together
             return
-    yield legend
+    if legend:
+        yield legend
     yield from changes
 
 
@@ -361,9 +392,7 @@ def group_table_lines(
     last = shown[-1]
     assert first.per_group is not None and last.per_group is not None
     of_positive = first.per_group[0].of_positive
-    observed, predicted = "right", "sure"
-    if of_positive:
-        observed, predicted = "observed", "predicted"
+    observed = "observed" if of_positive else "right"
     by_name = [{line.group: line for line in r.per_group or ()} for r in shown]
     largest = {
         line.group: max(abs(lines[line.group].gap) for lines in by_name)
@@ -373,30 +402,79 @@ def group_table_lines(
         last.per_group, key=lambda line: (not line.margin, -largest[line.group])
     )
     kept = order if most is None else order[:most]
-    titles = ["", "", ""]
-    head = ["group", "samples", observed]
-    for result in shown:
-        titles += [version_name(result, results), "", ""]
-        head += [predicted, "gap", "p"]
-    lines = [titles, head] if len(shown) > 1 else [head]
-    for line in kept:
-        row = [name_words(line.group), f"{line.n:,}", percent(line.observed)]
-        for lines_of_version in by_name:
-            row += _gap_cells(lines_of_version[line.group])
-        lines.append(row)
+    columns = [GroupColumn("samples", lambda line: f"{line.n:,}")]
+    columns.append(GroupColumn(observed, lambda line: percent(line.observed)))
+    for lines_of_version, result in zip(by_name, shown, strict=True):
+        title = version_name(result, results) if len(shown) > 1 else ""
+        columns += gap_columns(title, lines_of_version, of_positive)
     yield f"by group (p adjusted for {len(order)} rows; gap in points)"
-    yield from table_lines(lines)
+    yield from table_lines(fitting_group_table(kept, columns))
     if len(kept) < len(order):
         yield f"{len(order) - len(kept)} more with --full"
 
 
-def _gap_cells(line: GroupLine) -> list[str]:
-    star = "*" if line.significant else " "
+@dataclass(frozen=True)
+class GroupColumn:
+    """A column of the table of groups. title : of its version, above the head."""
+
+    head: str
+    cell: Callable[[GroupLine], str]
+    title: str = ""
+
+
+def gap_columns(
+    title: str, lines_of_version: Mapping[object, GroupLine], of_positive: bool
+) -> list[GroupColumn]:
+    """Mean score, gap and p-value of every group in one version."""
+
+    def predicted(line: GroupLine) -> str:
+        return percent(lines_of_version[line.group].predicted)
+
+    def gap(line: GroupLine) -> str:
+        line_of_version = lines_of_version[line.group]
+        star = "*" if line_of_version.significant else " "
+        return f"{points(line_of_version.gap)}{star}"
+
+    def p_value(line: GroupLine) -> str:
+        cell = p_cell(lines_of_version[line.group].p_adjusted)
+        return cell.replace("< 0.", "<.").removeprefix("0")
+
     return [
-        percent(line.predicted),
-        f"{points(line.gap)}{star}",
-        p_cell(line.p_adjusted),
+        GroupColumn("predicted" if of_positive else "sure", predicted, title),
+        GroupColumn("gap", gap),
+        GroupColumn("p", p_value),
     ]
+
+
+SHORTEST_GROUP = 16
+"""Characters of a group's name that a narrow table keeps."""
+
+
+def fitting_group_table(
+    kept: Sequence[GroupLine], columns: Sequence[GroupColumn]
+) -> list[list[str]]:
+    """The table of groups: shorter names, then fewer columns, where there is no room."""
+    for without in ((), ("samples",), ("samples", "observed", "right")):
+        left = [column for column in columns if column.head not in without]
+        for longest in (LONGEST_NAME, 24, SHORTEST_GROUP):
+            lines = _group_table(kept, left, longest)
+            if table_width(lines) <= width_of_output():
+                return lines
+    return lines
+
+
+def _group_table(
+    kept: Sequence[GroupLine], columns: Sequence[GroupColumn], longest: int
+) -> list[list[str]]:
+    """Heads and lines of the table of groups. longest : characters of a name."""
+    titles = ["", *(name_words(column.title, longest) for column in columns)]
+    lines = [["group", *(column.head for column in columns)]]
+    if any(titles):
+        lines.insert(0, titles)
+    for line in kept:
+        cells = [column.cell(line) for column in columns]
+        lines.append([name_words(line.group, longest), *cells])
+    return lines
 
 
 # ---- many bundles
@@ -648,13 +726,13 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
     if facts.class_one is not None:
         one = facts.class_one
         yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
-    elif facts.classes is not None:
-        each = facts.classes
+    elif verdict.classes is not None:
+        each = verdict.classes
         error = f"root-mean-square error {number(each.value)}"
         found = f"{len(each.significant)} of {result.n_classes} significant"
         yield f"classes: {error}; {found} ({p_text(each.p_value)}, adjusted)"
-    if facts.groups is not None:
-        groups = facts.groups
+    if verdict.groups is not None:
+        groups = verdict.groups
         found = f"{groups.n_significant} of {groups.n_groups} significant"
         worst = f"clearest {groups.worst} ({samples(groups.worst_n)})"
         gap = f"{points(groups.worst_gap)} points"

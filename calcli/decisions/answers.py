@@ -361,9 +361,10 @@ def _legend(
     if isinstance(legend, Mapping) and all(option in legend for option in options):
         return tuple(str(legend[option]) for option in options)
     entries = value.get(key)
-    if isinstance(entries, list) and entries and isinstance(entries[0], Mapping):
-        if all("label" in entry and "value" in entry for entry in entries):
-            return tuple(str(entry["label"]) for entry in entries)
+    if not isinstance(entries, list) or not entries:
+        return ()
+    if all(isinstance(entry, Mapping) and "label" in entry for entry in entries):
+        return tuple(str(entry["label"]) for entry in entries)
     return ()
 
 

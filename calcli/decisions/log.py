@@ -11,7 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from calcli.fast_dataclass import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from calcli.decisions.labels import (
 from calcli.decisions.records import Numbered, Record, records
 from calcli.decisions.wire_confidence import ConfidenceProof
 from calcli.errors import DataError
+from calcli.fast_dataclass import cached_property
 from calcli.numerics import AnyArray, FloatArray, IntArray
 
 ONLY = "answer"

@@ -1,9 +1,10 @@
 """Reliability curves: the numbers of a diagram, which every renderer and every export reads."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index
 from calcli.fast_dataclass import dataclass
@@ -22,7 +23,6 @@ from calcli.metrics.corp import (
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, FloatArray, IntArray
-from calcli.options import flag, seed
 from calcli.statistics.units import effects_of_bins
 
 Scheme = Literal["width", "mass"]
@@ -46,12 +46,12 @@ class CurveSettings:
     seed : of the consistency resampling. columns : bars of the histogram.
     """
 
-    bins: int = flag(15, "Bins of the ECE and of the bars.", "N", min=1, max=10_000)
-    scheme: Scheme = flag("width", "Bins of equal width, or with equally many rows.")
-    level: float = flag(0.95, "Level of bands and intervals.", "P", min=0.5, max=0.999)
-    resamples: int = flag(RESAMPLES, "Resamples of the band.", "N", min=1, max=100_000)
-    seed: int = seed()
-    columns: int = flag(50, "Bars of the histogram.", "N", min=1, max=1000)
+    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
+    scheme: Scheme = "width"
+    level: Annotated[float, Meta(ge=0.5, le=0.999)] = 0.95
+    resamples: Annotated[int, Meta(ge=1, le=100_000)] = RESAMPLES
+    seed: Annotated[int, Meta(ge=0)] = 0
+    columns: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ class Curve:
     accuracy as the frequency of class 1. n : rows. accuracy, mean_confidence : means. ece : L1 over ``settings.bins``
     bins; ece_null_mean, ece_null_q95 : exact mean and 95th percentile under calibration with these confidences; ece_p :
     p-value of the ECE (null: perfect calibration), from ``ece_draws`` draws. All equal to those of ``evaluate``.
-    outside : proportion of the rows where the curve leaves the band (1 - level on average under calibration). brier,
+    outside : proportion of the rows where the curve leaves the band, in which it stays as a whole
+    with probability ``level`` under calibration. brier,
     log : the scores split into miscalibration, discrimination and uncertainty. mcb_null_mean : mean Brier
     miscalibration under calibration, which is not 0 in a finite sample. fall : the two bins between which the outcome
     falls most significantly, where the isotonic curve is level; None if no fall is significant. slope, intercept : of

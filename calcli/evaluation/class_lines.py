@@ -3,6 +3,7 @@
 import numpy as np
 
 from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.p_values import widened_p_value
 from calcli.evaluation.results import ClassLine
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.context import MetricContext
@@ -12,16 +13,21 @@ from calcli.numerics import AnyArray
 
 
 def class_lines(
-    context: MetricContext, names: list[str] | None, gate: float = 0.0
+    context: MetricContext,
+    names: list[str] | None,
+    gate: float = 0.0,
+    factor: float = 1.0,
 ) -> list[ClassLine]:
     """Lines by class, the most significant gap first.
 
-    gate : p-value that a class must pass before it is called significant.
+    gate : p-value that a class must pass before it is called significant. factor : by
+    which the error of a calibrator's fit widens the gaps.
     """
     table = context.table
     stats = table.classes
-    p_values = class_p_values_of(context)
-    assert stats is not None and p_values is not None
+    exact = class_p_values_of(context)
+    assert stats is not None and exact is not None
+    p_values = np.array([widened_p_value(p, factor) for p in exact.tolist()])
     p_adjusted = np.maximum(adjusted(p_values), gate)
     mean, labels, _ = stats.whole
     total = stats.weight.sum(axis=1)
@@ -56,7 +62,12 @@ def class_lines(
                 ece=float(errors[c]),
             )
         )
-    return sorted(lines, key=lambda line: (line.p_value, -abs(line.gap), line.index))
+    return sorted(lines, key=_rank)
+
+
+def _rank(line: ClassLine) -> tuple[float, float, int]:
+    """Order of lines, which rounding does not change."""
+    return round(line.p_value, 12), -round(abs(line.gap), 12), line.index
 
 
 def _share(part: AnyArray, whole: AnyArray, c: int) -> float | None:

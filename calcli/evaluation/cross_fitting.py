@@ -4,17 +4,24 @@ One set of labelled rows then serves both to fit and to judge: the calibrator th
 all rows, and its numbers come from fits to other parts of them.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction
+from calcli.calibrator import (
+    Calibrator,
+    Context,
+    Fit,
+    Laws,
+    Options,
+    Prediction,
+    Progress,
+)
 from calcli.errors import FitError
-from calcli.evaluation.cross_validation import folds_of
+from calcli.evaluation.cross_validation import Fold, fitted_part, folds_of
 from calcli.io.dataset import DataSet
-from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.registry import method, parse_options
+from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray, IntArray
 from calcli.rows import Block, Codes, Rows
 
 FOLDS = 5
@@ -43,12 +50,19 @@ class CrossFitted(Calibrator):
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        return self.parts[0].required_transforms
+        """Transforms that any part needs, each once."""
+        specs = [spec for part in self.parts for spec in part.required_transforms]
+        return list(dict.fromkeys(specs))
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
-        names = tuple(str(fold) for fold in range(len(self.parts)))
-        return {**self.parts[0].required_columns, FOLD_COLUMN: names}
+        """Columns that any part needs, and the fold, with the values that are known."""
+        values: dict[str, dict[str, None]] = {}
+        for part in self.parts:
+            for column, names in part.required_columns.items():
+                values.setdefault(column, {}).update(dict.fromkeys(names))
+        known = {column: tuple(names) for column, names in values.items()}
+        return {**known, FOLD_COLUMN: fold_names(len(self.parts))}
 
     def apply(self, block: Block) -> Prediction:
         """Calibrate each row by the calibrator of its fold."""
@@ -57,11 +71,25 @@ class CrossFitted(Calibrator):
         predictions = []
         indices = []
         for number in np.unique(fold).tolist():
-            rows = np.flatnonzero(fold == number)
-            part = self.parts[number].apply(block.take(rows, block.start))
-            predictions.append(part)
-            indices.append(rows)
+            index = np.flatnonzero(fold == number)
+            part = self.parts[number]
+            rows = self._with_transforms_of(part, block.take(index, block.start))
+            predictions.append(part.apply(rows))
+            indices.append(index)
         return _merged(predictions, indices)
+
+    def _with_transforms_of(self, part: Calibrator, block: Block) -> Block:
+        """The block with those transforms alone that a part needs."""
+        if block.transformed is None:
+            return block
+        specs = list(self.required_transforms)
+        places = [specs.index(spec) for spec in part.required_transforms]
+        return replace(block, transformed=block.transformed[places])
+
+
+def fold_names(folds: int) -> tuple[str, ...]:
+    """Names of the folds in the column of folds."""
+    return tuple(str(fold) for fold in range(folds))
 
 
 def _merged(
@@ -90,25 +118,46 @@ def _merged(
     )
 
 
+def cross_fitting_folds(rows: Rows, seed: int) -> list[Fold]:
+    """Training rows, held-out rows and indices of the latter, of every fold."""
+    return folds_of(rows, Context(seed), FOLDS)
+
+
 def cross_fitted(
-    name: str, options: Mapping[str, object], rows: DataSet, context: Context
-) -> CrossFitted | None:
+    name: str, options: Options, rows: DataSet, context: Context
+) -> CrossFitted:
     """Fit a method to all but each fold of the rows, and attach the folds to them.
 
-    Folds keep the rows of a unit together. None where there are too few rows for folds.
-    Raises FitError where a fit is impossible.
+    The contents of the rows decide their folds (see ``content_folds``): rows of a unit stay
+    together, and so do exact copies of a row. Rows of weight 0 are in no fit; the first
+    calibrator maps them. options : explicit, as of ``fit_and_apply.resolved``. Needs at
+    least two of ``cross_fitting_folds``. Raises FitError where a fit is impossible.
     """
-    folds = folds_of(rows, context, FOLDS)
-    if len(folds) < 2:
-        return None
-    chosen = method(name)
-    parsed = parse_options(name, dict(options))
+    folds = cross_fitting_folds(rows, context.seed)
+    weight = rows.weights()
+    counted = np.arange(rows.n)
+    if weight is not None:
+        counted = np.flatnonzero(weight > 0.0)
     parts = []
     fold_of_row = np.zeros(rows.n, dtype=np.int64)
+    progress = _progress_of_folds(context.progress, len(folds))
     for number, (learn, _, held_out) in enumerate(folds):
-        context.progress("cross-fitting", number, len(folds))
-        parts.append(chosen.fit(learn, parsed, context).calibrator)
-        fold_of_row[held_out] = number
-    names = tuple(str(number) for number in range(len(parts)))
-    rows.columns = {**rows.columns, FOLD_COLUMN: Codes(names, fold_of_row)}
+        try:
+            fitted = fitted_part(name, options, learn, context, next(progress))
+        except BREAKDOWNS as problem:
+            raise FitError(f"method {name} broke down ({problem})") from problem
+        parts.append(fitted.calibrator)
+        fold_of_row[counted[held_out]] = number
+    codes = Codes(fold_names(len(parts)), fold_of_row)
+    rows.columns = {**rows.columns, FOLD_COLUMN: codes}
     return CrossFitted(tuple(parts))
+
+
+def _progress_of_folds(progress: Progress, folds: int) -> Iterator[Progress]:
+    """Progress of each fit, as part of the progress of all of them."""
+    for number in range(folds):
+
+        def report(what: str, done: int, total: int, number: int = number) -> None:
+            progress("cross-fitting", number * total + done, folds * total)
+
+        yield report

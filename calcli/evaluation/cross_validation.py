@@ -9,7 +9,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context, Fit, Options, Progress
 from calcli.errors import FitError
 from calcli.evaluation.facts import LossPart, LossSplit
-from calcli.folds import random_folds
+from calcli.folds import content_folds
 from calcli.metrics.collect import collect, collect_all, predicted, summarise
 from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
@@ -23,23 +23,28 @@ Fold = tuple[
 ]  # training rows, held-out rows, and the indices of the latter among the rows
 
 
-def folds_of(rows: Rows, context: Context, folds: int = 5) -> list[Fold]:
-    """Random folds of the rows of positive weight, each held out once; empty for fewer than two rows."""
+def folds_of(
+    rows: Rows, context: Context, folds: int = 5, same_rows: Rows | None = None
+) -> list[Fold]:
+    """Random folds of the rows of positive weight, each held out once.
+
+    Their contents decide (see ``content_folds``), or those of another model's scores of the
+    same rows. Empty for fewer than two rows.
+    """
     rows = rows.counted()
-    units = rows.units()
-    folds = min(folds, rows.n if units is None else units.n)
-    parts = _parts(random_folds(rows.n, folds, context.rng(), units), folds)
-    return (
-        [(rows.take(learn), rows.take(held), held) for learn, held in parts]
-        if rows.n > 1
-        else []
-    )
+    if rows.n < 2:
+        return []
+    decisive = rows
+    if same_rows is not None and same_rows.counted().n == rows.n:
+        decisive = same_rows.counted()
+    parts = _parts(content_folds(decisive, folds, context.seed))
+    return [(rows.take(learn), rows.take(held), held) for learn, held in parts]
 
 
-def _parts(fold: IntArray, folds: int) -> list[tuple[IntArray, IntArray]]:
-    return [
-        (np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(folds)
-    ]
+def _parts(fold: IntArray) -> list[tuple[IntArray, IntArray]]:
+    """Training rows and held-out rows, as indices, of every fold."""
+    numbers = range(int(fold.max()) + 1)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
 
 
 def fold_fits(
@@ -47,7 +52,7 @@ def fold_fits(
 ) -> list[Fit[Any] | None]:
     """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
     return [
-        None if name == "identity" else _fitted(name, options, learn, context)
+        None if name == "identity" else fitted_part(name, options, learn, context)
         for learn, _, _ in folds
     ]
 
@@ -80,12 +85,25 @@ def held_out_table(
     return replace(whole.take(order), expected=whole.expected, units=units)
 
 
-def _fitted(name: str, options: Options, rows: Rows, context: Context) -> Fit[Any]:
+def fitted_part(
+    name: str,
+    options: Options,
+    rows: Rows,
+    context: Context,
+    progress: Progress | None = None,
+) -> Fit[Any]:
+    """Fit a method to training rows as ``calcli fit`` does, without closures.
+
+    progress : of the fit; none by default, as whoever fits parts reports on their number.
+    """
     cls = method(name)
+    within = Context(context.seed, context.device)
+    if progress is not None:
+        within = replace(within, progress=progress)
     fit = cls.fit(
         rows.counted(),
         cls.resolve_options(options, rows.k),
-        Context(context.seed, context.device),
+        within,
     )
     better = fit.verify and fit.verify(
         summarise(rows, fit.calibrator, context.progress)
@@ -143,15 +161,14 @@ def cross_fitted_split(
     )
     kind: ScoreKind = "logits" if calibrator is None else "log_probs"
     whole = ArrayRows(scores, table.y, kind, weight=table.weight, units=table.units)
-    fold = random_folds(rows.n, count, np.random.default_rng(seed), table.units)
+    fold = content_folds(whole, FOLDS, seed)
     if (
         table.weight is not None
         and (np.bincount(fold, weights=table.weight) > 0).sum() < 2
     ):
         return None
     folds = [
-        (_some(whole, learn), _some(whole, held), held)
-        for learn, held in _parts(fold, count)
+        (_some(whole, learn), _some(whole, held), held) for learn, held in _parts(fold)
     ]
     try:
         best, alone = (
@@ -193,5 +210,9 @@ def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:
     gain = mean_of(before - after, table.weight, table.units)
     loss, refinement = (mean_of(each, table.weight).value for each in (before, after))
     return LossPart(
-        loss, refinement, gain.value, gain.se, gain.n if gain.by_unit else None
+        loss,
+        refinement,
+        gain.value,
+        gain.reach,
+        gain.freedom + 1.0 if gain.by_unit else None,
     )

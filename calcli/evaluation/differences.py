@@ -48,8 +48,9 @@ def differences(
     """Mean paired differences with interval and two-sided p-value, by metric.
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both
-    sides. Accuracy: McNemar's test, Tango's interval. Quantities without labels:
-    Student's. Rows that do not differ at all give 0 with p = 1.
+    sides. Accuracy: McNemar's test, Tango's interval, which has a length without a
+    differing row too. Quantities without labels: Student's. Losses that do not differ
+    in any row give 0 with p = 1.
 
     by_unit : means with standard errors clustered by unit; p-value and interval are
     then the more conservative of Student's over units and of those for rows. few : why
@@ -76,12 +77,12 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
     if not mean.n > 1.0:
         return plain
     student = t_interval(mean, level)
-    if not sums.observed[0, 2] > 0.0:  # no row differs
-        return replace(plain, interval=student, p_value=1.0)
     if name == "accuracy":
         low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
         interval = Interval(low, high, level, "Tango")
         return replace(plain, interval=interval, p_value=fair_signs(sums))
+    if not sums.observed[0, 2] > 0.0:  # no row differs
+        return replace(plain, interval=student, p_value=1.0)
     if sums.expected is None or student is None:
         return replace(plain, interval=student, p_value=_student_p_value(mean))
     low_end, high_end = sums.ends(level)
@@ -98,8 +99,8 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
 
 
 def _student_p_value(mean: Mean) -> float:
-    t = mean.value / mean.se if mean.se > 0.0 else math.inf
-    return t_p_value(t, mean.n - 1.0)
+    t = mean.value / mean.reach if mean.reach > 0.0 else math.inf
+    return t_p_value(t, mean.freedom)
 
 
 def _over_units(

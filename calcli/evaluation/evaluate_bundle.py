@@ -14,9 +14,9 @@ from calcli.evaluation.facts import FitSize, LossSplit
 from calcli.evaluation.findings import effect_finding, find
 from calcli.evaluation.groups import (
     TestedGroup,
+    gaps_of_groups,
     group_lines,
     group_parts,
-    test_all_groups,
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import Tried, next_step
@@ -31,7 +31,7 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import judge
 from calcli.io.artifact import Link
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Location
+from calcli.io.locate import Location, columns_of
 from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
@@ -88,10 +88,14 @@ class Subject:
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
+        margins = {}
+        if group is not None:
+            margins = columns_of(group, rows.own_name("group").split(", "))
         return cls(
             rows=rows,
             name=rows.name,
             group=group,
+            margins=margins,
             class_names=rows.class_names,
             unit=rows.unit_name,
             location=rows.location,
@@ -264,7 +268,8 @@ def _measure_all(
             if reference is not None:
                 name = None if baseline is None else baseline.name
                 paired = Paired(name, _changes(context, reference))
-                result = _with_paired(result, paired)
+                n_changed = predictions_changed(context, reference)
+                result = _with_paired(result, paired, n_changed)
             results.append(result)
             if first is None:
                 first = context
@@ -282,13 +287,26 @@ def _changes(context: MetricContext, reference: MetricContext) -> dict[str, Diff
     return compared(context, reference)
 
 
-def _with_paired(result: Result, paired: Paired) -> Result:
-    """The result with its differences, and with what they say of the calibrator."""
+def predictions_changed(context: MetricContext, reference: MetricContext) -> int | None:
+    """Rows whose prediction differs from the reference's; None where it is not kept."""
+    if isinstance(context, LongContext) or isinstance(reference, LongContext):
+        return None
+    return int((context.table.prediction != reference.table.prediction).sum())
+
+
+def _with_paired(result: Result, paired: Paired, n_changed: int | None) -> Result:
+    """The result with its differences, and with what they say of the calibrator.
+
+    n_changed : predictions that differ from the baseline's, if known.
+    """
     result = replace(result, paired=paired)
     report = result.report
     if report is None:
         return result
-    effect = effect_finding(paired.differences, result.loss_name, result.counts)
+    counts = dict(result.counts)
+    if n_changed is not None:
+        counts["predictions_changed"] = n_changed
+    effect = effect_finding(paired.differences, result.loss_name, counts)
     if effect is None:
         return result
     return replace(result, report=report.with_findings([*report.findings, effect]))
@@ -465,7 +483,8 @@ def _result(
     per_class = None
     if plan.per_class:
         names = None if subject.class_names is None else list(subject.class_names)
-        per_class = class_lines(context, names, gates.get("classes", 0.0))
+        gate = gates.get("classes", 0.0)
+        per_class = class_lines(context, names, gate, _fit_factor(candidate, context))
     per_group = None
     if plan.per_group:
         order = context.table.group if plan.ordered else None
@@ -498,10 +517,8 @@ def _tested_groups(
     if not plan.report and not plan.per_group:
         return []
     parts = group_parts(context, {} if plan.ordered else subject.margins)
-    if not parts:
-        return []
     positive = _is_about_class_one(context, plan) and not plan.ordered
-    return test_all_groups(parts, positive, _fit_factor(candidate, context))
+    return gaps_of_groups(parts, positive, _fit_factor(candidate, context))
 
 
 def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
@@ -509,7 +526,7 @@ def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
         return 1.0
     units = context.table.units
     n_units = None if units is None else units.n
-    return candidate.fit_size.error_factor(context.n, n_units)
+    return candidate.fit_size.error_factor(context.effective_n, n_units)
 
 
 def _split(
@@ -556,11 +573,12 @@ def _judgement(
         doubts=doubts,
     )
     verdict = judge(facts)
-    methods = [link.method for link in subject.upstream]
+    findings = tuple(find(facts, verdict))
     if candidate.calibrator is not None:
-        methods.append(candidate.method)
+        return Judgement(facts, verdict, findings)
+    methods = [link.method for link in subject.upstream]
     step = next_step(facts, verdict, subject.location, upstream=methods)
-    return Judgement(facts, verdict, tuple(find(facts, verdict)), step)
+    return Judgement(facts, verdict, findings, step)
 
 
 def unit_facts(context: MetricContext) -> UnitFacts | None:

@@ -20,8 +20,9 @@ class DataSummary:
     """The evaluated rows: number, classes, class balance, distinct confidences.
 
     n_classes : None for confidences alone, whose class frequencies are None too.
-    names : of all classes, None where they have none. units : number of units, None
-    where rows are independent.
+    effective_rows : Kish's effective number of rows, None without weights. names : of
+    all classes, None where they have none. units : number of units, None where rows are
+    independent.
     """
 
     n: int
@@ -34,6 +35,14 @@ class DataSummary:
     distinct_confidences: int
     names: Sequence[str] | None = None
     units: int | None = None
+    effective_rows: float | None = None
+
+    @property
+    def independent_rows(self) -> float:
+        """Number of rows of equal weight that tell as much."""
+        if self.effective_rows is None:
+            return float(self.n)
+        return self.effective_rows
 
     @property
     def class_1(self) -> str | None:
@@ -170,20 +179,26 @@ class LossSplit:
 
 @dataclass(frozen=True)
 class FitSize:
-    """Rows and units that a calibrator was fitted to. units : None where not recorded."""
+    """Rows and units that a calibrator was fitted to.
+
+    units : None where not recorded. effective_rows : Kish's effective number of rows,
+    None without weights.
+    """
 
     n: int
     units: int | None = None
+    effective_rows: float | None = None
 
-    def error_factor(self, n: int, units: int | None) -> float:
-        """Factor by which the error of the fit widens a statistic of n rows.
+    def error_factor(self, n: float, units: int | None) -> float:
+        """Factor by which the error of the fit widens a statistic of n effective rows.
 
         A mean that a method matches on the rows of its fit differs from that of n new
         rows with variance 1 + n / n_fit, in units of the variance of n rows.
         """
         if units is not None and self.units is not None:
             return math.sqrt(1.0 + units / self.units)
-        return math.sqrt(1.0 + n / self.n)
+        n_fit = self.n if self.effective_rows is None else self.effective_rows
+        return math.sqrt(1.0 + n / n_fit)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from calcli.evaluation.facts import Facts
+from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
 
@@ -79,7 +80,7 @@ def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
     """Groups of rows with a significant gap."""
-    groups = facts.groups
+    groups = verdict.groups
     if groups is None or "groups" not in verdict.significant:
         return None
     return Finding(
@@ -99,7 +100,7 @@ def miscalibrated_groups(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
     """Classes whose mean probability differs significantly from their frequency."""
-    classes = facts.classes
+    classes = verdict.classes
     if classes is None or "classes" not in verdict.significant:
         return None
     worst = classes.significant[0]
@@ -151,8 +152,8 @@ def _range_finding(bin_: ConfidenceBin, of_positive: bool) -> Finding:
             "n": bin_.n,
             "predicted": bin_.confidence,
             "observed": bin_.accuracy,
-            "observed_low": bin_.accuracy_low,
-            "observed_high": bin_.accuracy_high,
+            "observed_low": bin_.chosen_low,
+            "observed_high": bin_.chosen_high,
             "gap": bin_.gap,
             "of_positive": of_positive,
         },
@@ -163,9 +164,8 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
     """Calibration errors that are significant where the joint test finds nothing."""
     if "errors" not in verdict.significant or "confidence" in verdict.significant:
         return None
-    return Finding(
-        "errors", {"metrics": list(facts.errors), "p": min(facts.errors.values())}
-    )
+    metrics = [name for name, p in facts.errors.items() if p <= LEVEL]
+    return Finding("errors", {"metrics": metrics, "p": min(facts.errors.values())})
 
 
 # ---- what recalibration could do, and what the fit left
@@ -198,7 +198,8 @@ def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
             "gap": gap.value,
             "gap_low": gap.interval.low if gap.interval.known else None,
             "gap_high": gap.interval.high if gap.interval.known else None,
-            "nll": largest_z**2 / (2.0 * facts.data.n),  # of a wrong slope or bias
+            "nll": largest_z**2
+            / (2.0 * facts.data.independent_rows),  # of a wrong slope or bias
             "n_fit": facts.fit.n,
             "n_to_halve": 4 * facts.fit.n,
         },

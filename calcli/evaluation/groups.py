@@ -92,13 +92,15 @@ def group_parts(
     return parts
 
 
-def test_all_groups(
+def gaps_of_groups(
     parts: Sequence[GroupPart], positive: bool, factor: float
 ) -> list[TestedGroup]:
     """Test the gap of every group, of P(class 1) where ``positive``, else of confidence.
 
     factor : by which the error of a calibrator's fit widens the gaps.
     """
+    if not parts:
+        return []
     label = _label(positive)
     gaps = group_gaps([part.context for part in parts], label)[label]
     p_values = np.array([widened_p_value(gap.p_value, factor) for gap in gaps])

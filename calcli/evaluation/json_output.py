@@ -23,6 +23,7 @@ from calcli.evaluation.results import (
     UnitFacts,
 )
 from calcli.evaluation.scores import Score
+from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
 from calcli.metrics.intervals import Interval
 
@@ -433,8 +434,8 @@ def _report(report: Judgement) -> Report:
         overconfidence=_gap(facts.overconfidence),
         direction=direction,
         positive=_positive(facts),
-        classwise=_classwise(facts),
-        groups=_group_findings(facts),
+        classwise=_classwise(verdict),
+        groups=_group_findings(verdict),
         split=None if facts.split is None else _split(facts.split),
         bins=_bins(report),
         findings=list(verdict.significant),
@@ -488,8 +489,8 @@ def _positive(facts: Facts) -> Positive | None:
     )
 
 
-def _classwise(facts: Facts) -> Classwise | None:
-    classes = facts.classes
+def _classwise(verdict: JudgedVerdict) -> Classwise | None:
+    classes = verdict.classes
     if classes is None:
         return None
     return Classwise(
@@ -501,8 +502,8 @@ def _classwise(facts: Facts) -> Classwise | None:
     )
 
 
-def _group_findings(facts: Facts) -> Groups | None:
-    groups = facts.groups
+def _group_findings(verdict: JudgedVerdict) -> Groups | None:
+    groups = verdict.groups
     if groups is None:
         return None
     return Groups(

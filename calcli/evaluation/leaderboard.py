@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import field, fields, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
+from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
@@ -25,7 +28,6 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
-from calcli.options import flag, same, seed
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.units import Units
@@ -37,13 +39,11 @@ UNCALIBRATED = "uncalibrated"
 class CompareSettings:
     """Settings of a comparison of methods, for Python and the command line."""
 
-    baseline: str | None = flag(
-        None, "What differences are taken to.", "METHOD", shown="ts"
-    )
-    folds: int = flag(5, "Random parts of a bundle.", "N", min=2, max=1000)
-    seed: int = seed()
-    level: float = same(MetricSettings, "level")
-    thorough: bool = flag(False, "all: also methods with more parameters than rows.")
+    baseline: str | None = None
+    folds: Annotated[int, Meta(ge=2, le=1000)] = 5
+    seed: Annotated[int, Meta(ge=0)] = 0
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = MetricSettings.level
+    thorough: bool = False
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
@@ -93,11 +93,7 @@ def title_of(text: str) -> str:
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [
-        name
-        for name in method_names()
-        if name != "identity" and method(name).composable
-    ]
+    names = [name for name in method_names() if is_entrant(name)]
     if rows.kind == "confidence":
         names = [name for name in names if method(name).laws.confidence]
     left_out = {}
@@ -115,6 +111,16 @@ def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str,
         (name for name in names if name not in left_out),
         key=lambda name: method(name).list_order,
     ), left_out
+
+
+def is_entrant(name: str) -> bool:
+    """True for a method that maps scores by itself, and is not named only by whoever wants it.
+
+    ``auto`` weighs the others, ``keep`` and ``identity`` change nothing.
+    """
+    cls = method(name)
+    selects = not cls.composable or issubclass(cls, Mixture)
+    return name != "identity" and not selects and not cls.laws.restores_argmax
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
@@ -141,8 +147,8 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
-    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them (``json_output.units_json``).
-    given : as in ``Result``."""
+    status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
+    (``json_output.units_json``). given : as in ``Result``."""
 
     bundle: str
     method: str
@@ -264,8 +270,11 @@ def entered(
     baseline: HeldOut | None,
     settings: MetricSettings,
 ) -> LeaderboardEntry:
-    """Complete a planned entry by its metrics and differences. Intervals and p-values are conditional on the fits of
-    all folds: they cover sampling of the rows, not refitting."""
+    """Complete a planned entry by its metrics and differences.
+
+    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
+    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    """
     entry = replace(
         entry,
         seconds=outcome.seconds,
@@ -284,9 +293,13 @@ def entered(
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    return replace(
-        entry, differences={name: difference_json(paired[name]) for name in COMPARED}
-    )
+    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
+    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
+    differences = {}
+    for name in COMPARED:
+        difference = widened(paired[name], factor)
+        differences[name] = difference_json(difference)
+    return replace(entry, differences=differences)
 
 
 def comparison(

@@ -23,7 +23,7 @@ from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import Label, MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.joint_test import JointTest, joint_test
-from calcli.metrics.losses import gap_interval, mean_named
+from calcli.metrics.losses import few_rows_carry, gap_interval, mean_named
 from calcli.metrics.significance import adjusted, direction_of
 
 VANISHING_Z = 1e-6
@@ -39,6 +39,7 @@ def summarise_data(
     """Summarise the evaluated rows. names : of the classes, if known."""
     table = context.table
     n_units = None if table.units is None else table.units.n
+    effective_rows = None if table.weight is None else context.effective_n
     if table.k == 1:
         return DataSummary(
             n=context.n,
@@ -51,6 +52,7 @@ def summarise_data(
             distinct_confidences=context.distinct,
             names=names,
             units=n_units,
+            effective_rows=effective_rows,
         )
     counts = table.label_counts
     return DataSummary(
@@ -64,6 +66,7 @@ def summarise_data(
         distinct_confidences=context.distinct,
         names=names,
         units=n_units,
+        effective_rows=effective_rows,
     )
 
 
@@ -86,7 +89,7 @@ def measure_facts(
     scores. groups : with their gaps tested. doubts : see ``Facts``.
     """
     table = context.table
-    factor = 1.0 if fit is None else fit.error_factor(data.n, data.units)
+    factor = 1.0 if fit is None else fit.error_factor(data.independent_rows, data.units)
     exact = joint_test(context, positive)
     judged = exact
     if factor > 1.0:
@@ -208,8 +211,14 @@ def _class_findings(context: MetricContext, factor: float) -> ClassFindings | No
 
 
 def _usable_split(context: MetricContext, split: LossSplit | None) -> LossSplit | None:
-    """The decomposition of the loss, None where few units carry the loss."""
-    if context.labelled("top").few_wrong:
+    """The decomposition of the loss, None where few rows carry the NLL.
+
+    Its standard error does not tell how uncertain a gain is that a few rows carry.
+    """
+    if split is None:
+        return None
+    labelled = context.labelled("top")
+    if few_rows_carry(labelled, "nll", mean_named(labelled, "nll")) is not None:
         return None
     return split
 

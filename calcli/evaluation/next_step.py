@@ -11,7 +11,7 @@ from calcli.evaluation.facts import Facts
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.io.locate import Location
-from calcli.io.score_files import calibrated_name
+from calcli.io.score_files import names_of_new_scores
 from calcli.metrics.significance import adjusted
 
 if TYPE_CHECKING:
@@ -131,9 +131,11 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
     if not best.path or best.path == "-":
         return NextStep("", title)
     if best.fitted_on is None:
-        output = calibrated_name(where.name, best.path)
+        if not where.name:
+            return NextStep("", title)
+        new, output = names_of_new_scores(where.name)
         words = ["apply", file_word(best.path)]
-        return NextStep(_command(words, where.name, where, "-o", output), title)
+        return NextStep(_command(words, new, where, "-o", output), title)
     if where.to_evaluate and where.to_evaluate != where.name:
         options = ("--calibrator", best.path)
         return NextStep(

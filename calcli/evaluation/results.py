@@ -23,7 +23,8 @@ from calcli.rows import classes
 class Judgement:
     """Verdict on one set of rows with its evidence, which all output quotes.
 
-    findings : the most important first. next_step : what to do, with its command.
+    findings : the most important first. next_step : what to do, with its command; of
+    a bundle with all its calibrators, it stands with the scores as given.
     """
 
     facts: Facts

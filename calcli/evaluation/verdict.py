@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from calcli.evaluation.facts import Facts
+from calcli.evaluation.facts import ClassFindings, Facts, GroupFindings
 from calcli.evaluation.levels import LEVEL, PARTS, TEST_LEVELS, WIDE
 from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.intervals import normal_quantile, normal_tail
@@ -50,8 +50,8 @@ class Verdict:
     kind, significant, p_value, p_overall : as in ``Outcome``; up to the error of the
     fit where one is known. exact : what tests that know nothing of a fit find. gates :
     p-value that a class, group or bin must pass before it alone is called significant,
-    by part. bins : the bins of the facts with their final significance. by_nll_only :
-    is the direction that of the NLL, with a mean gap that is not significant?
+    by part. bins, classes, groups : those of the facts with their final significance.
+    by_nll_only : is the direction that of the NLL, with a mean gap that is not significant?
     draws : behind the p-value of the joint test; 0 where there are too few rows.
     """
 
@@ -62,6 +62,8 @@ class Verdict:
     exact: Outcome
     gates: Mapping[str, float]
     bins: tuple[ConfidenceBin, ...]
+    classes: ClassFindings | None
+    groups: GroupFindings | None
     by_nll_only: bool
     draws: float
 
@@ -106,6 +108,8 @@ def judge(facts: Facts) -> Verdict:
         exact=exact,
         gates=gates,
         bins=_gated_bins(facts.bins, gates["bins"]),
+        classes=_gated_classes(facts.classes, gates["classes"]),
+        groups=_gated_groups(facts.groups, gates["groups"]),
         by_nll_only=_is_by_nll_only(facts, outcome),
         draws=draws,
     )
@@ -116,12 +120,12 @@ def has_too_few_rows(facts: Facts) -> bool:
     units = facts.data.units
     if units is not None and units < FEWEST_UNITS:
         return True
-    return facts.data.n < FEW
+    return facts.data.independent_rows < FEW
 
 
 def gap_half_width(facts: Facts) -> float:
-    """Half width of the interval of the overconfidence; infinite where unknown."""
-    interval = facts.overconfidence.interval
+    """Half width of the interval of the judged gap; infinite where unknown."""
+    interval = facts.main_gap.interval
     if not interval.known:
         return float("inf")
     return (interval.high - interval.low) / 2.0
@@ -179,6 +183,22 @@ def _gated_bins(
     return tuple(gated)
 
 
+def _gated_classes(classes: ClassFindings | None, gate: float) -> ClassFindings | None:
+    if classes is None:
+        return None
+    p_value = max(classes.p_value, gate)
+    significant = classes.significant if p_value <= LEVEL else ()
+    return replace(classes, p_value=p_value, significant=significant)
+
+
+def _gated_groups(groups: GroupFindings | None, gate: float) -> GroupFindings | None:
+    if groups is None:
+        return None
+    p_value = max(groups.p_value, gate)
+    n_significant = groups.n_significant if p_value <= LEVEL else 0
+    return replace(groups, p_value=p_value, n_significant=n_significant)
+
+
 # ---- the kind
 
 
@@ -204,12 +224,29 @@ def _direction(facts: Facts, test: JointTest) -> int:
     other, neither is the direction.
     """
     gap = _sign(_confidence_gap_z(facts))
-    sharpness = _sign(test.sharpness.z)
+    sharpness = spread_sign(facts, test) if test.positive else _sign(test.sharpness.z)
     if gap * sharpness < 0:
         return 0 if test.positive else gap
     if test.positive:
         return sharpness or gap
     return gap or sharpness
+
+
+def spread_sign(facts: Facts, test: JointTest) -> int:
+    """1 where P(class 1) is significantly too extreme, -1 too moderate, 0 neither.
+
+    The score test of the slope holds near calibration only: far from it the interval
+    of the slope, where there is one, must agree.
+    """
+    sign = _sign(test.sharpness.z)
+    slope = None if facts.class_one is None else facts.class_one.slope
+    if slope is None or not slope.interval.known:
+        return sign
+    if sign > 0 and not slope.interval.high < 1.0:
+        return 0
+    if sign < 0 and not slope.interval.low > 1.0:
+        return 0
+    return sign
 
 
 def _confidence_gap_z(facts: Facts) -> float:

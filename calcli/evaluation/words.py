@@ -8,11 +8,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calcli.evaluation.facts import Estimate, Facts
+from calcli.evaluation.facts import ClassOne, Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
 from calcli.evaluation.levels import TARGET_HALF_WIDTH
-from calcli.evaluation.verdict import Verdict, gap_half_width, has_too_few_rows
+from calcli.evaluation.verdict import (
+    TWO_SIDED,
+    Verdict,
+    gap_half_width,
+    has_too_few_rows,
+    spread_sign,
+)
 from calcli.metrics.intervals import Interval
+from calcli.metrics.losses import CARRYING, rows_for_half_width
 from calcli.metrics.significance import p_text
 
 LONGEST = 100
@@ -28,12 +35,15 @@ MOST_DECIMALS = 4
 
 
 def decimals_for(*shares: float) -> int:
-    """Decimals of percentages that show the smallest of these shares with a digit."""
+    """Decimals of percentages that show the smallest of these shares with a digit.
+
+    A share that ``MOST_DECIMALS`` do not show counts as 0.
+    """
     known = [abs(share) for share in shares if share and math.isfinite(share)]
     if not known:
         return 1
     percent = 100.0 * min(known)
-    if percent >= 0.095:
+    if percent >= 0.095 or percent < 0.5 * 10.0**-MOST_DECIMALS:
         return 1
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
 
@@ -83,16 +93,16 @@ def small(x: float) -> str:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """A text of at most ``longest`` characters: cut behind a clause, else with ``…``."""
+    """A text of at most ``longest`` characters: whole clauses, else cut with ``…``."""
     text = " ".join(text.split())
     if len(text) <= longest:
         return text
-    for mark in ("; ", ": "):
-        head = text[: longest + 1]
-        if mark in head:
-            clause = head[: head.rindex(mark)]
-            if len(clause) > longest // 3:
-                return clause
+    head = text[: longest + 1]
+    for mark in ("; ", ": ", ", "):
+        clause = head.rpartition(mark)[0]
+        is_whole = clause.count("(") == clause.count(")")
+        if is_whole and len(clause) > longest // 3:
+            return clause
     return f"{text[: longest - 1].rstrip()}…"
 
 
@@ -115,19 +125,19 @@ def headline(facts: Facts, verdict: Verdict) -> str:
     return shortened(words)
 
 
-def _sure_and_right(facts: Facts) -> str:
-    decimals = decimals_for(
-        facts.overconfidence.value, 1.0 - facts.confidence, 1.0 - facts.accuracy
-    )
+def _sure_and_right(facts: Facts, gap: float = 0.0) -> str:
+    """Mean confidence and accuracy. gap : a difference between them to be seen."""
+    decimals = decimals_for(gap, 1.0 - facts.confidence, 1.0 - facts.accuracy)
     sure = percent(facts.confidence, decimals)
     right = percent(facts.accuracy, decimals)
     return f"{sure} sure, {right} right"
 
 
-def _predicted_and_observed(facts: Facts) -> str:
+def _predicted_and_observed(facts: Facts, gap: float = 0.0) -> str:
+    """Predicted and observed frequency of class 1. gap : a difference to be seen."""
     assert facts.class_one is not None
     one = facts.class_one
-    decimals = decimals_for(one.gap.value, one.predicted, one.observed)
+    decimals = decimals_for(gap, one.predicted, one.observed)
     predicted = percent(one.predicted, decimals)
     observed = percent(one.observed, decimals)
     return f"{predicted} predicted, {observed} observed"
@@ -151,38 +161,44 @@ def _calibrated(facts: Facts, verdict: Verdict) -> str:
 
 def _one_direction(facts: Facts, verdict: Verdict) -> str:
     if facts.is_about_class_one:
-        return f"{verdict.kind}: {_risk_words(facts)}"
+        return _risk_words(verdict.kind, facts)
     gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
         gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
-    return f"{verdict.kind}: {_sure_and_right(facts)} ({gap})"
+    means = _sure_and_right(facts, facts.overconfidence.value)
+    return f"{verdict.kind}: {means} ({gap})"
 
 
-def _risk_words(facts: Facts) -> str:
+def _risk_words(kind: str, facts: Facts) -> str:
     """How P(class 1) is wrong: its spread, then its mean."""
     one = facts.class_one
     assert one is not None
-    parts = []
-    sharpness = facts.judged.sharpness.z
+    spread = _spread_words(one, spread_sign(facts, facts.judged))
     bias = facts.judged.gap.z
-    if abs(sharpness) > SIGNIFICANT_Z:
-        spread = "too extreme" if sharpness > 0.0 else "too moderate"
-        slope = "" if one.slope is None else f" (slope {one.slope.value:.2f})"
-        parts.append(f"{spread}{slope}")
-    if abs(bias) > SIGNIFICANT_Z:
-        level = "high" if bias > 0.0 else "low"
-        size = abs(one.gap.value)
-        decimals = decimals_for(size)
-        parts.append(f"{100.0 * size:.{decimals}f} points too {level}")
-    elif parts:
-        parts.append("right on average")
-    else:
-        parts.append("wrong in places, right on average")
-    return f"risks {', '.join(parts)} ({_predicted_and_observed(facts)})"
+    if abs(bias) <= TWO_SIDED:
+        means = f"({_predicted_and_observed(facts)})"
+        spread = spread or "wrong in places"
+        return f"{kind}: risks {spread}, right on average {means}"
+    level = "too high" if bias > 0.0 else "too low"
+    gap = abs(one.gap.value)
+    means = f"({_predicted_and_observed(facts, gap)})"
+    size = f"{100.0 * gap:.{decimals_for(gap)}f} points {level}"
+    if not spread:
+        return f"{kind}: risks {size} {means}"
+    words = f"{kind}: risks {spread}, {size} {means}"
+    if len(words) > LONGEST:
+        return f"{kind}: risks {spread} and {level} {means}"
+    return words
 
 
-SIGNIFICANT_Z = 1.96
-"""Standard score from which words name a direction."""
+def _spread_words(one: ClassOne, sign: int) -> str:
+    """Whether risks are too extreme or too moderate, empty for neither."""
+    if not sign:
+        return ""
+    spread = "too extreme" if sign > 0 else "too moderate"
+    if one.slope is None:
+        return spread
+    return f"{spread} (slope {one.slope.value:.2f})"
 
 
 def _too_few(facts: Facts, verdict: Verdict) -> str:
@@ -205,30 +221,48 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 
 
 def samples_needed(facts: Facts) -> int:
-    """Samples that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    needed = _samples_needed(facts)
+    rounded = 100 if needed < 10_000 else 1000
+    return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
+
+
+def _samples_needed(facts: Facts) -> float:
+    """Number of such samples, from the half width of the interval on these.
+
+    That falls with the root of their number. Where fewer than ten independent rows are
+    right, or wrong, it is one of few rows and falls faster: then it is Wilson's at the
+    larger of the error rates that these rows show and that their scores expect. Too few
+    rows know no rate.
+    """
+    data = facts.data
     half = gap_half_width(facts)
     if not math.isfinite(half):
-        half = 0.98 / math.sqrt(facts.data.units or facts.data.n)  # of a rate of 1/2
-    needed = facts.data.n * (half / TARGET_HALF_WIDTH) ** 2
-    rounded = 100 if needed < 1000 else 1000
-    return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
+        half = 0.98 / math.sqrt(data.units or data.independent_rows)  # of a rate of 1/2
+    error_rate = max(1.0 - facts.accuracy, 1.0 - facts.confidence, 0.0)
+    rarer = min(error_rate, max(1.0 - error_rate, 0.0))
+    is_by_root = rarer * data.independent_rows >= CARRYING
+    if data.units is not None or has_too_few_rows(facts) or is_by_root:
+        return data.n * (half / TARGET_HALF_WIDTH) ** 2
+    rows = rows_for_half_width(rarer, TARGET_HALF_WIDTH)
+    return rows * data.n / data.independent_rows
 
 
 def _mixed(facts: Facts, verdict: Verdict) -> str:
     place = _place(facts, verdict)
     if facts.is_about_class_one and "confidence" in verdict.significant:
-        return f"miscalibrated: {_risk_words(facts)}"
+        return _risk_words("miscalibrated", facts)
     return f"miscalibrated in places: {_means(facts)} overall; {place}"
 
 
 def _place(facts: Facts, verdict: Verdict) -> str:
     """Where scores are wrong that are right overall, in a few words."""
     significant = verdict.significant
-    if "groups" in significant and facts.groups is not None:
-        groups = facts.groups
+    if "groups" in significant and verdict.groups is not None:
+        groups = verdict.groups
         return f"{groups.n_significant} of {groups.n_groups} groups"
-    if "classes" in significant and facts.classes is not None:
-        n_significant = len(facts.classes.significant)
+    if "classes" in significant and verdict.classes is not None:
+        n_significant = len(verdict.classes.significant)
         return f"{n_significant} of {facts.data.n_classes} classes"
     bin_ = worst_bin(verdict)
     if bin_ is not None:
@@ -276,6 +310,13 @@ def finding_line(finding: Finding) -> str:
 
 def _quoted_words(numbers: Mapping[str, Any]) -> str:
     return str(numbers["words"])
+
+
+def _labels_words(numbers: Mapping[str, Any]) -> str:
+    """The question that a doubt asks: its reason stands in the headline."""
+    words = str(numbers["words"])
+    question = words.rpartition(": ")[2]
+    return question if question.endswith("?") else words
 
 
 def _too_good_words(numbers: Mapping[str, Any]) -> str:
@@ -357,7 +398,7 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
 
 
 _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "labels": _quoted_words,
+    "labels": _labels_words,
     "data": _quoted_words,
     "too_good": _too_good_words,
     "groups": _groups_words,

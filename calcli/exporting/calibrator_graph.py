@@ -17,8 +17,10 @@ from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import top_log_odds
 from calcli.methods.hoki import SLACK, Hoki
 from calcli.methods.iop import IntraOrderPreserving
+from calcli.methods.keep import Keep
 from calcli.methods.recal import ReCal
 from calcli.numerics import (
+    LEAD,
     FloatArray,
     entries,
     log_softmax,
@@ -50,9 +52,35 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
         for m in calibrator.members
     ]
     log_p = mixed_with_uniform(reduce(np.logaddexp, parts), calibrator.uniform)
-    return Prediction(
-        log_p, block.prediction if calibrator.keeps_argmax else log_p.argmax(axis=1)
-    )
+    kept = calibrator.members_keep_argmax
+    done = Prediction(log_p, block.prediction if kept else log_p.argmax(axis=1))
+    for stage in calibrator.then:
+        block = block.calibrated(argmax_at_prediction(done))
+        done = lower(stage.calibrator, block)
+    return done
+
+
+@lower.register
+def keep(calibrator: Keep, block: Block) -> Prediction:
+    """``numerics.kept_on_top`` of all rows, where ``apply`` takes only those that it moves."""
+    label = block.original_prediction
+    log_p: Operand = log_softmax(block.z)
+    k, op = log_p.width, log_p.graph.op
+    is_label = label[:, None] == np.arange(k)
+    own = log_p[np.arange(len(log_p)), label]
+    others = np.where(is_label, 0.0, np.exp(log_p))
+    ascending = op("descending", -others, dtype=np.int64)
+    # the m largest others are the last m, and their sum is a sum from the right
+    sums = op("sum_from_right", np.take_along_axis(others, ascending, axis=1))
+    means = (sums + np.exp(own)[:, None]) / np.arange(k + 1, 1, -1)
+    pooled = np.maximum(means.max(axis=1), np.exp(own))
+    # log_p is at most 0: far below all others, the label's own entry is none of them
+    capped = np.minimum(log_p, np.log(pooled)[:, None])
+    largest = np.where(is_label, -1e30, capped).max(axis=1)
+    lead = np.maximum(own, largest + LEAD)
+    moved = log_softmax(np.where(is_label, lead[:, None], capped))
+    is_moved = own < np.where(is_label, -1e30, log_p).max(axis=1) + LEAD
+    return Prediction(np.where(is_moved[:, None], moved, log_p), label)
 
 
 # ---- one-vs-rest maps: all classes are evaluated together, where ``apply`` goes class by class

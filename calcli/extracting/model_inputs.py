@@ -26,7 +26,6 @@ from calcli.io.inputs import note, stamp
 from calcli.io.locate import split_where
 from calcli.numerics import AnyArray, whole_number
 from calcli.optional_packages import optional_import
-from calcli.options import flag
 
 LAYOUTS = {
     "nhwc": (4,),
@@ -81,59 +80,25 @@ class Inputs(ABC):
         return self.layout in ("nhwc", "nchw", "nhw")
 
 
-MODELS = "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory"
-INPUTS = (
-    "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted pattern of array"
-    " files writes a bundle each into the folder OUT."
-)
-LOSSY = (
-    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames (repeatable;"
-    " NAME:FROM:TO draws --transforms values)."
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Options to run a model. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
     number or one per channel. Raises UsageError."""
 
-    model: str | None = flag(
-        None, f"{MODELS}. A model is a program: run only one that you trust.", "MODEL"
-    )
-    inputs: str | None = flag(None, INPUTS, "INPUTS")
-    weights: str | None = flag(
-        None, "State dict for a factory: .pt or .safetensors.", "FILE"
-    )
-    layout: str | None = flag(
-        None,
-        "How an input array is stored, when its shape does not say.",
-        "|".join(LAYOUTS),
-    )
-    scale: float | None = flag(
-        None, "Value of white: inputs are divided by it (bytes: 255).", "WHITE"
-    )
-    resize: tuple[int, int] | None = flag(
-        None, "Bring the images of a folder to one size.", "HxW", typed=str | None
-    )
-    grey: bool = flag(False, "Read the images of a folder as grey.")
-    transform: tuple[str, ...] = flag(
-        (), LOSSY, "NAME:ARG[:TO]", typed=list[str] | None
-    )
-    transforms: int = flag(
-        10, "Values to draw from each range.", "N", min=1, max=10_000
-    )
-    mean: tuple[float, ...] = flag(
-        (),
-        "The model's own normalisation, after the transforms.",
-        "M[,M,M]",
-        typed=str | None,
-    )
-    std: tuple[float, ...] = flag((), "See --mean.", "S[,S,S]", typed=str | None)
-    batch: int = flag(64, "Inputs at a time.", "N", min=1, max=1_000_000)
-    device: str = flag("auto", "Where the model runs.", "auto|cpu|cuda")
-    dtype: str = flag(
-        "float32", "Precision to store scores in.", "float16|float32|float64"
-    )
+    model: str | None = None
+    inputs: str | None = None
+    weights: str | None = None
+    layout: str | None = None
+    scale: float | None = None
+    resize: tuple[int, int] | None = None
+    grey: bool = False
+    transform: tuple[str, ...] = ()
+    transforms: int = 10
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    batch: int = 64
+    device: str = "auto"
+    dtype: str = "float32"
 
     def __post_init__(self) -> None:
         read = {

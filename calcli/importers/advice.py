@@ -25,6 +25,7 @@ from calcli.importers.looks import (
     VALUES_SEEN,
     Look,
     kind_by_range,
+    likely_unit,
     looks_like,
 )
 from calcli.importers.names import (
@@ -58,8 +59,11 @@ COLUMN_OPTIONS: dict[Look, str] = {
 
 SINGLE_VALUES = ("kind", "confidence", "correct", "ids", "unit", "sample_weight")
 SEVERAL_VALUES = ("scores", "labels", "group_by")
-SWITCHES = ("percent", "drop_missing", "drop_duplicates", "no_labels", "all_scores")
+SWITCHES = ("percent", "drop_missing", "drop_duplicates")
 """Options that a proposed command may have, by the number of their values."""
+
+NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
+"""Options, values of these that are no names of arrays, and what is asked for then."""
 
 SINGLE_OPTION = re.compile(
     r"--percent|--drop-missing|--drop-duplicates"
@@ -72,19 +76,35 @@ Option = tuple[str, ...]
 
 
 def with_option(
-    problem: CalcliError, request: ImportRequest, where: str
+    problem: CalcliError, request: ImportRequest, columns: Columns, where: str
 ) -> CalcliError:
     """The error, with the complete command if its message advises a single option.
 
-    An option that was given, and is advised against, is left out.
+    An option that was given, and is advised against, is left out. The command names
+    the units, too, if they are likely.
     """
     match = SINGLE_OPTION.search(str(problem))
     if problem.commands or match is None:
         return problem
     option = tuple(shlex.split(match[0]))
     kept = tuple(group for group in request.typed if group != option)
-    added = [] if option in request.typed else [option]
+    added: list[Option] = [] if option in request.typed else [option]
+    unit = _unit_to_propose(request, columns)
+    if unit is not None:
+        added.append(("--unit", unit))
     return problem.advising(replace(request, typed=kept).command(where, added))
+
+
+def _unit_to_propose(request: ImportRequest, columns: Columns) -> str | None:
+    """Column that looks like units, where none is known; None without any.
+
+    A column with a role of its own, such as the ids, is read without being named.
+    """
+    names = [parse_name(path) for path in columns]
+    if "unit" in request.named or any(name.role == "unit" for name in names):
+        return None
+    free = [name for name in names if not name.role]
+    return likely_unit({path: columns[path] for path in real_names(free)})
 
 
 def with_command(
@@ -157,6 +177,9 @@ def proposed_import(
     for field in ("scores", "labels"):
         if field in changes:
             changes[field] = tuple(changes[field])
+    for field, word, switch in NOT_NAMES:
+        if changes.get(field) == (word,):
+            changes |= {field: (), switch: True}
     if request.typed or "confidence" in changes:  # the command says all of it
         request = replace(
             request, scores=(), labels=(), kind=None, confidence=None, correct=None

@@ -74,8 +74,6 @@ def build_confidences(
     outcome = None
     if request.correct:
         outcome = _correctness(columns, request.correct, n, ignore)
-    described = "nothing as correct" if outcome is None else outcome.description
-    remark(f"{request.confidence!r} was read as the confidence, {described}")
     if outcome is not None:
         _doubt(outcome.correct, where)
     extras = {}
@@ -90,6 +88,7 @@ def build_confidences(
         scores=matches[0].path,
         labels=None if outcome is None else outcome.path,
         extras=extras,
+        reasons={} if outcome is None else {"outcome": outcome.description},
     )
     dtype = confidence.dtype if confidence.dtype.kind == "f" else np.dtype(np.float64)
     return Imported(
@@ -114,9 +113,10 @@ def _check_request(request: ImportRequest) -> None:
     if not request.confidence or not (request.correct or request.no_labels):
         message = "belong together: how sure, and whether right"
         if request.confidence:
-            message += "; without grades --no-labels takes the place of --correct"
+            message += "; without grades --labels none takes the place of --correct"
         raise UsageError(f"--confidence NAME and --correct NAME {message}")
-    if request.scores or request.labels or request.kind:
+    are_named = request.scores or request.labels or request.kind
+    if are_named or request.all_scores:
         message = "stand instead of --scores, --labels and --kind; name one of them"
         raise UsageError(f"--confidence and --correct {message}")
 

@@ -24,12 +24,13 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.bundles import Imported
 from calcli.importers.dealing import Splitting, deal
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import group_name
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link
+from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256
+from calcli.io.locate import unique_groups
 from calcli.io.option_columns import COLUMNS, OPTIONS, is_padding
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
@@ -37,9 +38,6 @@ from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
 FORMAT = "decisions"
-QUESTION = "question"
-"""Attribute of a bundle: the name of its question, as the log has it."""
-
 LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
 MOST_DESCRIBED = 6
 """Questions that are described one by one."""
@@ -193,7 +191,9 @@ def write_log(
         if not rows.n:
             continue
         imported = _imported(read, rows, names[rows.name], request)
-        attributes: dict[str, Any] = {QUESTION: rows.name, "question_type": rows.type}
+        attributes: dict[str, Any] = {QUESTION: rows.name, QUESTION_TYPE: rows.type}
+        if rows.proof is not None and rows.proof.formula is not None:
+            attributes[CONFIDENCE_FORMULA] = rows.proof.formula
         if rows.type == "score" and rows.classes is not None:
             attributes["ordered"] = "1"
         if rows.classes is None:
@@ -226,21 +226,6 @@ def _links(log: Log) -> list[Link]:
 def group_names(log: Log) -> dict[str, str]:
     """Name of the group of every question, each one once."""
     return unique_groups([rows.name for rows in log.questions])
-
-
-def unique_groups(questions: Iterable[str]) -> dict[str, str]:
-    """Names that groups can have, by question: a number makes equal ones differ."""
-    names: dict[str, str] = {}
-    used: set[str] = set()
-    for question in questions:
-        name = plain = group_name(question)
-        number = 2
-        while name in used:
-            name = f"{plain}_{number}"
-            number += 1
-        used.add(name)
-        names[question] = name
-    return names
 
 
 def _imported(

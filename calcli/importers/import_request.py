@@ -7,7 +7,6 @@ from typing import Any
 from calcli.errors import check_choice
 from calcli.fast_dataclass import dataclass
 from calcli.io.locate import ByName
-from calcli.options import flag
 
 NORMALIZE = ("none", "sum", "chars", "bytes", "mutual")
 REDUCE = ("none", "mean", "sum", "min", "first")
@@ -18,71 +17,23 @@ REDUCE = ("none", "mean", "sum", "min", "first")
 class ImportOptions(ByName):
     """Options for reading arrays whose names do not determine their meaning."""
 
-    class_names: tuple[str, ...] = flag(
-        (),
-        "Names of the classes, in the order of the scores.",
-        "A,B,…",
-        shown=False,
-        typed=str | None,
-    )
-    normalize: str = flag(
-        "none",
-        "Probabilities: divided by the sum of their row. Log-likelihoods of choices:"
-        " per character, per byte, or minus the unconditional ones.",
-        "|".join(NORMALIZE),
-    )
-    choices: int | None = flag(None, "Take the questions with N candidates only.", "N")
-    filter: str | None = flag(None, "Take the answers after this filter.", "NAME")
-    classes: int | None = flag(
-        None, "Of top-k tables: how many classes there are.", "C", min=2
-    )
-    class_axis: int | None = flag(
-        None,
-        "Axis of the classes, of scores of pixels or tokens.",
-        "AXIS",
-        min=-9,
-        max=9,
-    )
-    sample: int | None = flag(
-        None, "Take N positions, or rows, of each unit, drawn by --seed.", "N", min=1
-    )
-    reduce: str | None = flag(
-        None,
-        "Of several scores a row (tokens, prompts): how they become one.",
-        "|".join(REDUCE),
-        "--reduce",
-        formerly="--views",
-    )
-    gold: str | None = flag(
-        None,
-        "Another file with the right answers, joined by ids; with --votes their"
-        " column.",
-        "FILE|COLUMN",
-    )
-    votes: str | None = flag(
-        None,
-        "Answers drawn several times a question; see --gold and --unit.",
-        "COLUMN|A:B",
-    )
-    join: bool = flag(False, "The sources are parts of one data set: shards, ranks.")
-    drop_duplicates: bool = flag(
-        False,
-        "Drop rows that repeat id, scores and label of an earlier one; count them.",
-    )
-    drop_missing: bool = flag(
-        False,
-        "Leave out rows where a score, the label or a column in use is empty; count.",
-    )
-    percent: bool = flag(False, "Probabilities and confidences go from 0 to 100.")
-    per_label: bool = flag(
-        False, "Labels of which several may hold: a two-class bundle for each."
-    )
-    confidence: str | None = flag(
-        None, "Array that says how sure, instead of scores of classes.", "NAME"
-    )
-    correct: str | None = flag(
-        None, "Array that says whether right, or where two agree.", "NAME|A=B"
-    )
+    class_names: tuple[str, ...] = ()
+    normalize: str = "none"
+    choices: int | None = None
+    filter: str | None = None
+    classes: int | None = None
+    class_axis: int | None = None
+    sample: int | None = None
+    reduce: str | None = None
+    gold: str | None = None
+    votes: str | None = None
+    join: bool = False
+    drop_duplicates: bool = False
+    drop_missing: bool = False
+    percent: bool = False
+    per_label: bool = False
+    confidence: str | None = None
+    correct: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("--normalize", self.normalize, NORMALIZE)
@@ -100,7 +51,7 @@ class ImportRequest(ImportOptions):
     kind : of all scores. groups : parts of the source to import. carry : keep unused
     columns of words and ids (see ``looks.goes_along``). no_labels : labels may be
     missing. seed : of random draws. typed : the whole command, as word groups of
-    ``calcli.options.typed``, for advice in messages.
+    ``calcli.settings.command_words``, for advice in messages.
     """
 
     scores: tuple[str, ...] = ()

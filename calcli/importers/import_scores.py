@@ -25,7 +25,7 @@ from calcli.importers.advice import (
 from calcli.importers.bundles import LEFT_OUT, Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
-from calcli.importers.dealing import Splitting, deal, refuse_second_split
+from calcli.importers.dealing import Dealt, Splitting, deal, refuse_second_split
 from calcli.importers.decision_logs import (
     is_decision_log,
     read_decision_log,
@@ -38,10 +38,11 @@ from calcli.importers.join import join_tables, remark_shards
 from calcli.importers.looks import likely_unit
 from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
-from calcli.importers.names import COLUMNS, headers_path, parse_name
+from calcli.importers.names import COLUMNS, parse_name
 from calcli.importers.per_label import labels_as_rows
 from calcli.importers.proposal import Reading, propose
-from calcli.importers.remarks import remark, remarks
+from calcli.importers.read_arrays import arrays_in_words
+from calcli.importers.remarks import remarks
 from calcli.importers.sources import Sources, settle_sources
 from calcli.importers.table import Column, Columns, Table, unite
 from calcli.importers.unit_files import files_of_units
@@ -50,19 +51,8 @@ from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.atomic import check_output
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import matching_files
+from calcli.io.read_line import read_line
 from calcli.io.writer import BundleWriter, new_bundles
-
-ROLE_WORDS = {
-    "class_names": "the class names",
-    "ids": "ids",
-    "weights": "weights",
-    "group": "groups",
-    "unit": "units",
-    "split": "the splits",
-    "transformed": "transformed scores",
-    "specs": "their transforms",
-    "calibrated_by": "what calibrated them",
-}
 
 LONGEST_REASON = 160
 """Most characters of the reason why no command is proposed."""
@@ -76,7 +66,7 @@ FORMATS_OF_OPTIONS = {
 }
 """Options that some formats use."""
 
-OF_CLASSES = ("--per-label", "--class-names", "--all-scores")
+OF_CLASSES = ("--per-label", "--class-names")
 """Options that do not apply to confidences."""
 
 
@@ -101,6 +91,7 @@ def import_scores(
     with ExitStack() as stack:
         notes = stack.enter_context(remarks())
         settled = settle_sources(files, stack)
+        source: Source | None = None
         try:
             if is_decision_log(settled.files, request):
                 gold = None if request.gold is None else Path(request.gold)
@@ -113,11 +104,13 @@ def import_scores(
                     _write(source, out, report, splitting, ignored)
         except CalcliError as problem:
             where = ", ".join(str(path) for path in files)
-            advised = with_option(problem, request, where)
+            columns = {} if source is None else source.columns
+            advised = with_option(problem, request, columns, where)
             if advised.commands:
                 advised = _with_working_command(advised, files, request, ignored)
             raise advised.translated(settled.translated) from None
-        report.notes = [settled.translated(note) for note in notes]
+        report.lines = [settled.translated(line) for line in report.lines]
+        report.notes = report.lines + [settled.translated(note) for note in notes]
     return report
 
 
@@ -166,6 +159,13 @@ class Source:
     request: ImportRequest
     replaced: Columns
     files: Sequence[Mapping[str, str]]
+
+    @property
+    def name(self) -> str:
+        """Name for people: of the file, or the first of several."""
+        first, *others = self.where.split(", ")
+        name = "stdin" if first == "-" else Path(first).name
+        return f"{name} and {len(others)} more" if others else name
 
 
 def _read(
@@ -276,6 +276,7 @@ def _write(
         dealt = deal(bundle.imported, splitting, ignore, request)
         paths = _paths_of(reading)
         used += paths.values()
+        _note_reading(source, bundle, dealt, report)
         names = {
             role: f"{columns[path].file.name}:{columns[path].name}"
             for role, path in paths.items()
@@ -295,6 +296,19 @@ def _write(
     if "unit" not in kept and "unit" not in request.named:
         report.likely_unit = likely_unit(left)
     remark_unused(left, kept, report.likely_unit)
+
+
+def _note_reading(
+    source: Source, bundle: "Bundle", dealt: Dealt, report: ImportReport
+) -> None:
+    """Add the line that says what was read as what."""
+    imported = bundle.imported
+    reading = imported.reading
+    words = arrays_in_words(reading, bundle.columns)
+    report.arrays |= dict.fromkeys(dealt, words)
+    n = sum(imported.n if rows is None else len(rows) for rows in dealt.values())
+    name = f"{source.name}:{reading.name}" if reading.name else source.name
+    report.lines.append(read_line(name, n, imported.k, words))
 
 
 def _paths_of(reading: Reading) -> dict[str, str]:
@@ -334,7 +348,6 @@ def _bundles(
     if is_split:
         refuse_second_split(readings, where)
     for reading in readings:
-        remark_reading(reading, columns)
         columns = align_labels(reading, columns)
         if request.drop_missing:
             paths = [reading.scores]
@@ -368,27 +381,3 @@ def _readings(columns: Columns, request: ImportRequest, where: str) -> list[Read
             message = f"is about probabilities, got --kind {reading.kind}"
             raise UsageError(f"--percent {message}")
     return readings
-
-
-def remark_reading(reading: Reading, columns: Columns) -> None:
-    """Remark in one line which array was read in which role, and why."""
-    kind_reason = reading.reasons.get("scores", "")
-    kind = f"{reading.kind}: {kind_reason}" if kind_reason else reading.kind
-    scores = columns[reading.scores]
-    parts = [f"{scores.shown!r} was read as the scores ({kind})"]
-    if reading.labels is None:
-        parts.append("no labels")
-    else:
-        label_reason = reading.reasons.get("labels", "")
-        because = f" ({label_reason})" if label_reason else ""
-        parts.append(f"{columns[reading.labels].shown!r} as the labels{because}")
-    own_names = headers_path(reading.scores)
-    is_one_column = len(scores.parts) == 1  # two classes, named by the labels
-    for role, path in reading.extras.items():
-        if path == own_names:
-            if not is_one_column:
-                parts.append("the column names as the class names")
-        else:
-            parts.append(f"{columns[path].shown!r} as {ROLE_WORDS[role]}")
-    prefix = f"{reading.name}: " if reading.name else ""
-    remark(prefix + ", ".join(parts))

@@ -141,12 +141,14 @@ class LabelSearch:
         shown = scores.shown if is_generated(self.score) else self.score.path
         problem = DataError(
             f"{self.where}: found no labels for {shown!r}{among}; name them"
-            f" with --labels {self._option()}, or pass --no-labels for scores that are"
+            f" with --labels {self._option()}, or pass --labels none for scores that are"
             " only to be calibrated; --gold FILE joins them from another file"
         )
         if others or not self.request.carry:
             return problem
-        return problem.advising(self.request.command(self.where, [("--no-labels",)]))
+        return problem.advising(
+            self.request.command(self.where, [("--labels", "none")])
+        )
 
     def _option(self) -> str:
         """Value to advise for ``--labels``."""

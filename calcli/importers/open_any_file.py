@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import field
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import dataclass
@@ -28,7 +29,11 @@ from calcli.io.locate import (
     split_where,
 )
 from calcli.io.probe import probe_together
-from calcli.options import taken, typed
+from calcli.io.read_line import read_line
+from calcli.settings import command_words, common_fields
+
+if TYPE_CHECKING:
+    from calcli.importers.writing import ImportReport
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 OPTIONS_OF_COMMANDS = (
@@ -58,12 +63,13 @@ class Opening(TypedDict, total=False):
 class Import:
     """A temporary file of bundles, and the remarks that are not yet printed.
 
-    likely_unit : the unused column of the source that looks like units.
+    report : of the import. told : names of the bundles of which was said what was read.
     """
 
     file: Path
     notes: list[str]
-    likely_unit: str | None
+    report: "ImportReport"
+    told: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ def open_rows(
     ignore_options = (
         word for label in ignored for word in ("--ignore-label", str(label))
     )
-    options = (*chain.from_iterable(typed(layout)), *ignore_options)
+    options = (*chain.from_iterable(command_words(layout)), *ignore_options)
     with ExitStack() as stack:
         if not _is_foreign(source):
             try:
@@ -139,9 +145,10 @@ def open_rows(
                 rows.name = rows.path.name
                 if rows.group:
                     rows.name = f"{rows.path.name}:{rows.group}"
-                rows.likely_unit = made.likely_unit
-                while tell is not None and made.notes:
-                    tell(made.notes.pop(0))
+                rows.likely_unit = made.report.likely_unit
+                rows.arrays = made.report.arrays.get(rows.group or "", "")
+                if tell is not None:
+                    _tell(made, rows, tell)
                 yield rows
         except CalcliError as problem:
 
@@ -150,6 +157,22 @@ def open_rows(
                 return text.replace(made.file.name, source.name)
 
             raise problem.translated(with_own_name) from None
+
+
+def _import_of(file: Path, report: "ImportReport") -> Import:
+    """An import whose remarks are still to be said; what was read is said by bundle."""
+    notes = [note for note in report.notes if note not in report.lines]
+    return Import(file, notes, report)
+
+
+def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
+    """Say, once, what was read, and the remarks of the import."""
+    name = rows.group or ""
+    if name not in made.told:
+        made.told.add(name)
+        tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
+    while made.notes:
+        tell(made.notes.pop(0))
 
 
 def _source_and_group(where: str) -> tuple[Path, str | None]:
@@ -174,8 +197,8 @@ def _imported(
         kind=layout.kind,
         carry=not need_labels,
         no_labels=not need_labels,
-        typed=((str(source),), *typed(layout)),
-        **taken(ByName, layout),
+        typed=((str(source),), *command_words(layout)),
+        **common_fields(ByName, layout),
     )
     with ExitStack() as own_stack:
         imports = _imports.get() or _Imports(own_stack, {})
@@ -187,7 +210,7 @@ def _imported(
                 report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
                 raise problem.advising(more=_whose_options(problem)) from None
-            imports.known[key] = Import(file, report.notes, report.likely_unit)
+            imports.known[key] = _import_of(file, report)
         yield imports.known[key]
 
 

@@ -10,10 +10,10 @@ from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns, Table, constant
+from calcli.importers.table import Column, Columns, Table, constant, most_decimals
 from calcli.io.validate import tolerance_of
 from calcli.numerics import AnyArray, FloatArray
-from calcli.zeros import SUM_TOLERANCE
+from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
 SCORE_STEMS = ("prob", "probs", "probability", "score", "scores", "p")
 CLASS_STEMS = (
@@ -57,10 +57,13 @@ def take_ranks(
         raise DataError(f"{table.file}: {message}; expected equal")
     probs = spread(p, index, n_classes, str(table.file))
     _remark_spread(table, p, n_classes)
+    decimals = most_decimals(columns[name] for name in scores.names)
+    kind = float_type(p.dtype)
+    zeros = Zeros.of(digits_of_values(p, kind), kind, decimals=decimals)
+    arrays = {"probs": Column(table.file, "probs", constant(probs), zeros=zeros)}
     used = scores.names | classes.names | _repetitions(columns)
     for name in used - request.pieces:
         del columns[name]
-    arrays = {"probs": Column(table.file, "probs", constant(probs))}
     if request.class_names:
         names = np.array(request.class_names)
         arrays["class_names"] = Column(table.file, "class_names", constant(names))

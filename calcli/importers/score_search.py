@@ -410,5 +410,5 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
             raise UsageError(
                 f"{where}: holds {len(together)} arrays of scores side by side:"
                 f" {listing}; choose with --scores NAME (may be repeated) or take them"
-                " all with --all-scores"
+                " all with --scores '*'"
             )

@@ -49,11 +49,14 @@ class Written:
 class ImportReport:
     """Bundles that an import wrote, and its remarks for the user.
 
-    likely_unit : the unused column that looks like units, for commands to propose.
+    lines : what was read, a line for each reading; they are among the notes. arrays : which array was read as
+    what, by the name of a bundle. likely_unit : the unused column that looks like units, for commands to propose.
     """
 
     bundles: list[Written] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    arrays: dict[str, str] = field(default_factory=dict)
     likely_unit: str | None = None
 
     def to_dict(self, output: str) -> dict[str, Any]:

@@ -58,13 +58,16 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user, without folder. data_sha256 :
-    hash of scores and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
-    rows per class. before, after : accuracy, nll, brier, ece on the calibration data. details : the method's
-    own record. resolution : last digit of the probabilities, one or one for each of two classes: half of it is what a
-    zero counts as, divided by the zeros of the row + 1. clip : value that a writer put for all smaller ones.
-    probability_floor : what every zero counts as, in artifacts of calcli 0.2 and before. upstream : calibrators applied
-    to the rows before the fit, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the user,
+    without folder. data_sha256 : hash of scores and labels. row_sketch : signatures of some
+    rows, to recognise them. label_counts : rows per class. label_effect : design effect of
+    these counts where rows have units. effective_rows : Kish's effective number of rows
+    where they have weights. before, after : accuracy, nll, brier, ece on the
+    calibration data. details : the method's own record. resolution : last digit of the
+    probabilities, one or one for each of two classes: half of it is what a zero counts as,
+    divided by the zeros of the row + 1. clip : value that a writer put for all smaller
+    ones. probability_floor : what every zero counts as, in artifacts of calcli 0.2 and
+    before. upstream : calibrators applied to the rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -74,6 +77,12 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     data_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]+$")] | None = None
     row_sketch: RowSketch | None = None
     label_counts: list[Count] = []
+    label_effect: Annotated[float, msgspec.Meta(ge=1)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
+    effective_rows: Annotated[float, msgspec.Meta(gt=0)] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )
     ignored: Count = 0
     seed: Count = 0
     probability_floor: (
@@ -92,6 +101,7 @@ class Artifact(msgspec.Struct, kw_only=True):
 
     n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no classes then.
     seconds : time that the fit spent on its parts, by name; never written to the file.
+    of_options : it is for rows whose columns are options, of any number; likewise.
     """
 
     method: str
@@ -103,6 +113,7 @@ class Artifact(msgspec.Struct, kw_only=True):
     fit: FitRecord
     calcli_version: str = __version__
     seconds: dict[str, float] = {}
+    of_options: bool = False
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -312,7 +323,10 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
             {**_encode_part(member), "weight": member.weight}
             for member in calibrator.members
         ]
-        return {"members": members, "uniform": calibrator.uniform}
+        params = {"members": members, "uniform": calibrator.uniform}
+        if calibrator.then:
+            params["then"] = [_encode_part(stage) for stage in calibrator.then]
+        return params
     params = {}
     for each in dataclasses.fields(calibrator):
         value = getattr(calibrator, each.name)
@@ -357,16 +371,9 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
             raise DataError(
                 f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages"
             )
-        stages = []
-        for i, stage in enumerate(msgspec.convert(params["stages"], list[_Stage])):
-            if "+" in stage.method:
-                raise DataError(
-                    f"stage {i + 1} is itself a composition, {stage.method!r}"
-                )
-            stages.append(Stage(stage.method, *_decode_part(stage, k)))
-        calibrator: Calibrator = cls(tuple(stages))
+        calibrator: Calibrator = cls(_decode_stages(params["stages"], k))
     elif issubclass(cls, Mixture):
-        if set(params) != {"members", "uniform"}:
+        if set(params) - {"then"} != {"members", "uniform"}:
             raise DataError(
                 f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform"
             )
@@ -377,7 +384,9 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
             members.append(
                 Member(member.method, *_decode_part(member, k), member.weight)
             )
-        calibrator = cls(tuple(members), msgspec.convert(params["uniform"], float))
+        uniform = msgspec.convert(params["uniform"], float)
+        then = _decode_stages(params.get("then", []), k)
+        calibrator = cls(tuple(members), uniform, then)
     else:
         fields = {f.name: f for f in dataclasses.fields(cls)}
         if missing := [
@@ -399,6 +408,16 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
         calibrator = cls(**values)
     calibrator.check(k)
     return calibrator
+
+
+def _decode_stages(stages: Any, k: int) -> tuple[Stage, ...]:
+    """Decode stages that follow each other. Raises DataError for one that has stages of its own."""
+    decoded = []
+    for i, stage in enumerate(msgspec.convert(stages, list[_Stage])):
+        if "+" in stage.method:
+            raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
+        decoded.append(Stage(stage.method, *_decode_part(stage, k)))
+    return tuple(decoded)
 
 
 class _Stage(msgspec.Struct, forbid_unknown_fields=True):

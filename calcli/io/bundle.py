@@ -36,9 +36,17 @@ from calcli.io.locate import (
     Layout,
     Location,
     choose_group,
+    find_bundles,
     intersections,
     kinds_in,
     split_where,
+)
+from calcli.io.option_columns import (
+    COLUMNS,
+    N_OPTIONS,
+    OPTIONS,
+    check_n_options,
+    without_padding,
 )
 from calcli.io.provenance import chain_of
 from calcli.io.spool import Unpacked, is_tall
@@ -64,6 +72,14 @@ UNPACKED_BYTES = 160 << 20
 
 OWN_NAMES = "own_names"
 """Attribute with the original column names in the source of a bundle: JSON, a list of names by dataset."""
+
+QUESTION, QUESTION_TYPE = "question", "question_type"
+"""Attributes of a bundle of answers: the name of the question, as the log has it, and
+yes/no, choice or score."""
+
+CONFIDENCE_FORMULA = "confidence_formula"
+"""Attribute of a bundle of answers: which function of the probabilities the log calls
+confidence."""
 
 AT_ONCE = 1 << 20  # rows of labels read and checked at once
 
@@ -137,17 +153,18 @@ class BundleRows(DataSet):
                     f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
                 )
         self.dtype = dtype.newbyteorder("=")
+        self.n_options = self._find_n_options()
         self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
         self._zeros = self.recorded_zeros
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._weights: FloatArray | None = None
+        self._given_weights: FloatArray | None = None
         if given := list(self._datasets("weights").values()):
             w = validate.check_weights(
                 self._read_column(given[0]), self.total, self._where(given[0])
             )
-            self._weights = w if self._keep is None else w[self._keep]
+            self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
         if (
             self.kind != "confidence"
@@ -182,6 +199,11 @@ class BundleRows(DataSet):
         self.small = self.nbytes <= (
             max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
         )
+
+    @property
+    def bundles_of_file(self) -> list[str]:
+        """Groups of all bundles in the file of these rows; "" is the root."""
+        return find_bundles(self._node.file)
 
     @property
     def location(self) -> Location:
@@ -235,7 +257,7 @@ class BundleRows(DataSet):
             raise DataError(
                 f"{self.name}: {path} is a group, expected a dataset; rename it"
             )
-        check_stored(node, self._where(node), external=self._layout.external)
+        check_stored(node, self._where(node), external=self._layout.allow_external)
         return node
 
     def _where(self, dataset: h5py.Dataset) -> str:
@@ -267,6 +289,26 @@ class BundleRows(DataSet):
             told = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
             raise DataError(f"{self.name}: {told}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
+
+    def _find_n_options(self) -> IntArray | None:
+        """Number of options of every row of the file; None where columns are classes.
+
+        Raises DataError.
+        """
+        value = self._node.attrs.get(COLUMNS)
+        if value is None:
+            return None
+        if value != OPTIONS:
+            message = (
+                f"attribute {COLUMNS} is {str(value)[:40]!r}, expected {OPTIONS!r}"
+            )
+            raise DataError(f"{self.name}: {message}; correct or delete it")
+        dataset = self._find(N_OPTIONS)
+        if dataset is None:
+            message = f"its columns are options, and it has no dataset {N_OPTIONS}"
+            raise DataError(f"{self.name}: {message}, the number of each row")
+        where = self._where(dataset)
+        return check_n_options(self._read_column(dataset), self.total, self.k, where)
 
     def _find_labels(
         self, layout: Layout, ignore: tuple[float, ...], needed: bool
@@ -543,6 +585,11 @@ class BundleRows(DataSet):
             for how in made
         ]
 
+    def text_attribute(self, name: str) -> str | None:
+        """Text of an attribute of the group; None where it has none."""
+        value = self._node.attrs.get(name)
+        return value if isinstance(value, str) else None
+
     # ---- rows
 
     def labels_at(self, start: int, stop: int) -> IntArray:
@@ -550,8 +597,9 @@ class BundleRows(DataSet):
         assert labels is not None, "opened without need of labels"
         return labels
 
-    def weights(self) -> FloatArray | None:
-        return self._weights
+    @property
+    def given_weights(self) -> FloatArray | None:
+        return self._given_weights
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
@@ -604,16 +652,8 @@ class BundleRows(DataSet):
             self._classes_at(source, at, end)
             for source in (self._labels, self._assigned)
         )
-        weight = None if self._weights is None else self._weights[at:end]
-        return Block(
-            at,
-            slab,
-            self.kind,
-            labels,
-            weight,
-            np.stack(under) if under else None,
-            assigned,
-        )
+        moved = np.stack(under) if under else None
+        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
@@ -628,6 +668,9 @@ class BundleRows(DataSet):
         )
         if self.kind == "confidence":
             return validate.check_confidences(raw, self.scores_where, start)
+        if self.n_options is not None:
+            n_options = self.n_options[start:stop]
+            raw = without_padding(raw, n_options, self.kind, self.scores_where, start)
         return validate.check_scores(
             raw, self.kind, self.scores_where, start, self.recorded_zeros
         )

@@ -38,6 +38,7 @@ from calcli.rows import (
     sample_runs,
 )
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_weights
 from calcli.zeros import Zeros, by_bits, float_type, pooled
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ class DataSet(Rows):
     spread : runs passes in other processes, or None. progress : callback for the rows
     that a pass has read. unit : dataset of the units as requested, ``none`` for
     independent rows. likely_unit : unused column of an imported file that looks like
-    units, for commands to propose.
+    units, for commands to propose. arrays : of an imported file which array was read as
+    what, in words.
     """
 
     name: str
@@ -76,6 +78,7 @@ class DataSet(Rows):
     progress: Callable[[str, int, int], None] | None = None
     unit: str | None = None
     likely_unit: str | None = None
+    arrays: str = ""
     options: tuple[str, ...] = ()
 
     @property
@@ -186,11 +189,27 @@ class DataSet(Rows):
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
     ) -> Iterator[Block]:
-        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible."""
+        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible, without their
+        weights, whose scale only all rows together give."""
+
+    @property
+    @abstractmethod
+    def given_weights(self) -> FloatArray | None:
+        """Sample weights as the files hold them, (n,), or None if there are none."""
+
+    @cached_property
+    def _effective_weights(self) -> FloatArray | None:
+        given = self.given_weights
+        return None if given is None else effective_weights(given)
+
+    def weights(self) -> FloatArray | None:
+        return self._effective_weights
 
     def run(self, start: int, stop: int) -> Block:
         """Read rows start..stop-1 as one block."""
-        return joined([*self.pieces((), stop - start, start, stop)])
+        block = joined([*self.pieces((), stop - start, start, stop)])
+        weight = self.weights()
+        return block if weight is None else replace(block, weight=weight[start:stop])
 
     @abstractmethod
     def labels_at(self, start: int, stop: int) -> IntArray:
@@ -205,8 +224,11 @@ class DataSet(Rows):
         zeros = self.zeros
         step = at_once * self.step(transforms)
         pieces = self.pieces(transforms, self.slab_rows(transforms, step), 0, self.n)
+        weight = self.weights()
         for block in regular(self._followed(pieces), step):
             here = slice(block.start, block.start + len(block))
+            if weight is not None:
+                block = replace(block, weight=weight[here])
             columns = {name: column.take(here) for name, column in self.columns.items()}
             yield replace(block, columns=columns, zeros=zeros)
 
@@ -261,6 +283,10 @@ class DataSet(Rows):
     def walked(self, walk: Walk) -> Iterator[Any]:
         if self.spread is None or self.n <= self.part_rows(walk.transforms):
             return super().walked(walk)
+        weight = self.weights()
+        if weight is not None:
+            work = partial(_weighted, walk.work)
+            walk = replace(walk, work=work, along=(weight, *walk.along))
         if self.columns:
             names = {name: column.names for name, column in self.columns.items()}
             along = (*(column.code for column in self.columns.values()), *walk.along)
@@ -287,6 +313,13 @@ class DataSet(Rows):
         )
         rows = ArrayRows(drawn.scores, drawn.labels, self.kind, weight=drawn.weight)
         return rows.counting(self.zeros)
+
+
+def _weighted(
+    work: Callable[..., Any], block: Block, weight: FloatArray, *along: Any
+) -> Any:
+    """Attach weights to a block in another process, and call ``work``."""
+    return work(replace(block, weight=weight), *along)
 
 
 def _same_columns(one: str, other: str) -> bool:
@@ -439,8 +472,10 @@ class PooledRows(DataSet):
             [self.parts[at].labels_at(low, high) for at, _, low, high in parts]
         )
 
-    def weights(self) -> FloatArray | None:
-        given = [w for part in self.parts if (w := part.weights()) is not None]
+    @property
+    def given_weights(self) -> FloatArray | None:
+        weights = [part.given_weights for part in self.parts]
+        given = [weight for weight in weights if weight is not None]
         return np.concatenate(given) if given else None
 
     def pieces(
@@ -470,5 +505,5 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
     yield "has ordered classes" if rows.ordered else "has classes without an order"
     yield "has labels" if rows.has_labels else "has no labels"
-    yield "has no weights" if rows.weights() is None else "has weights"
+    yield "has no weights" if rows.given_weights is None else "has weights"
     yield "has predictions" if rows.assigned else "has no predictions"

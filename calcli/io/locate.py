@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
@@ -15,28 +16,17 @@ from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
 from calcli.numerics import AnyArray, whole_number
-from calcli.options import flag
 from calcli.rows import SCORE_KINDS
-
-TOGETHER = "Column that says which rows belong together (a patient, an image, a question); none: rows are independent."
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByName:
     """Names of the per-row columns in a file; None for the standard names."""
 
-    group_by: list[str] | None = flag(
-        None,
-        "Column of groups (repeatable: their intersections).",
-        "COLUMN|none",
-        "--group-by",
-        formerly="--group",
-    )
-    sample_weight: str | None = flag(None, "Column of weights of the rows.", "COLUMN")
-    ids: str | None = flag(None, "Column of ids of the rows.", "COLUMN|none")
-    unit: str | None = flag(
-        None, TOGETHER, "COLUMN|none", shown="unit, where it exists"
-    )
+    group_by: list[str] | None = None
+    sample_weight: str | None = None
+    ids: str | None = None
+    unit: str | None = None
 
     @property
     def named(self) -> dict[str, list[str]]:
@@ -73,6 +63,29 @@ def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     return words([", ".join(row) for row in zip(*parts, strict=True)])
 
 
+def columns_of(groups: AnyArray, names: Sequence[str]) -> dict[str, AnyArray]:
+    """Columns that ``intersections`` combined, by name; empty for a single column.
+
+    groups : of every row, (n,). names : of the columns.
+    """
+    if len(names) < 2:
+        return {}
+    sorted_names = sorted(names)
+    parts = [f"{re.escape(name)}=(.*)" for name in sorted_names]
+    pattern = re.compile(", ".join(parts), re.DOTALL)
+    values, place = np.unique(groups, return_inverse=True)
+    matches = [pattern.fullmatch(str(value)) for value in values.tolist()]
+    columns = {}
+    for place_of_name, name in enumerate(sorted_names, start=1):
+        texts = []
+        for match in matches:
+            if match is None:
+                return {}
+            texts.append(match[place_of_name])
+        columns[name] = np.array(texts, dtype=object)[place]
+    return columns
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout(ByName):
     """Paths and types in a file that does not have the layout of a bundle.
@@ -81,29 +94,10 @@ class Layout(ByName):
     the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
     """
 
-    scores: str | None = flag(
-        None,
-        "Dataset with the scores, when it has another name.",
-        "PATH",
-        typed=list[str] | None,
-    )
-    labels: str | None = flag(
-        None,
-        "Dataset with the labels, when it has another name.",
-        "PATH",
-        typed=list[str] | None,
-    )
-    kind: str | None = flag(
-        None,
-        "Type of the scores, if the dataset's name does not imply it.",
-        "|".join(SCORE_KINDS),
-    )
-    external: bool = flag(
-        False,
-        "Allow HDF5 external storage outside the bundle's folder.",
-        None,
-        "--allow-external",
-    )
+    scores: str | None = None
+    labels: str | None = None
+    kind: str | None = None
+    allow_external: bool = False
 
     def __post_init__(self) -> None:
         check_choice("--kind", self.kind, SCORE_KINDS)
@@ -304,3 +298,28 @@ def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
             "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from"
         )
     return found
+
+
+def group_name(part: str) -> str:
+    """A valid part of a group's name, with _ for colons (FILE.h5:GROUP) and slashes.
+
+    Characters that HDF5 cannot store in a name are escaped.
+    """
+    part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
+    part = part.strip().replace(":", "_").replace("/", "_")
+    return part.strip(".") or "unnamed"
+
+
+def unique_groups(names: Iterable[str]) -> dict[str, str]:
+    """Names that groups can have, by name: a number makes equal ones differ."""
+    groups: dict[str, str] = {}
+    used: set[str] = set()
+    for name in names:
+        group = plain = group_name(name)
+        number = 2
+        while group in used:
+            group = f"{plain}_{number}"
+            number += 1
+        used.add(group)
+        groups[name] = group
+    return groups

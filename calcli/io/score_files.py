@@ -227,12 +227,21 @@ def names_format(path: Path) -> bool:
     return any(path.suffix[1:].lower() in form.endings for form in FORMATS.values())
 
 
-def calibrated_name(scores: str, calibrator: str) -> str:
-    """Default file name of calibrated scores: ``reviews.ts.csv`` of ``reviews.csv:test`` and
-    ``reviews.ts.json``; HDF5 where the format that they come in cannot be written."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def names_of_new_scores(scores: str) -> tuple[str, str]:
+    """Names for scores like these that the user has, and for them calibrated.
+
+    ``NEW.csv`` and ``calibrated.csv`` for ``reviews.csv:test``; HDF5 where the format that
+    they come in cannot be written.
+    """
     path = split_where(scores)[0]
+    new_ending = path.suffix
+    if path.suffix in COMPRESSED:
+        new_ending = "".join(path.suffixes[-2:])
     ending = path.suffix if names_format(path) else ".h5"
-    return f"{path.stem}.{Path(calibrator).stem.removeprefix(f'{path.stem}.')}{ending}"
+    return f"NEW{new_ending or '.h5'}", f"calibrated{ending}"
 
 
 # ---- formats

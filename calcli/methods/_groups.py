@@ -6,17 +6,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.calibrator import Calibrator, Context, Fit, Options
+from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.fast_dataclass import Sums, dataclass
-from calcli.folds import by_content, content_folds, random_folds
+from calcli.folds import content_folds
 from calcli.names import places_of_groups
-from calcli.numerics import FloatArray, IntArray, entries, floored_log
+from calcli.numerics import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    entries,
+    floored_log,
+)
 from calcli.rows import Block, Codes, Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
@@ -31,11 +38,21 @@ LONGEST, FAR = (
     1e4,
     10.0,
 )  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
+RUNAWAY_VARIANCE = 1.0
+"""Least prior variance of runaway groups, of which the variance between others says nothing."""
+TURNS = (
+    0.5  # share of a step from which one in the other direction halves all that follow
+)
+FEWEST_ROWS = 3  # rows of a group from which that is asked
+FALL = 10.0  # factor by which a variance falls at most from one walk to the next
+SURPRISING = 1e-4
+"""P-value of a group's score, times their number, up to which the map of the others does
+not explain it."""
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
 """Tolerances of a search: step of a parameter, relative change of a variance between updates, and between walks."""
 EARLY, LEAST_START = 1e-7, 1e-5
 """For the fit to a fold, which starts at the result of all rows: its last step, and the least variance at its start."""
-CREEPS, LATE = 0.99, 90
+CREEPS, LATE = 0.99, 60
 """A variance that hardly moves is fixed when its last three changes between walks agree within this factor, or after
 so many walks: otherwise theta would follow it for hundreds of walks."""
 
@@ -115,6 +132,36 @@ class GroupSums(Sums):
             total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2])
         )
 
+    def times(self, factor: FloatArray) -> Self:
+        """Sums with each group's weights multiplied by a factor, (g,)."""
+        gradient = self.gradient * factor[:, None]
+        information = self.information * factor[:, None, None]
+        return type(self)(self.weight * factor, gradient, information)
+
+    def take(self, groups: BoolArray) -> Self:
+        """Sums of some of the groups."""
+        chosen = self.weight[groups], self.gradient[groups], self.information[groups]
+        return type(self)(*chosen)
+
+
+@dataclass(frozen=True)
+class GroupWalk:
+    """Sums over the rows of every group at parameters (g, m), and what is known of groups.
+
+    factor : (g,) by which a group's weights are multiplied to sum to its effective number
+    of rows, as the prior on its deviation is held against them. runaway : (g,) groups whose
+    own best map is infinite and is not explained by the map of the others. bound : (m,)
+    largest deviation of a group from the common map.
+    """
+
+    sums: Callable[[FloatArray], GroupSums]
+    factor: FloatArray
+    runaway: BoolArray
+    bound: FloatArray
+
+    def __call__(self, parameters: FloatArray) -> GroupSums:
+        return self.sums(parameters)
+
 
 class Pooled(NamedTuple):
     """Parameters of the groups. centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups."""
@@ -127,54 +174,111 @@ class Pooled(NamedTuple):
 
 
 def pool(
-    walk: Callable[[FloatArray], GroupSums],
-    g: int,
-    m: int,
-    tau: float,
-    start: Pooled | None = None,
+    walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None = None
 ) -> Pooled:
     """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups by EM.
 
-    walk : sums over the rows at parameters (g, m). tau : standard deviation between groups, 0 to estimate it. start :
-    result on much the same rows, where the search begins; it then ends early. Steps are Fisher scoring: of the centre
-    alone, then of theta, where after each walk the EM runs on that walk's quadratic; both repeat until they agree.
-    Three times theta is centred (weighted by the rows) and its mean is added to the centre.
+    walk : sums over the rows at parameters (g, m). tau : standard deviation between
+    groups, 0 to estimate it. start : result on much the same rows, where the search begins;
+    it then ends early. Runaway groups, whose deviation runs to its bound, determine neither
+    the centre nor the variance.
     """
-    centre, theta = np.zeros(m), np.zeros((g, m))
-    variance, passes, converged, exact = np.full(m, tau**2 or START), 0, False, EXACT
-    if start is not None:
-        theta, exact = start.theta, EARLY
-        variance = variance if tau else np.maximum(start.variance, LEAST_START)
-    for _ in range(STEPS):
-        sums, passes = walk(np.broadcast_to(centre, (g, m))), passes + 1
-        step = np.linalg.pinv(sums.information.sum(axis=0)) @ sums.gradient.sum(axis=0)
-        centre = centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-        if np.abs(step).max() <= exact:
-            break
+    search = PoolSearch(walk, g, m, tau, start)
+    search.find_centre()
     for rounds in range(ROUNDS + 1):
-        held, changes = bool(tau), list[float]()
-        for _ in range(STEPS):
-            sums, passes, before = walk(centre + theta), passes + 1, variance
-            variance = variance if held else between(sums, theta, variance)
-            bend, slope = (
-                sums.information + np.diag(1.0 / variance),
-                sums.gradient + theta / variance,
-            )
-            step = np.linalg.solve(bend, slope[..., None])[..., 0]
-            theta = theta - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-            moved = np.abs(variance - before)
-            still = (moved <= CHANGE * variance + LEAST).all()
-            converged = bool(still and np.abs(step).max() <= exact)
-            if converged:
-                break
-            changes.append(float((moved / variance).max()))
-            creeps = len(changes) > 2 and min(changes[-3:]) > CREEPS * max(changes[-3:])
-            held = held or bool(still and (creeps or len(changes) >= LATE))
-        mean = sums.weight @ theta / sums.weight.sum()
-        if rounds == ROUNDS or np.abs(mean).max() <= exact:
+        search.fit_groups()
+        mean = search.mean_deviation()
+        if rounds == ROUNDS or np.abs(mean).max() <= search.exact:
             break
-        centre, theta = centre + mean, theta - mean
-    return Pooled(centre, theta, variance, converged, passes)
+        search.centre, search.theta = search.centre + mean, search.theta - mean
+    return Pooled(
+        search.centre, search.theta, search.variance, search.converged, search.passes
+    )
+
+
+class PoolSearch:
+    """State of the search of ``pool``. Steps are Fisher scoring."""
+
+    def __init__(
+        self, walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None
+    ) -> None:
+        self.walk, self.shape = walk, (g, m)
+        self.centre, self.theta = np.zeros(m), np.zeros((g, m))
+        self.variance = np.full(m, tau**2 or START)
+        self.exact, self.passes, self.converged = EXACT, 0, False
+        self.fixed = bool(tau)  # the variance is known, or hardly moves
+        self.alike = ~walk.runaway
+        self.damping, self.last_step = np.ones(g), np.zeros((g, m))
+        self.sums: GroupSums | None = None
+        if start is not None:
+            self.theta, self.exact = start.theta, EARLY
+            if not tau:
+                self.variance = np.maximum(start.variance, LEAST_START)
+
+    def sums_at(self, parameters: FloatArray) -> GroupSums:
+        self.passes += 1
+        return self.walk(np.broadcast_to(parameters, self.shape))
+
+    def find_centre(self) -> None:
+        """Search the map that is common to all but runaway groups."""
+        for _ in range(STEPS):
+            sums = self.sums_at(self.centre).take(self.alike)
+            whole, slope = sums.information.sum(axis=0), sums.gradient.sum(axis=0)
+            step = np.linalg.pinv(whole) @ slope
+            self.centre = self.centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+            if np.abs(step).max() <= self.exact:
+                break
+
+    def fit_groups(self) -> None:
+        """Search the groups' deviations; after each walk the EM runs on its quadratic."""
+        changes = list[float]()
+        for _ in range(STEPS):
+            self.sums, before = self.sums_at(self.centre + self.theta), self.variance
+            sums = self.sums.times(self.walk.factor)
+            if not self.fixed:
+                some = sums.take(self.alike)
+                found = between(some, self.theta[self.alike], before)
+                if (self.damping < 1.0).any():  # steps to and fro overstate nearness
+                    found = np.maximum(found, before / FALL)
+                self.variance = found
+            moved = self.move(sums)
+            changed = np.abs(self.variance - before)
+            still = bool((changed <= CHANGE * self.variance + LEAST).all())
+            self.converged = still and moved <= self.exact
+            if self.converged:
+                return
+            changes.append(float((changed / self.variance).max()))
+            last = changes[-3:]
+            creeps = len(last) == 3 and min(last) > CREEPS * max(last)
+            late = len(changes) >= LATE
+            self.fixed = self.fixed or (still and (creeps or late))
+
+    def move(self, sums: GroupSums) -> float:
+        """Step of the deviations within their bounds; returns the largest change."""
+        variance = np.tile(self.variance, (self.shape[0], 1))
+        runaway = self.walk.runaway
+        variance[runaway] = np.maximum(variance[runaway], RUNAWAY_VARIANCE)
+        bend = sums.information + np.eye(self.shape[1]) / variance[:, None, :]
+        slope = sums.gradient + self.theta / variance
+        step = np.linalg.solve(bend, slope[..., None])[..., 0]
+        step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
+        # Where expected and observed information differ, steps would go to and fro.
+        last = np.einsum("gj,gj->g", self.last_step, self.last_step)
+        turn = -np.einsum("gj,gj->g", step, self.last_step)
+        self.damping[(turn > TURNS * last) & (last > LEAST)] /= 2.0
+        self.last_step = step
+        step = step * self.damping[:, None]
+        bound = self.walk.bound
+        theta = np.clip(self.theta - step, -bound, bound)
+        moved = float(np.abs(theta - self.theta).max())
+        self.theta = theta
+        return moved
+
+    def mean_deviation(self) -> FloatArray:
+        """Mean deviation (m,) of all but runaway groups, weighted by their rows."""
+        assert self.sums is not None
+        weight = self.sums.weight * self.alike
+        return np.asarray(weight @ self.theta / weight.sum())
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
@@ -208,7 +312,8 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 class ByGroup(Calibrator):
     """Base of the methods by group: a map common to all rows, and every group's difference from it.
 
-    COMMON, OF_COMMON : name and class of the common map's method. by : the column. groups : differences by group name.
+    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a map.
+    by : the column. groups : differences by group name.
     """
 
     by: str
@@ -217,14 +322,33 @@ class ByGroup(Calibrator):
     composable = False
     Options: ClassVar[type[Options]] = ByOptions
     COMMON: ClassVar[str]
+    PARAMETERS: ClassVar[int]
     OF_COMMON: ClassVar[type[Calibrator]]
 
     @classmethod
     @abstractmethod
     def pooled(
-        cls, rows: Rows, common: Any, of: Codes, by: ByOptions, start: Pooled | None
+        cls,
+        rows: Rows,
+        common: Any,
+        of: Codes,
+        by: ByOptions,
+        start: Pooled | None,
+        runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        """Fit the groups' maps around a common map already fitted to all rows; start : see ``pool``."""
+        """Fit the groups' maps around a common map; start, runaway : see ``pool``."""
+
+    @classmethod
+    @abstractmethod
+    def walk_of(
+        cls, rows: Rows, common: Any, of: Codes
+    ) -> Callable[[FloatArray], GroupSums]:
+        """Sums over the rows of every group at deviations (g, m) from a common map."""
+
+    @classmethod
+    @abstractmethod
+    def endless(cls, rows: Rows, common: Any, of: Codes) -> BoolArray:
+        """Groups whose own best map is infinite, (g,): more of the same is always better."""
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -238,54 +362,88 @@ class ByGroup(Calibrator):
     def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
-        names = [
-            name
-            for name, weight in rows.sum(partial(_weights, options.by)).items()
-            if weight > 0
-        ]
-        kept = replace(common, chosen=(cls.COMMON, plain))
-        reason = (
-            f"status {common.status}"
-            if common.status != "ok"
-            else "there is one group" * (len(names) < 2)
-        )
-        if not reason:
-            at = rows.each(partial(places, options.by, tuple(names)))
-            groups = Codes(tuple(names), np.concatenate(list(at)))
-            calibrator, found = cls.pooled(
-                rows, common.calibrator, groups, options, None
-            )
-            reason = "the groups do not differ" * bool(
-                not options.tau and (found.variance <= LEAST).all()
-            )
-        if reason:
+        weights = rows.sum(partial(group_weights, options.by))
+        names = [name for name, weight in weights.items() if weight > 0]
+
+        def kept(reason: str, **details: Any) -> Fit[Any]:
+            """The common map, with the reason why groups have none of their own."""
             return replace(
-                kept,
-                warnings=(
-                    *common.warnings,
-                    f"by {options.by}: {reason}, so the common map is kept",
-                ),
+                common,
+                chosen=(cls.COMMON, plain),
+                warnings=(*common.warnings, f"by {options.by}: {reason}"),
+                details={**common.details, **details},
             )
+
+        if len(names) < 2:
+            return kept("there is one group, so the common map is kept")
+        at = rows.each(partial(places, options.by, tuple(names)))
+        groups = Codes(tuple(names), np.concatenate(list(at)))
+        runaway = cls.runaway(rows, common, plain, groups, context)
+        base = common
+        if runaway.any():
+            base = cls.fit_without(rows, plain, groups, runaway, context) or common
+        if base.status != "ok":
+            return kept(f"status {base.status}, so the common map is kept")
+        calibrator, found = cls.pooled(
+            rows, base.calibrator, groups, options, None, runaway
+        )
+        alike = not options.tau and bool((found.variance <= LEAST).all())
+        if alike and not runaway.any():
+            return kept("the groups do not differ, so the common map is kept")
         details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
         if options.guard:
             start = common.calibrator, found
-            own, one = cls.held_out(rows, plain, groups, options, context, start)
-            details["held_out_nll"] = {"by_group": own, "common": one}
+            own, one = cls.held_out(
+                rows, plain, groups, options, context, start, runaway
+            )
+            nll = {"by_group": own, "common": one}
+            details["held_out_nll"] = nll
             if own >= one:
-                sentence = f"by {options.by}: held-out NLL {own:.5f}, of the common map {one:.5f}, which is kept"
-                return replace(
-                    kept,
-                    warnings=(*common.warnings, sentence),
-                    details={**common.details, **details},
-                )
-        warnings = (
-            ()
-            if found.converged
-            else ("the search for the groups' maps did not converge",)
-        )
-        return Fit(
-            calibrator, "ok" if found.converged else "not_converged", warnings, details
-        )
+                told = f"held-out NLL {own:.5f}, of the common map {one:.5f}"
+                return kept(f"{told}, which is kept", **details)
+        warnings = list[str]()
+        if runaway.any():
+            details["runaway"] = [names[g] for g in np.flatnonzero(runaway)]
+            warnings.append(_runaway_words(options.by, details["runaway"]))
+        if not found.converged:
+            warnings.append("the search for the groups' maps did not converge")
+        status: Status = "ok" if found.converged else "not_converged"
+        return Fit(calibrator, status, tuple(warnings), details)
+
+    @classmethod
+    def runaway(
+        cls, rows: Rows, common: Fit[Any], plain: Any, of: Codes, context: Context
+    ) -> BoolArray:
+        """Groups whose best map is infinite and not explained by that of the others, (g,).
+
+        A few rows that are all right are ordinary luck. Under the map of the groups that
+        have a finite best map, the score of a group that is none is far from 0.
+        """
+        endless = cls.endless(rows, common.calibrator, of)
+        if not endless.any():
+            return endless
+        base = cls.fit_without(rows, plain, of, endless, context) or common
+        if base.status != "ok":
+            return np.zeros_like(endless)
+        walk, g = cls.walk_of(rows, base.calibrator, of), len(of.names)
+        sums = walk(np.zeros((g, cls.PARAMETERS)))
+        inverse = np.linalg.pinv(sums.information)
+        square = np.einsum("gi,gij,gj->g", sums.gradient, inverse, sums.gradient)
+        least = -NormalDist().inv_cdf(SURPRISING / (2.0 * g))
+        rows_of_group = np.bincount(of.code, minlength=g)
+        enough = rows_of_group >= FEWEST_ROWS
+        return np.asarray(endless & enough & (square > least**2))
+
+    @classmethod
+    def fit_without(
+        cls, rows: Rows, plain: Any, of: Codes, groups: BoolArray, context: Context
+    ) -> Fit[Any] | None:
+        """The common map of all rows but those of some groups; None where none are left."""
+        rest = np.flatnonzero(~groups[of.code])
+        if len(rest) == 0:
+            return None
+        fresh = Context(context.seed, context.device)
+        return cls.OF_COMMON.fit(rows.take(rest), plain, fresh)
 
     @classmethod
     def held_out(
@@ -296,36 +454,54 @@ class ByGroup(Calibrator):
         options: ByOptions,
         context: Context,
         start: tuple[Any, Pooled],
+        runaway: BoolArray,
     ) -> tuple[float, float]:
         """Cross-validated mean NLL by group and of the common map; folds keep units together.
 
         start : results of the fits to all rows.
         """
-        units, losses = rows.units(), np.empty((2, rows.n))
-        common_loss = _losses(start[0], rows)
-        if units is not None:
-            dealt = random_folds(units.n, FOLDS, context.rng())
-            fold = dealt[by_content(units, common_loss).code]
-        else:
-            fold = content_folds(groups.code, common_loss, FOLDS, context.rng())
+        losses = np.empty((2, rows.n))
+        fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            learn = rows.take(others)
-            common = cls.OF_COMMON.fit(
-                learn, plain, Context(context.seed, context.device)
-            ).calibrator
-            pooled = cls.pooled(learn, common, groups.take(others), options, start[1])[
-                0
-            ]
+            learn, own = rows.take(others), groups.take(others)
+            fresh = Context(context.seed, context.device)
+            common = cls.OF_COMMON.fit(learn, plain, fresh).calibrator
+            base = common
+            if runaway.any():
+                rest = cls.fit_without(learn, plain, own, runaway, context)
+                base = common if rest is None else rest.calibrator
+            pooled, _ = cls.pooled(learn, base, own, options, start[1], runaway)
             losses[:, held] = [
                 _losses(calibrator, rows.take(held)) for calibrator in (pooled, common)
             ]
-        own, one = (float(np.average(each, weights=rows.weights())) for each in losses)
-        return own, one
+        by_group, one = (
+            float(np.average(each, weights=rows.weights())) for each in losses
+        )
+        return by_group, one
 
 
-def _weights(by: str, block: Block) -> Counter[str]:
+def _runaway_words(by: str, names: Sequence[str]) -> str:
+    """Warning that names groups whose deviation is bounded."""
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" * (len(names) > 8))
+    return (
+        f"by {by}: no finite map is best for {shown} (all rows right, or wrong as in no"
+        " other group): bounded, and left out of the fit of the other groups"
+    )
+
+
+def group_factors(rows: Rows, of: Codes) -> FloatArray:
+    """Factors that bring each group's weights to its effective number of rows, (g,)."""
+    weight = rows.weights()
+    if weight is None:
+        return np.ones(len(of.names))
+    total = np.bincount(of.code, weights=weight, minlength=len(of.names))
+    square = np.bincount(of.code, weights=weight**2, minlength=len(of.names))
+    return np.divide(total, square, out=np.ones(len(total)), where=square > 0.0)
+
+
+def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     found = np.bincount(code, weights=block.weight, minlength=len(names))

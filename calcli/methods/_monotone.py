@@ -20,7 +20,13 @@ from calcli.fast_dataclass import Sums, dataclass
 from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, overridable, row_max, tile_rows
 from calcli.rows import Block, Rows
-from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, Quadratic, minimise_box
+from calcli.solvers import (
+    GRADIENT,
+    LOOSE_GRADIENT,
+    BoxMinimum,
+    Quadratic,
+    minimise_box,
+)
 
 ALL_AT_BOUND = (
     "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
@@ -31,8 +37,9 @@ KEPT_BYTES = (
     1 << 24
 )  # scores in float64 up to this size keep their segments and offsets, in twice the memory
 Entry = Callable[[FloatArray], FloatArray]
-Loss = Callable[[Quadratic, int, FloatArray], tuple[float, FloatArray, FloatArray]]
-"""From the NLL as a function of the slopes, the number of rows and parameters: value, gradient and Hessian."""
+Loss = Callable[[Quadratic, float, FloatArray], tuple[float, FloatArray, FloatArray]]
+"""From the NLL as a function of the slopes, the effective number of rows and
+parameters: value, gradient and Hessian."""
 
 
 def check_map(edges: FloatArray, slopes: FloatArray) -> None:
@@ -113,15 +120,17 @@ def minimise_map(
 
         def watched(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             context.progress("bending the map", next(passes), 0)
-            return loss(nll, some.n, x)
+            return loss(nll, some.effective_n, x)
 
-        return minimise_box(watched, begin, tolerance=tolerance, **box)
+        close = context.loose
+        return minimise_box(watched, begin, tolerance=tolerance, close=close, **box)
 
-    size = start_rows(rows) if context.start is None else 0
+    is_begun = context.start is not None or context.loose > 0.0
+    size = 0 if is_begun else start_rows(rows)
     if size:
         rough = search(rows.sample(size), begin, LOOSE_GRADIENT)
         begin = rough.x if rough.status == "ok" else begin
-    return search(rows, begin, LOOSE_GRADIENT if context.start else GRADIENT)
+    return search(rows, begin, LOOSE_GRADIENT if context.loose else GRADIENT)
 
 
 def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:

@@ -51,14 +51,6 @@ def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float
     return 0.5 * strength * m * m, strength * m, strength
 
 
-def effective_rows(rows: Rows) -> float:
-    """Number of rows; with weights w, Kish's effective number (sum w)^2 / sum w^2."""
-    w = rows.weights()
-    return (
-        float(rows.n) if w is None else float(w.sum() ** 2 / max(float(w @ w), 1e-300))
-    )
-
-
 @dataclass(frozen=True)
 class OneTemperature(Calibrator):
     """softmax(z / T)."""
@@ -94,6 +86,10 @@ class Search(NamedTuple):
         return None if self.expansion is None else self.expansion.summary
 
 
+STEP, LOOSE_STEP = 1e-10, 1e-3
+"""Last step of log beta in a search; after it, the error is of the order of its square."""
+
+
 def solve_temperature(
     slope: Slope,
     context: Context,
@@ -118,7 +114,8 @@ def solve_temperature(
         context.progress("searching the temperature", next(passes), 0)
         return slope(log_beta)
 
-    root = find_root(watched, *bracket, start, flat=flat)
+    step = LOOSE_STEP if context.loose else STEP
+    root = find_root(watched, *bracket, start, step=step, flat=flat)
     temperature = {"at_low": 100.0, "at_high": 0.01}.get(
         root.status, float(np.exp(-root.x))
     )
@@ -243,7 +240,7 @@ def likeliest(
     )
     if not prior or search.temperature >= 1.0:
         return search
-    effective = effective_rows(rows)
+    effective = rows.effective_n
 
     def penalised(slope: Slope, log_beta: float) -> tuple[float, float]:
         (value, rise), (_, push, stiffness) = (

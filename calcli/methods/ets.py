@@ -98,7 +98,8 @@ class EnsembleTemperatureScaling(Calibrator):
                 f"the mixture weights are not at their optimum (gap {gap:.1e})"
             )
         if options.mixture:
-            w = (rows.n * w + [0.0, 0.0, 1.0]) / (rows.n + 1)
+            n = rows.effective_n
+            w = (n * w + [0.0, 0.0, 1.0]) / (n + 1)
         details = {
             "temperature": dict(first.details),
             "weight_evaluations": evaluations,

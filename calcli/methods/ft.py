@@ -19,7 +19,7 @@ from calcli.calibrator import (
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.expansion import row_series
-from calcli.methods._temperature import USUAL_PRIOR, Prior, effective_rows, start_rows
+from calcli.methods._temperature import USUAL_PRIOR, Prior, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
@@ -93,7 +93,7 @@ class FeatureTemperature(Calibrator):
             rows, TemperatureOptions(prior=options.prior), context
         )
         temperature = first.calibrator.temperature
-        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         weight = rows.weights()
         share = (
@@ -112,14 +112,19 @@ class FeatureTemperature(Calibrator):
                 {"temperature": dict(first.details)},
             )
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
-        tolerance = LOOSE_GRADIENT if context.start else GRADIENT
+        tolerance = LOOSE_GRADIENT if context.loose else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
-        held = 1.0 / (options.prior**2 * effective_rows(rows)) if options.prior else 0.0
+        held = 1.0 / (options.prior**2 * rows.effective_n) if options.prior else 0.0
         objective = Weighing(
-            inputs, share, options.ridge / rows.n, temperature, tolerance, held
+            inputs,
+            share,
+            options.ridge / rows.effective_n,
+            temperature,
+            tolerance,
+            held,
         )
-        count = start_rows(rows)
+        count = 0 if context.loose else start_rows(rows)
         if count and not begin.any():
             index = np.concatenate(
                 [np.arange(*run) for run in sample_runs(rows.n, count)]

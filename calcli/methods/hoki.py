@@ -23,7 +23,7 @@ from calcli.calibrator import (
 from calcli.errors import DataError, FitError, UsageError
 from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.folds import unit_folds
+from calcli.folds import content_folds, stratified_folds
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.hoki_draws import QUANTILES, Races, digest, standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention, gaps_to_top
@@ -39,7 +39,6 @@ from calcli.numerics import (
     sigmoid,
 )
 from calcli.rows import ArrayRows, Block, Rows
-from calcli.statistics.units import Units
 
 # ---- choice among a bundle's transforms of the input
 
@@ -296,10 +295,7 @@ def choose_noise(
         return families[0], options.scale, gamma, {}, []
     criterion, best_of = one_bin_sd, max
     if options.select == "cv-nll":
-        units = rows.units()
-        fold = two_folds(
-            base.hit, context.seed, None if units is None else units.take(counted)
-        )
+        fold = two_folds(rows.take(counted), base.hit, context.seed)
         criterion, best_of = partial(cross_validated_nll, fold, options), min
     found, reached = {}, dict[str, float]()
     for family in families:
@@ -330,16 +326,11 @@ def one_bin_sd(evidence: Evidence) -> float:
     return abs(float(alpha[0]) - float(beta[0])) * evidence.spread
 
 
-def two_folds(hit: FloatArray, seed: int, units: Units | None = None) -> IntArray:
+def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
     """Random half (0 or 1) of every row, stratified by right and wrong, or of whole units."""
-    rng = np.random.default_rng(seed)
-    if units is not None:
-        return unit_folds(units, 2, rng)
-    fold = np.empty(len(hit), dtype=np.int64)
-    for outcome in (0.0, 1.0):
-        rows = rng.permutation(np.flatnonzero(hit == outcome))
-        fold[rows] = np.arange(len(rows)) % 2
-    return fold
+    if rows.units() is not None:
+        return content_folds(rows, 2, seed)
+    return stratified_folds(rows, hit.astype(np.int64), 2, seed)
 
 
 def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> float:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.fast_dataclass import dataclass
-from calcli.folds import unit_folds
+from calcli.folds import content_folds, content_order
 from calcli.methods._monotone import (
     check_map,
     ended,
@@ -115,11 +115,18 @@ class TrainingRows:
     """Training rows of the networks, sorted once: logits in the precision of the source, logarithms of probabilities in
     float64.
 
-    center, spread : mean and standard deviation of all logits, by which inputs are standardised.
+    The rows lie in an order that their contents decide, so that mini-batches do not depend on
+    the order of the source. center, spread : mean and standard deviation of all logits, by
+    which inputs are standardised. fold : (n,) fold of each row.
     """
 
-    def __init__(self, rows: Rows, *, sorted_input: bool) -> None:
+    def __init__(
+        self, rows: Rows, folds: int, seed: int, *, sorted_input: bool
+    ) -> None:
         self.n, self.k = rows.n, rows.k
+        source = content_order(rows, seed)
+        place = np.empty(rows.n, dtype=np.int64)
+        place[source] = np.arange(rows.n)
         logarithms = rows.kind == "probs"
         dtype = next(iter(rows.blocks())).scores.dtype
         if logarithms:
@@ -131,7 +138,7 @@ class TrainingRows:
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
         for block in rows.blocks():
-            to = slice(block.start, block.start + len(block))
+            to = place[block.start : block.start + len(block)]
             order = np.argsort(-block.scores, axis=1, kind="stable")
             values = block.z if logarithms else block.scores
             self.ranked[to] = np.take_along_axis(values, order, axis=1)
@@ -144,10 +151,13 @@ class TrainingRows:
         )
         self.inputs = self.ranked
         if not sorted_input:
-            self.inputs = rows.logits() if logarithms else rows.array()
+            inputs = rows.logits() if logarithms else rows.array()
+            self.inputs = inputs[source]
         weight = rows.weights()
-        self.weight = np.ones(rows.n) if weight is None else weight
-        self.units = rows.units()
+        self.weight = np.ones(rows.n) if weight is None else weight[source]
+        self.fold = np.zeros(rows.n, dtype=np.int64)
+        if folds > 1:
+            self.fold = content_folds(rows, folds, seed)[source]
 
     def part(
         self, index: IntArray
@@ -182,12 +192,8 @@ def train_folds(
     Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
     rows for folds there is one network, chosen on its own rows.
     """
-    folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
-    if rows.units is None or folds == 1:
-        parts = np.array_split(rng.permutation(rows.n), folds)
-    else:
-        fold_of = unit_folds(rows.units, min(folds, rows.units.n), rng)
-        parts = [np.flatnonzero(fold_of == f) for f in range(int(fold_of.max()) + 1)]
+    numbers = range(int(rows.fold.max()) + 1)
+    parts = [np.flatnonzero(rows.fold == f) for f in numbers]
     found = []
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
@@ -345,7 +351,7 @@ class IntraOrderPreserving(Calibrator):
             fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
             fit = cls._fit_networks(rows, options, context)
-        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod
@@ -355,7 +361,7 @@ class IntraOrderPreserving(Calibrator):
         edges = np.linspace(*logit_range(rows), knots + 2)[1:-1]
 
         def loss(
-            nll: Quadratic, n: int, slopes: FloatArray
+            nll: Quadratic, n: float, slopes: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
@@ -384,7 +390,10 @@ class IntraOrderPreserving(Calibrator):
             rows, TemperatureOptions(prior=options.prior), context
         )
         temperature, warnings = first.calibrator.temperature, list(first.warnings)
-        some = TrainingRows(rows, sorted_input=options.variant == "oi")
+        folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
+        some = TrainingRows(
+            rows, folds, context.seed, sorted_input=options.variant == "oi"
+        )
         progress = partial(context.progress, "training networks")
         nets, held_out, epochs = train_folds(
             some, 1.0 / temperature, options, context.rng(), progress

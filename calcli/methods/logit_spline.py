@@ -66,11 +66,7 @@ class LogitSpline(LogisticCalibrator):
         straight = (intercept, np.zeros(1), np.array([slope]))
         if line.status != "ok" or slope == 0.0:
             return line.rising(straight)
-        share = (
-            np.full(len(sample.s), 1.0)
-            if sample.weight is None
-            else sample.weight / sample.weight.mean()
-        )
+        share = np.ones(len(sample.s)) if sample.weight is None else sample.weight
         p = sigmoid(slope * sample.s + intercept)
         information, order = share * p * (1.0 - p), np.argsort(sample.s, kind="stable")
         mass = (

@@ -68,9 +68,7 @@ class LineWithPrior(LogisticCalibrator):
             "beta": [log_sigmoid(s), -log_sigmoid(-s)],
             "bend": [s, offset],
         }[options.shape]
-        weight = (
-            np.ones_like(s) if w is None else w * (w.sum() / (w @ w))
-        )  # they sum to the effective rows
+        weight = np.ones_like(s) if w is None else w
         design = np.stack([*features, np.ones_like(s)])
         exponents = np.array(EXPONENTS[options.shape])
         precision = np.array([1.0, 1.0 / BEND**2, 1.0 / INTERCEPT**2])

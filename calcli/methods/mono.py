@@ -89,7 +89,7 @@ class SharedMonotone(Calibrator):
         edges = -np.geomspace(30.0, 0.05, options.knots)
 
         def loss(
-            nll: Quadratic, n: int, theta: FloatArray
+            nll: Quadratic, n: float, theta: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
             slopes = np.exp(theta)
             value, gradient, hessian = nll(slopes)
@@ -106,7 +106,9 @@ class SharedMonotone(Calibrator):
             begin = np.log(context.start.slopes)
         found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
         fitted = cls(
-            edges, np.exp(found.x), 1.0 / (rows.n + 1) if options.mixture else 0.0
+            edges,
+            np.exp(found.x),
+            1.0 / (rows.effective_n + 1) if options.mixture else 0.0,
         )
         return ended(fitted, found, LOG_SLOPES)
 

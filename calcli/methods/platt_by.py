@@ -1,18 +1,30 @@
 """Platt scaling by group."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
-from calcli.methods._binary.log_odds import single_sample
+from calcli.methods._binary.log_odds import Sample, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
-from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
+from calcli.methods._groups import (
+    ByGroup,
+    ByOptions,
+    GroupSums,
+    GroupWalk,
+    Pooled,
+    group_factors,
+    places,
+    pool,
+)
 from calcli.methods.platt import PlattScaling
-from calcli.numerics import FloatArray, entries, sigmoid
+from calcli.numerics import BoolArray, FloatArray, entries, sigmoid
 from calcli.rows import Block, Codes, Rows
+
+FARTHEST = np.array([10.0, 10.0])
+"""Largest deviations of a slope, in units of the common one, and of an intercept."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ class PlattByGroup(ByGroup):
     use = "two classes or confidences, of sites or tasks that differ: fit --by NAME"
     title = "Platt scaling by group"
     laws = TOP_LABEL
-    COMMON, OF_COMMON = "platt", PlattScaling
+    COMMON, OF_COMMON, PARAMETERS = "platt", PlattScaling, 2
 
     @classmethod
     def pooled(
@@ -51,36 +63,50 @@ class PlattByGroup(ByGroup):
         of: Codes,
         by: ByOptions,
         start: Pooled | None,
+        runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        weight, mode = rows.weights(), str(common.mode)
-        sample = single_sample(rows, mode, weight).within(common.sure)
-        slope, intercept = float(common.slope[0]), float(common.intercept[0])
-        u, own = (
-            slope * sample.s + intercept,
-            np.ones(rows.n) if weight is None else weight,
-        )
-        design = np.stack([u, np.ones(rows.n)])
-
-        def walk(theta: FloatArray) -> GroupSums:
-            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, of.code]))
-            information = p * (1.0 - p) * design[:, None] * design
-            return GroupSums.of(
-                of.code, len(of.names), own, (p - sample.hit) * design, information
-            )
-
+        mode, slope = str(common.mode), float(common.slope[0])
+        intercept = float(common.intercept[0])
+        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        walk = GroupWalk(sums, factor, runaway, FARTHEST)
         found = pool(walk, len(of.names), 2, by.tau, start)
-        (e, f), own_maps = (
-            found.centre,
-            found.theta @ np.array([[slope, intercept], [0.0, 1.0]]),
-        )
+        e, f = found.centre
+        own_maps = found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
         groups = {
             name: (a, b)
             for name, (a, b) in zip(of.names, own_maps.tolist(), strict=True)
         }
         centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
-        return cls(
-            by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure
-        ), found
+        fitted = cls(by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure)
+        return fitted, found
+
+    @classmethod
+    def walk_of(
+        cls, rows: Rows, common: PlattScaling, of: Codes
+    ) -> Callable[[FloatArray], GroupSums]:
+        sample, weight = _sample(rows, common), rows.weights()
+        u = float(common.slope[0]) * sample.s + float(common.intercept[0])
+        design = np.stack([u, np.ones(rows.n)])
+        own = np.ones(rows.n) if weight is None else weight
+
+        def walk(theta: FloatArray) -> GroupSums:
+            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, of.code]))
+            information = p * (1.0 - p) * design[:, None] * design
+            gradient = (p - sample.hit) * design
+            return GroupSums.of(of.code, len(of.names), own, gradient, information)
+
+        return walk
+
+    @classmethod
+    def endless(cls, rows: Rows, common: PlattScaling, of: Codes) -> BoolArray:
+        sample, g = _sample(rows, common), len(of.names)
+        highest, lowest = np.full((2, g), -np.inf), np.full((2, g), np.inf)
+        for outcome in (0, 1):
+            some = sample.hit == outcome
+            np.maximum.at(highest[outcome], of.code[some], sample.s[some])
+            np.minimum.at(lowest[outcome], of.code[some], sample.s[some])
+        rises, falls = highest[0] <= lowest[1], highest[1] <= lowest[0]
+        return np.asarray(rises | falls)  # a threshold splits them, or all are alike
 
     def apply(self, block: Block) -> Prediction:
         maps = np.array([(self.slope, self.intercept)]) + np.array(
@@ -95,3 +121,9 @@ class PlattByGroup(ByGroup):
             np.array([self.slope]), np.array([self.intercept]), mode=self.mode
         ).check(k)
         check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
+
+
+def _sample(rows: Rows, common: PlattScaling) -> Sample:
+    """Log-odds and outcomes of the rows, as the common map takes them."""
+    sample = single_sample(rows, str(common.mode), rows.weights())
+    return sample.within(common.sure)

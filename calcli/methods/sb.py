@@ -13,6 +13,7 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.fast_dataclass import cached_property, dataclass
+from calcli.folds import content_order
 from calcli.methods._affine.maps import (
     OdirOptions,
     identity_map,
@@ -133,11 +134,13 @@ class ScalingBinning(BinaryCalibrator):
     def fit(
         cls, rows: Rows, options: ScalingBinningOptions, context: Context
     ) -> Fit[Self]:
-        n = len(counted_rows(rows.n, rows.weights()))
+        counted = counted_rows(rows.n, rows.weights())
+        n = len(counted)
         if options.split == "shared" or n < 3:
             return cls.fit_parts(rows, options, context, [np.arange(n)] * 3)
-        parts = np.array_split(context.rng().permutation(n), 3)
-        return cls.fit_parts(rows, options, context, [np.sort(part) for part in parts])
+        order = content_order(rows.take(counted), context.seed)
+        parts = [np.sort(part) for part in np.array_split(order, 3)]
+        return cls.fit_parts(rows, options, context, parts)
 
     @classmethod
     def fit_parts(
@@ -258,7 +261,9 @@ def fit_whole_rows(
             full.warnings,
             full.details,
         )
-        ridge = odir_ridge(rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.n).weight
+        ridge = odir_ridge(
+            rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n
+        ).weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)

@@ -76,7 +76,7 @@ class TemperatureScaling(OneTemperature):
             # The mixture's summary says nothing of the slope by which T would be checked afterwards.
             left = TOLERANCE if options.mixture else CHECKED
             search = likeliest(rows, context, options.prior, unverified=left)
-        uniform = 1.0 / (rows.n + 1) if options.mixture else 0.0
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         fitted, details = cls(search.temperature, uniform), search.details
 
         def verify(after: Summary) -> Fit[Self] | None:

@@ -1,6 +1,6 @@
 """Temperature scaling by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -10,11 +10,26 @@ import numpy as np
 from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
-from calcli.methods._groups import ByGroup, ByOptions, GroupSums, Pooled, places, pool
+from calcli.methods._groups import (
+    EXACT,
+    LARGEST_STEP,
+    STEPS,
+    ByGroup,
+    ByOptions,
+    GroupSums,
+    GroupWalk,
+    Pooled,
+    group_factors,
+    group_weights,
+    places,
+    pool,
+)
 from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling
-from calcli.numerics import FloatArray, IntArray, entries, log_softmax
+from calcli.numerics import BoolArray, FloatArray, IntArray, entries, log_softmax
 from calcli.rows import Block, Codes, Rows
+
+FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the common one
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ class TemperatureByGroup(ByGroup):
     use = "sites, sensors or tasks that differ: fit --by NAME"
     title = "temperature scaling by group"
     laws = replace(ORDER_PRESERVING, memory="row")
-    COMMON, OF_COMMON = "ts", TemperatureScaling
+    COMMON, OF_COMMON, PARAMETERS = "ts", TemperatureScaling, 1
 
     @classmethod
     def pooled(
@@ -53,25 +68,95 @@ class TemperatureByGroup(ByGroup):
         of: Codes,
         by: ByOptions,
         start: Pooled | None,
+        runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
+        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        walk = GroupWalk(sums, factor, runaway, FARTHEST)
+        found = pool(walk, len(of.names), 1, by.tau, start)
+        first = -float(np.log(common.temperature))
+        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
+        tau = float(np.sqrt(found.variance[0]))
+        beta = float(np.exp(first + found.centre[0]))
+        groups = dict(zip(of.names, d.tolist(), strict=True))
+        return cls(by.by, beta, tau, groups), found
+
+    @classmethod
+    def walk_of(
+        cls, rows: Rows, common: TemperatureScaling, of: Codes
+    ) -> Callable[[FloatArray], GroupSums]:
         of_block = OfBlock(rows.k, _terms, _values)
         first = -float(np.log(common.temperature))
 
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(first + shift[:, 0], *BRACKET)
-            return rows.sum(
-                partial(_sums, of_block, np.exp(log_beta)),
-                of.code,
-                at_once=at_once(rows.k),
-            )
+            work = partial(_sums, of_block, np.exp(log_beta))
+            return rows.sum(work, of.code, at_once=at_once(rows.k))
 
-        found = pool(walk, len(of.names), 1, by.tau, start)
-        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
-        tau = float(np.sqrt(found.variance[0]))
-        beta = float(np.exp(first + found.centre[0]))
-        return cls(
-            by.by, beta, tau, dict(zip(of.names, d.tolist(), strict=True))
-        ), found
+        return walk
+
+    @classmethod
+    def endless(cls, rows: Rows, common: TemperatureScaling, of: Codes) -> BoolArray:
+        walk, g = cls.walk_of(rows, common, of), len(of.names)
+        cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
+        always_sharper = cold.gradient[:, 0] <= 0.0
+        always_flatter = hot.gradient[:, 0] >= 0.0
+        return np.asarray(always_sharper | always_flatter)
+
+    @classmethod
+    def around_one(cls, rows: Rows, by: ByOptions) -> Self:
+        """Temperatures of the groups, pulled towards 1 with the given ``tau``; none in common.
+
+        Each group's is found by Newton steps of its own.
+        """
+        groups = rows_by_group(rows, by.by)
+        of_block = OfBlock(rows.k, _terms, _values)
+        d = np.zeros(len(groups.names))
+        for _ in range(STEPS):
+            scale = np.exp(np.clip(d, *BRACKET))
+            walk = partial(_sums, of_block, scale)
+            sums = rows.sum(walk, groups.code, at_once=at_once(rows.k))
+            slope = sums.gradient[:, 0] + d / by.tau**2
+            # the second derivative by log T, without the part that may be negative
+            curvature = sums.information[:, 0, 0] + np.maximum(sums.gradient[:, 0], 0.0)
+            bend = curvature + 1.0 / by.tau**2
+            step = np.clip(slope / bend, -LARGEST_STEP, LARGEST_STEP)
+            d = d - step
+            if np.abs(step).max() <= EXACT:
+                break
+        known = dict(zip(groups.names, d.tolist(), strict=True))
+        return cls(by.by, 1.0, by.tau, known)
+
+    @classmethod
+    def held_out_gain(cls, rows: Rows, by: ByOptions, fold: IntArray) -> FloatArray:
+        """Gain in the log-probability of each row's label, (n,), of ``around_one``.
+
+        Each row's group has the temperature of the other folds' rows, by one Newton step
+        from 1. fold : (n,) fold of every row.
+        """
+        groups = rows_by_group(rows, by.by)
+        of_block = OfBlock(rows.k, _terms, _values)
+        ones = np.ones(rows.n)
+        terms = list(rows.each(partial(_row_terms, of_block), ones))
+        slope, bend = np.concatenate(terms, axis=1)
+        weight = rows.weights()
+        weight = ones if weight is None else weight
+        g, folds = len(groups.names), int(fold.max()) + 1
+        cell = groups.code * folds + fold
+        sums = [
+            np.bincount(cell, weights=weight * each, minlength=g * folds)
+            for each in (slope, bend)
+        ]
+        own_slope, own_bend = (each.reshape(g, folds) for each in sums)
+        others_slope = own_slope.sum(axis=1, keepdims=True) - own_slope
+        others_bend = own_bend.sum(axis=1, keepdims=True) - own_bend
+        d = -others_slope / (others_bend + 1.0 / by.tau**2)
+        d = np.clip(d, -LARGEST_STEP, LARGEST_STEP)
+        scale = np.exp(d[groups.code, fold])
+        log_p = [
+            np.concatenate(list(rows.each(_log_p_of_labels, each)))
+            for each in (scale, ones)
+        ]
+        return np.asarray(log_p[0] - log_p[1])
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
@@ -84,6 +169,27 @@ class TemperatureByGroup(ByGroup):
         check_numbers(
             "groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive"
         )
+
+
+def rows_by_group(rows: Rows, by: str) -> Codes:
+    """Group of every row, by names that have rows of some weight."""
+    weights = rows.sum(partial(group_weights, by))
+    names = tuple(name for name, weight in weights.items() if weight > 0)
+    code = np.concatenate(list(rows.each(partial(places, by, names))))
+    return Codes(names, code)
+
+
+def _row_terms(
+    of_block: OfBlock[FloatArray], block: Block, scale: FloatArray
+) -> FloatArray:
+    """Gradient and information of every row of a block, (2, b)."""
+    return np.concatenate(of_block.parts(block, scale), axis=1)
+
+
+def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
+    """Log-probability of the label of every row of a block, at its scale (b,)."""
+    log_p = log_softmax(block.z * scale[:, None])
+    return np.asarray(log_p[np.arange(len(block)), block.labels])
 
 
 def _sums(

@@ -13,8 +13,8 @@ from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.debiased import squared_of
-from calcli.metrics.intervals import Interval, t_interval
-from calcli.metrics.losses import mean_named
+from calcli.metrics.intervals import Interval, max_distance, min_distance
+from calcli.metrics.losses import gap_interval
 from calcli.metrics.nulls import Null, class_bin_outcomes
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Luck, SharedOutcomes, Units
@@ -82,21 +82,19 @@ def error_and_null(
     )
 
 
-def _bracket(context: MetricContext, scheme: str) -> Interval | None:
-    """Conservative interval of the binned ECE, from those of two quantities that enclose it. |mean gap| <= ECE <= L2
-    error over the same bins (triangle inequality, Jensen): the lower end is that of the mean gap, the upper that of Sun
-    et al."""
+def _bracket(context: MetricContext, scheme: str) -> Interval:
+    """Conservative interval of the binned ECE, from those of two quantities that enclose it.
+
+    |mean gap| <= ECE <= L2 error over the same bins (triangle inequality, Jensen). The
+    lower end is that of the mean gap, the upper that of Sun et al., but never below what
+    the gap's interval holds: where scores are near-certain the rare errors that are not in
+    the sample show in the gap's exact interval alone.
+    """
     level = context.settings.level
-    gap = t_interval(mean_named(context, "score gap"), level)
-    if gap is None:
-        return None
+    gap = gap_interval(context)
     squared = squared_of(context, scheme).interval(level)
-    return Interval(
-        min(max(gap.low, -gap.high, 0.0), 1.0),
-        math.sqrt(squared.high),
-        level,
-        "gap-to-l2",
-    )
+    low, high = min_distance(gap), max_distance(gap)
+    return Interval(low, max(math.sqrt(squared.high), high), level, "gap-to-l2")
 
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:

@@ -214,10 +214,11 @@ PAIRS_AT_ONCE = 1 << 15  # pairs that are buffered before they are added up
 @dataclass(frozen=True)
 class Piece(Sums):
     """Class sums of some rows. Adds. totals : (6, k) sums of ``ClassStats`` of each class over all bins. pairs : arrays
-    (cell, p, weight, is it the label) of the p above the first bin."""
+    (cell, p, weight, is it the label) of the p above the first bin. jumps : of ``ClassStats``."""
 
     totals: FloatArray
     pairs: list[tuple[AnyArray, ...]]
+    jumps: FloatArray | None
 
     @classmethod
     def of(
@@ -251,7 +252,25 @@ class Piece(Sums):
             float(w @ w) * ones,
             variance,
         ]
-        return cls(np.array(totals, dtype=np.float64), [pairs])
+        jumps = (
+            None if weight is None else _jumps_of_classes(e, e2, norm, weight, variance)
+        )
+        return cls(np.array(totals, dtype=np.float64), [pairs], jumps)
+
+
+def _jumps_of_classes(
+    e: FloatArray,
+    e2: FloatArray,
+    norm: FloatArray,
+    weight: FloatArray,
+    variance: FloatArray,
+) -> FloatArray:
+    """``ClassStats.jumps`` of rows with p = e / norm. variance : (k,) sums of w^2 p (1 - p)."""
+    fourth = (weight**4 / norm) @ e - (weight**4 / norm**2) @ e2
+    row, c = np.nonzero(e >= 0.5 * norm[:, None])  # at most two of a row
+    p = e[row, c] / norm[row]
+    falling = np.bincount(c, weight[row] ** 2 * p * (1.0 - p), minlength=e.shape[1])
+    return np.stack([np.maximum(fourth, 0.0), np.maximum(variance - falling, 0.0)])
 
 
 class ClassSums:
@@ -260,11 +279,15 @@ class ClassSums:
 
     def __init__(self, k: int, bins: int) -> None:
         self.totals, self.cells = np.zeros((6, k)), np.zeros((6, k * bins))
+        self.jumps: FloatArray | None = None
         self.waiting: list[tuple[AnyArray, ...]] = []
 
     def take(self, piece: Piece) -> None:
         """Add the sums of some rows."""
         self.totals += piece.totals
+        if piece.jumps is not None:
+            before = np.zeros_like(piece.jumps) if self.jumps is None else self.jumps
+            self.jumps = before + piece.jumps
         self.waiting += piece.pairs
         if sum(len(pairs[0]) for pairs in self.waiting) > PAIRS_AT_ONCE:
             self.flush()
@@ -289,7 +312,16 @@ class ClassSums:
         self.flush()
         cells = self.cells.reshape(*self.totals.shape, -1).copy()
         cells[:, :, 0] = np.maximum(self.totals - cells[:, :, 1:].sum(axis=2), 0.0)
-        return ClassStats(cells[0].astype(np.int64), *cells[1:])
+        count, score, outcome, weight, weight_square, variance = cells
+        return ClassStats(
+            count.astype(np.int64),
+            score,
+            outcome,
+            weight,
+            weight_square,
+            variance,
+            self.jumps,
+        )
 
 
 # ---- the walk

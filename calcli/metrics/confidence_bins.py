@@ -6,15 +6,16 @@ from collections.abc import Callable
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
-from calcli.fast_dataclass import dataclass
+from calcli.fast_dataclass import Record, dataclass
 from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
 from calcli.metrics.significance import (
+    FEW_OUTCOMES,
     MeanGap,
     adjusted,
     exact_p_value,
-    poisson_p_value,
+    rarer_p_value,
     sum_p_value,
 )
 from calcli.numerics import FloatArray
@@ -26,10 +27,15 @@ EDGES = np.array(
 
 
 @dataclass(frozen=True)
-class ConfidenceBin:
-    """Rows whose confidence lies in (low, high], 0 in the first. confidence : mean. accuracy, accuracy_low,
-    accuracy_high : with its interval (Wilson's). p_adjusted : of their difference, all bins considered (Benjamini and
-    Hochberg); significant : as the verdict decides. NaN where n is 0."""
+class ConfidenceBin(Record):
+    """Rows whose confidence lies in (low, high], 0 in the first.
+
+    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval (Wilson's).
+    p_adjusted : of their difference, all bins considered (Benjamini and Hochberg);
+    significant : as the verdict decides. chosen_low, chosen_high : interval of the accuracy
+    if this bin is chosen for its gap: all bins hold theirs together (Bonferroni). NaN where
+    n is 0.
+    """
 
     low: float
     high: float
@@ -40,6 +46,10 @@ class ConfidenceBin:
     accuracy_high: float
     p_adjusted: float
     significant: bool
+    chosen_low: float
+    chosen_high: float
+
+    JSON = {"chosen_low": None, "chosen_high": None}
 
     @property
     def gap(self) -> float:
@@ -48,14 +58,11 @@ class ConfidenceBin:
 
 
 def bin_p_values(
-    bins: BinStats,
-    variance: FloatArray,
-    scores: Callable[[int], FloatArray],
-    weighted: bool = False,
+    bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray]
 ) -> FloatArray:
-    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the sums of
-    outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10 by
-    the exact law, or of very many rows by Poisson's, which is wider."""
+    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the numbers
+    of outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10
+    by the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
         said, found, n = (
@@ -63,13 +70,12 @@ def bin_p_values(
             float(bins.outcome[b]),
             int(bins.count[b]),
         )
-        if weighted or variance[b] >= 10.0:
+        if variance[b] >= FEW_OUTCOMES:
             out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
         elif n <= EXACT_ROWS:
             out[b] = exact_p_value(scores(b), round(found))
         else:
-            mean, count = min((said, found), (n - said, n - found))
-            out[b] = poisson_p_value(round(count), mean)
+            out[b] = rarer_p_value(said, round(found), n)
     return out
 
 
@@ -83,26 +89,29 @@ def confidence_bins(
             bins.score / bins.weight,
             np.minimum(bins.outcome / bins.weight, 1.0),
         )
-    low, high = wilson_interval(
-        accuracy, bins.effective / effect, context.settings.level
-    )
-    together = np.ones(len(p_values))
+    level, rows = context.settings.level, bins.effective / effect
+    low, high = wilson_interval(accuracy, rows, level)
     held = bins.count > 0
+    n_held = max(int(held.sum()), 1)
+    alone = 1.0 - (1.0 - level) / n_held
+    chosen_low, chosen_high = wilson_interval(accuracy, rows, alone)
+    together = np.ones(len(p_values))
     together[held] = adjusted(p_values[held])
-    columns = (
-        EDGES[:-1],
-        EDGES[1:],
-        bins.count,
-        confidence,
-        accuracy,
-        low,
-        high,
-        together,
-        together <= 0.05,
-    )
     return tuple(
-        ConfidenceBin(*values)
-        for values in zip(*(column.tolist() for column in columns), strict=True)
+        ConfidenceBin(
+            low=float(EDGES[b]),
+            high=float(EDGES[b + 1]),
+            n=int(bins.count[b]),
+            confidence=float(confidence[b]),
+            accuracy=float(accuracy[b]),
+            accuracy_low=float(low[b]),
+            accuracy_high=float(high[b]),
+            p_adjusted=float(together[b]),
+            significant=bool(together[b] <= 0.05),
+            chosen_low=float(chosen_low[b]),
+            chosen_high=float(chosen_high[b]),
+        )
+        for b in range(len(EDGES) - 1)
     )
 
 
@@ -111,17 +120,14 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
     """Sums over the bins, the p-value of each, and by how much its variance grows as rows belong together."""
     t, c, y = context.table, context.scores, context.outcomes
     index, size = bin_index(c, EDGES), len(EDGES) - 1
-    bins, w = BinStats.at(index, size, c, y, t.weight), t.weights
-    if t.units is None:
-        variance = np.bincount(index, w**2 * c * (1.0 - c), size).astype(np.float64)
-        return (
-            bins,
-            bin_p_values(bins, variance, lambda b: c[index == b], t.weight is not None),
-            np.ones(size),
-        )
-    parts = [(t.take(at), at) for at in (index == b for b in range(size))]
-    p = [
-        sum_p_value(c[at], y[at], part.weight, part.units) if part.n else 1.0
-        for part, at in parts
-    ]
-    return bins, np.array(p), effects_of_bins(c, y, index, size, t.units, t.weight)
+    bins = BinStats.at(index, size, c, y, t.weight)
+    if t.units is None and t.weight is None:
+        variance = np.bincount(index, c * (1.0 - c), size).astype(np.float64)
+        p_values = bin_p_values(bins, variance, lambda b: c[index == b])
+        return bins, p_values, np.ones(size)
+    p_values = np.ones(size)
+    for b in np.unique(index).tolist():
+        here = index == b
+        part = t.take(here)
+        p_values[b] = sum_p_value(c[here], y[here], part.weight, part.units)
+    return bins, p_values, effects_of_bins(c, y, index, size, t.units, t.weight)

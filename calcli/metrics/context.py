@@ -7,10 +7,11 @@ from copy import copy
 from dataclasses import field, replace
 from functools import wraps
 from inspect import cleandoc
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
+from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
@@ -29,7 +30,6 @@ from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
-from calcli.options import flag, seed
 from calcli.parallel import check_memory
 from calcli.statistics.units import (
     FEW_WRONG,
@@ -38,6 +38,7 @@ from calcli.statistics.units import (
     SharedOutcomes,
     opposed_luck,
 )
+from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
 
 Label = Literal["top", "positive", "class", "all"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
@@ -50,6 +51,10 @@ HEAVY_RESAMPLES = (
 
 MOST_OUTCOMES = 1 << 30
 """Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
+
+FEWEST_CONTENTS, EVEN, LEAST_COPIES = 30, 0.5, 1.9
+"""Fewest different rows that may be copies, largest variance of their counts in units of the
+mean, and least mean count: rounded scores that repeat by chance vary far more."""
 
 SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
 
@@ -65,20 +70,18 @@ class MetricSettings:
     ordered_levels : are the classes levels from low to high?
     """
 
-    bins: int = flag(15, "Number of bins.", "N", min=1, max=10_000)
-    norm: float = flag(1.0, "Norm of binned errors, 1 or more.", min=1)
+    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
+    norm: Annotated[float, Meta(ge=1)] = 1.0
     scheme: Literal["width", "mass"] = "width"
     label: Label = "top"
     compat: str | None = None
-    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.9999)
-    resamples: int = flag(1000, "Draws under calibration.", "N", min=1, max=1_000_000)
-    seed: int = seed()
+    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
+    resamples: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    seed: Annotated[int, Meta(ge=0)] = 0
     unit: str | None = None
     ordered_levels: bool = False
     interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: float = flag(
-        0.5, "P(class 1) above which class 1 is predicted.", "P", min=0.0, max=1.0
-    )
+    threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
 
 
 @dataclass(frozen=True)
@@ -209,6 +212,27 @@ class MetricContext:
     def n(self) -> int:
         return self.table.n
 
+    @property
+    def effective_n(self) -> float:
+        """Kish's effective number of rows; the number of rows without weights."""
+        w = self.table.weight
+        return float(self.n) if w is None else float(w.sum()) ** 2 / float(w @ w)
+
+    @cached_property
+    def copies(self) -> float:
+        """How often each row occurs, where all occur about equally often; else 1.
+
+        Rounded scores repeat too, but those of confident rows far more often than others.
+        """
+        t = self.table
+        columns = [t.confidence, t.y, t.prediction, t.entropy, t.nll]
+        known = np.stack([each for each in columns if len(each) == t.n])
+        times = np.unique(known, axis=1, return_counts=True)[1]
+        mean = float(times.mean())
+        if len(times) < FEWEST_CONTENTS or times.var() > EVEN * mean:
+            return 1.0
+        return mean if mean >= LEAST_COPIES else 1.0
+
     @cached_property
     def distinct(self) -> int:
         """Number of distinct confidences."""
@@ -269,6 +293,13 @@ class MetricContext:
         w, c = self.table.weight, self.scores
         spread = c * (1.0 - c)
         return float(spread.sum() if w is None else w**2 @ spread)
+
+    @cached_property
+    def few_jumps(self) -> bool:
+        """True if so few rows carry the sum of outcomes that it is not normal, and their
+        outcomes can be drawn."""
+        jumps = JumpSums.of(self.scores, self.table.weight)
+        return expected_jumps(jumps) < FEW_JUMPS
 
     def ranked(self) -> Ranked:
         """Scores in order, with outcomes."""

@@ -21,6 +21,9 @@ RESAMPLES = (
 )
 CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
 
+ENDS = 100
+"""Rows at either end that are not merged for the band: there the curve follows single rows."""
+
 FINE_CELLS = 50_000
 """Cells for the expected miscalibration of a calibrated model: merging lowers it (by a tenth at
 ``CELLS``), because it takes freedom from the isotonic fit, so it is drawn nearly unmerged."""
@@ -105,18 +108,20 @@ def merge_cells(
     bin_of: IntArray,
     weight: FloatArray | None = None,
     cells: int = CELLS,
+    ends: int = 0,
 ) -> Cells:
     """Merge neighbouring confidences into at most ``cells`` cells (plus the number of bins).
 
     A cell is at most 2 / cells wide, holds at most 2 n / cells rows (ties apart), and
     never crosses a bin, so a statistic of the bins is as if nothing had been merged. With
-    no more distinct confidences than that, every distinct one is a cell of its own.
+    no more distinct confidences than that, every distinct one is a cell of its own, and so
+    are those of the first and last ``ends`` rows.
 
     confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence. weight : (n,) > 0 or None.
     """
     order = np.argsort(confidence, kind="stable")
     x, bins = confidence[order], bin_of[order]
-    new_value = np.concatenate([[True], np.diff(x) > 0])
+    new_value = distinct = np.concatenate([[True], np.diff(x) > 0])
     if np.count_nonzero(new_value) > cells:
         at = np.maximum.accumulate(
             np.where(new_value, np.arange(len(x)), 0)
@@ -129,6 +134,8 @@ def merge_cells(
                 (np.diff(by_width) > 0) | (np.diff(by_mass) > 0) | (np.diff(bins) > 0),
             ]
         )
+        new_value[:ends] |= distinct[:ends]
+        new_value[len(x) - ends :] |= distinct[len(x) - ends :]
     first = np.flatnonzero(new_value)
     w = np.ones(len(x)) if weight is None else weight[order]
     weight = np.add.reduceat(w, first)
@@ -157,9 +164,10 @@ class Band:
 class ConsistencyBand(Band):
     """Band of the curve and of bin accuracies of the same confidences under calibration, from r resamples.
 
-    x : (g,) confidences of the cells. low, high : (g,) pointwise band of the isotonic curve. bin_low, bin_high :
-    (bins,) band of the accuracy of each bin, NaN where it is empty. mcb_mean : mean Brier miscalibration, from as
-    many resamples as ``FINE_DRAWS`` allows (10 to r).
+    x : (g,) confidences of the cells. low, high : (g,) simultaneous band of the isotonic
+    curve. bin_low, bin_high : (bins,) band of the accuracies of all bins together, NaN where
+    one is empty. mcb_mean : mean Brier miscalibration, from as many resamples as
+    ``FINE_DRAWS`` allows (10 to r).
     """
 
     bin_low: FloatArray
@@ -192,11 +200,12 @@ def consistency_band(
 ) -> ConsistencyBand:
     """Consistency band by resampling: draw every outcome from its own confidence, and fit the curve again.
 
-    The confidences stay as they are and outcomes are Bernoulli, so the band and the null values are conditional on the
-    confidences of these rows. The band is pointwise: a calibrated model's curve leaves it at a share 1 - level of the
-    confidences on average. Confidences are merged into ``cells`` first (at most 0.002 wide by default), which moves the
-    band by less than its sampling error; without weights the right outcomes of a cell are then one binomial draw. rng :
-    ``UnitDraws`` for rows in units.
+    The confidences stay as they are and outcomes are Bernoulli, so the band and the null
+    values are conditional on the confidences of these rows. The band is simultaneous: a
+    calibrated model's whole curve stays inside it with probability ``level``, and so do all
+    bins inside theirs. Confidences are merged into ``cells`` first (at most 0.002 wide by
+    default), which moves the band by less than its sampling error; without weights the right
+    outcomes of a cell are then one binomial draw. rng : ``UnitDraws`` for rows in units.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).
@@ -206,16 +215,16 @@ def consistency_band(
         confidence, bin_of, weight = confidence[used], bin_of[used], weight[used]
         if isinstance(rng, UnitDraws):
             rng = UnitDraws(rng.rng, Units.of(rng.units.code[used]), rng.share)
-    merged = merge_cells(confidence, bin_of, weight, cells)
+    merged = merge_cells(confidence, bin_of, weight, cells, ENDS)
     m, c = merged.weight, merged.confidence
     right = _draw_right(confidence, merged, weight, resamples, rng)
-    low, high = _quantiles(_fit_each(right, m), level)
+    low, high = _together(_fit_each(right, m), level)
 
     occupied, at = np.unique(merged.bin, return_index=True)
     bin_weight = np.add.reduceat(m, at)
     bin_right = np.add.reduceat(right, at, axis=1)
     bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
-    bin_low[occupied], bin_high[occupied] = _quantiles(bin_right / bin_weight, level)
+    bin_low[occupied], bin_high[occupied] = _together(bin_right / bin_weight, level)
 
     fine = merge_cells(confidence, bin_of, weight, FINE_CELLS)
     draws = min(resamples, max(10, FINE_DRAWS // len(fine.weight)))
@@ -268,8 +277,21 @@ def _draw_right(
     return right
 
 
-def _quantiles(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Central interval of each column that holds at least ``level`` of the draws."""
-    ordered = np.sort(values, axis=0)
+def _together(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Limits of columns (r, g) between which at least ``level`` of the draws lie in all columns at once.
+
+    They are the central interval of each column, stretched about its mean by one factor for
+    all: the quantile over the draws of the largest deviation, in units of that interval.
+    """
+    ordered, centre = np.sort(values, axis=0), values.mean(axis=0)
     outside = max(int(np.floor(0.5 * (1.0 - level) * (len(values) + 1))), 1)
-    return ordered[outside - 1], ordered[len(values) - outside]
+    low, high = ordered[outside - 1], ordered[len(values) - outside]
+    # Where nearly all draws are equal the central interval may have no width to a side.
+    spread = values.std(axis=0) + 1e-12
+    below, above = np.maximum(centre - low, spread), np.maximum(high - centre, spread)
+    deviation = (values - centre) / np.where(values < centre, -below, above)
+    largest = np.sort(deviation.max(axis=1))
+    held = min(int(np.ceil(level * (len(values) + 1))), len(values))
+    factor = largest[held - 1]
+    limits = centre - factor * below, centre + factor * above
+    return np.maximum(limits[0], 0.0), np.minimum(limits[1], 1.0)

@@ -16,7 +16,13 @@ from calcli.metrics.context import (
     made_once,
     metric,
 )
-from calcli.metrics.intervals import Interval, normal_quantile, normal_tail
+from calcli.metrics.intervals import (
+    Interval,
+    max_distance,
+    normal_quantile,
+    normal_tail,
+)
+from calcli.metrics.losses import gap_interval
 from calcli.metrics.significance import class_p_values, sum_p_value, vanishes
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.units import SharedOutcomes, Units, numbered
@@ -279,9 +285,9 @@ def tce2(context: MetricContext) -> Value:
     interval = None
     if context.table.weight is None and context.table.units is None:
         squared = squared_of(context, scheme).interval(s.level)
-        interval = Interval(
-            math.sqrt(squared.low), math.sqrt(squared.high), s.level, squared.method
-        )
+        # At least the mean gap, whose exact interval knows of rare errors not seen here.
+        high = max(math.sqrt(squared.high), max_distance(gap_interval(context)))
+        interval = Interval(math.sqrt(squared.low), high, s.level, squared.method)
     more = {"signed_square": square, "bins_used": context.bins_used(scheme)}
     return Value(
         signed_root(square),
@@ -391,11 +397,7 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
     t = context.table
     if t.classes is None or (t.units is not None and context.columns is None):
         return None
-    return (
-        class_p_values(t.classes, t.weight is not None)
-        if t.units is None
-        else classes_by_unit(context)[0]
-    )
+    return class_p_values(t.classes) if t.units is None else classes_by_unit(context)[0]
 
 
 @made_once

@@ -13,7 +13,7 @@ import numpy as np
 
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, quantile
-from calcli.statistics.units import Units, unit_mean
+from calcli.statistics.units import Units, uneven_error, unit_mean
 
 BOOTSTRAP_WORK = 5_000_000  # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)
 RESAMPLED_ITEMS = 1 << 14  # rows times resamples that are drawn at once
@@ -54,15 +54,39 @@ class Interval:
         }
 
 
+def min_distance(interval: Interval) -> float:
+    """Least absolute value in an interval."""
+    return max(interval.low, -interval.high, 0.0)
+
+
+def max_distance(interval: Interval) -> float:
+    """Largest absolute value in an interval."""
+    return max(abs(interval.low), abs(interval.high))
+
+
 @dataclass(frozen=True)
 class Mean:
-    """Mean over rows with its standard error; n is the effective number of rows, or the number of units where rows have
-    them."""
+    """Mean over rows with its standard error.
+
+    n : effective number of rows, or number of units where rows have them. uneven : for
+    units of different sizes, standard error and degrees of freedom of the interval.
+    """
 
     value: float
     se: float
     n: float
     by_unit: bool = False
+    uneven: tuple[float, float] | None = None
+
+    @property
+    def reach(self) -> float:
+        """Standard error behind the interval."""
+        return self.se if self.uneven is None else self.uneven[0]
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the interval."""
+        return self.n - 1.0 if self.uneven is None else self.uneven[1]
 
 
 def normal_quantile(p: float) -> float:
@@ -116,7 +140,7 @@ def mean_of(
 ) -> Mean:
     """Mean and standard error of values (n,); with weights by linearisation of the ratio, with units by their sums."""
     if units is not None:
-        return Mean(*unit_mean(values, units, weight), units.n, by_unit=True)
+        return _mean_of_units(values, weight, units)
     if weight is None:
         n = len(values)
         value = float(values.mean())
@@ -138,11 +162,22 @@ def mean_of(
     )
 
 
+def _mean_of_units(values: FloatArray, weight: FloatArray | None, units: Units) -> Mean:
+    value, se = unit_mean(values, units, weight)
+    even = weight is None and units.count.min() == units.count.max()
+    if even or units.n < 2:
+        return Mean(value, se, units.n, by_unit=True)
+    w = np.ones(len(values)) if weight is None else weight
+    influence = w * (values - value) / float(w.sum())
+    uneven = uneven_error(influence, units, weight)
+    return Mean(value, se, units.n, by_unit=True, uneven=uneven)
+
+
 def t_interval(mean: Mean, level: float) -> Interval | None:
     """Student's interval of a mean; None for fewer than two rows."""
     if not mean.n > 1.0 or not math.isfinite(mean.se):
         return None
-    reach = t_quantile(0.5 + level / 2.0, mean.n - 1.0) * mean.se
+    reach = t_quantile(0.5 + level / 2.0, mean.freedom) * mean.reach
     return Interval(
         mean.value - reach, mean.value + reach, level, "unit t" if mean.by_unit else "t"
     )

@@ -118,8 +118,9 @@ TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
 """Shares of the level that gap, sharpness and smooth error have. The commonest miscalibration of a confidence is a
 temperature, whose score test is the entropy gap, so that has the largest share; that of P(class 1) is a bias."""
 
-NEAR, FINER = (0.01, 0.15), 1000
-"""Range of p-values so near the level that few draws could decide the verdict, and the number of draws there."""
+FINER = (((0.01, 0.15), 400), ((0.03, 0.08), 1000))
+"""Ranges of p-values so near the level that the draws so far could decide the verdict wrongly, and the number of draws
+there: the second range is looked at with the draws of the first."""
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,10 @@ def joint_test(
     """
     labelled = context.labelled("positive" if positive else "top")
     test = _tested(labelled, positive, factor)
-    if not NEAR[0] < test.p_value < NEAR[1]:
-        return test
-    return _tested(labelled.drawn_finer(FINER), positive, factor)
+    for (low, high), draws in FINER:
+        if low < test.p_value < high:
+            test = _tested(labelled.drawn_finer(draws), positive, factor)
+    return test
 
 
 def _tested(own: MetricContext, positive: bool, factor: float) -> JointTest:

@@ -83,6 +83,10 @@ LOSSES = (
     "brier_mean",
 )  # means that a few wrong rows can carry
 FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
+COPIED = 100.0  # times so many carrying rows may be copies of too few
+FEWEST_DEGREES = (
+    2.0  # degrees of freedom, of units of unequal sizes, below which it has none
+)
 
 
 def column(context: MetricContext, name: str) -> FloatArray:
@@ -148,38 +152,49 @@ def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
 
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     """Reason why a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
-    A sample without any of the rare wrong rows has a small loss in every row and looks sound; so half the carrying rows
-    of the losses and their expectations together are asked for too."""
+
+    A sample without any of the rare wrong rows has a small loss in every row and looks
+    sound; so half the carrying rows of the losses and their expectations together are asked
+    for too. Rows that are copies of each other count once.
+    """
     if context.few_wrong is not None and name != "mean_confidence":
         return context.few_wrong
     if name not in LOSSES or not mean.n > 1.0:
         return None
-    weight = context.table.weight
     first, second = (
         mean_named(context, f"{name} {power}").value
         for power in ("expected", "squared")
     )
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
-    own = mean.n * mean.value**2 / square if square > 0.0 else 0.0
-    both = (
-        mean.n * (mean.value + first) ** 2 / (square + second) / 2.0
-        if square + second > 0.0
-        else 0.0
-    )
-    if min(own, both) >= min(FEWEST, mean.n / 2.0):
+    own = _carrying(mean.value, square, mean.n)
+    both = _carrying(mean.value + first, square + second, mean.n) / 2.0
+    copies = 1.0
+    if not mean.by_unit and min(own, both) < COPIED * FEWEST:
+        copies = context.copies
+    own, both, rows = own / copies, both / copies, mean.n / copies
+    if mean.by_unit and mean.freedom < FEWEST_DEGREES:
+        return f"few of {mean.n:.0f} units hold most of the rows: no interval"
+    if min(own, both) >= min(FEWEST, rows / 2.0):
         return None
     if mean.by_unit:
         return f"about {own:.0f} of {mean.n:.0f} units carry this loss: no interval"
     if own >= FEWEST:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
+    if copies > 1.0:
+        distinct = f"{rows:.0f} distinct rows of {context.n}"
+        return f"about {own:.0f} of {distinct} carry this loss: no interval"
     if isinstance(context.table, RowTable):
-        largest = np.sort(column(context, name) * (1.0 if weight is None else weight))[
-            ::-1
-        ].cumsum()
+        losses = column(context, name) * context.table.weights
+        largest = np.sort(losses)[::-1].cumsum()
         count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
         if count < FEWEST:
             return f"{count} of {context.n} rows make 90 % of this loss: no interval"
     return f"about {own:.0f} of {context.n} rows carry this loss: no interval"
+
+
+def _carrying(mean: float, square: float, n: float) -> float:
+    """Number of n rows that carry a mean with this mean square; 0 without any."""
+    return n * mean**2 / square if square > 0.0 else 0.0
 
 
 def _registered(context: MetricContext, name: str) -> Value:
@@ -386,9 +401,9 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
     """
     spread = rate * (1.0 - rate)
     wider = normal_quantile(0.5 + level / 2.0) / t_quantile(
-        0.5 + level / 2.0, mean.n - 1.0
+        0.5 + level / 2.0, mean.freedom
     )
-    n = spread / mean.se**2 * wider**2 if spread > 0.0 < mean.se else mean.n
+    n = spread / mean.reach**2 * wider**2 if spread > 0.0 < mean.reach else mean.n
     if CARRYING <= rate * n <= n - CARRYING:
         return []
     return [float(end) for end in wilson_interval(np.array(rate), np.array(n), level)]
@@ -434,6 +449,27 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
         for end, way in ((made.low, -1.0), (made.high, 1.0))
     )
     return replace(made, low=max(low, -1.0), high=min(high, 1.0))
+
+
+MOST_ROWS = 1e9
+"""Most rows that are ever asked for."""
+
+
+def rows_for_half_width(rate: float, half: float) -> float:
+    """Number of rows whose Wilson interval about a rate reaches ``half`` to a side.
+
+    It is wider than the normal interval where few rows are right, or wrong, and falls
+    faster than the root of their number.
+    """
+    low, high = 1.0, MOST_ROWS
+    while high - low > 1.0:
+        middle = (low + high) / 2.0
+        ends = wilson_interval(np.array(rate), np.array(middle))
+        if ends[1] - ends[0] > 2.0 * half:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as equal

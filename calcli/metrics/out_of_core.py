@@ -55,7 +55,13 @@ from calcli.metrics.nulls import (
 )
 from calcli.metrics.risk import RecalibrationData, recalibration_data
 from calcli.metrics.rowtable import ClassStats, RowTable
-from calcli.metrics.significance import MeanGap, direction_of, spiegelhalter_of
+from calcli.metrics.significance import (
+    FEW_OUTCOMES,
+    MeanGap,
+    direction_of,
+    rarer_p_value,
+    spiegelhalter_of,
+)
 from calcli.metrics.smooth import (
     grid_cells,
     of_draws,
@@ -69,6 +75,7 @@ from calcli.metrics.warnings import LabelAgreement
 from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
+from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
 
 # ---- additive sums over rows
 
@@ -264,7 +271,8 @@ class RunningSums(Sums):
     predictions and labels, for the first set of scores only.
     """
 
-    weight = units = group = None
+    weight = units = group = answers = None
+    few_units, label_effect = False, 1.0
     known = RowTable.known
 
     k: Annotated[int, min]
@@ -674,13 +682,34 @@ class LongContext(MetricContext):
 
     # ---- means and directions
 
+    few_jumps = False  # their outcomes cannot be drawn row by row
+    copies = 1.0  # nor are they compared
+
     def _direction(self, name: str) -> MeanGap:
         if name == "entropy":
-            return _direction(self.tally.entropy, self.n)
+            return self._entropy_direction()
         scored = self.tally.positive if name == "positive" else self.tally.top
         assert scored is not None
-        gap = float(scored.fine.score.sum() - scored.fine.outcome.sum())
-        return _direction(np.array([gap, scored.variance]), self.n)
+        said, found = float(scored.fine.score.sum()), float(scored.fine.outcome.sum())
+        gap = _direction(np.array([said - found, scored.variance]), self.n)
+        if scored.variance >= FEW_OUTCOMES:
+            return gap
+        return MeanGap(gap.gap, gap.z, rarer_p_value(said, round(found), self.n))
+
+    def _entropy_direction(self) -> MeanGap:
+        found = _direction(self.tally.entropy, self.n)
+        top = self.tally.top
+        if top.variance >= FEW_JUMPS or top.joint is None:
+            return found
+        draws = drawn_from_confidences(self.labelled("top")).entropy
+        return found.with_draws(draws / self.n)
+
+    def _spiegelhalter(self) -> MeanGap:
+        deviation, variance = self.scored.spiegelhalter.tolist()
+        found = _direction(self.scored.spiegelhalter, self.n)
+        # Where few rows carry it their scores are near 0 or 1, and all steps alike.
+        jumps = JumpSums(variance, variance, variance)
+        return MeanGap(found.gap, found.z, jump_p_value(deviation, jumps))
 
 
 def _direction(sums: FloatArray, n: int) -> MeanGap:
@@ -696,7 +725,7 @@ LongContext.instead = {
     losses.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
     losses.variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
-    spiegelhalter_of: lambda c: _direction(c.scored.spiegelhalter, c.n),
+    spiegelhalter_of: LongContext._spiegelhalter,
     square_and_draws: LongContext._square,
     squared_of: LongContext._squared,
     smooth_error: lambda c: float(smooth_errors(c.scored.smooth)[0]),

@@ -11,7 +11,7 @@ from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ranked, running
 from calcli.numerics import FloatArray
-from calcli.statistics.units import Units
+from calcli.statistics.units import Units, uneven_error
 
 
 def area_under_roc(ranked: Ranked) -> float | None:
@@ -240,10 +240,7 @@ def delong_of_units(
     part = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
     sums = [units.sums(lost * side) for side in (up, ~up)]
     carrying = min(float(s.sum() ** 2 / (s @ s)) if s.any() else 0.0 for s in sums)
-    return AreaSpread(
-        math.sqrt(units.n / max(units.n - 1, 1) * float((units.sums(part) ** 2).sum())),
-        carrying,
-    )
+    return AreaSpread(uneven_error(part, units)[0], carrying)
 
 
 def _with_delong(

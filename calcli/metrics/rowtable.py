@@ -13,9 +13,15 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats
 from calcli.fast_dataclass import Sums, cached_property, dataclass
-from calcli.metrics.warnings import LabelAgreement
+from calcli.metrics.warnings import LabelAgreement, UnitAnswers
 from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.statistics.units import Units, design_effect
+from calcli.statistics.units import (
+    FEWEST_UNITS,
+    Units,
+    design_effect,
+    label_effect,
+)
+from calcli.statistics.weights import effective_weights
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")
 ROW_COLUMNS = (
@@ -38,9 +44,11 @@ FARTHEST_ZERO = 20.0
 @dataclass(frozen=True)
 class ClassStats(BinStats):
     """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds. variance : (k, bins)
-    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. Right-closed bins of [0, 1]."""
+    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. jumps : of weighted rows sums over all bins,
+    (2, k), of w^4 p (1 - p), and of w^2 p (1 - p) where p < 1/2. Right-closed bins of [0, 1]."""
 
     variance: FloatArray
+    jumps: FloatArray | None = None
 
     @property
     def whole(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -154,6 +162,25 @@ class RowTable(Sums):
         )
 
     @property
+    def answers(self) -> UnitAnswers | None:
+        """Answers by unit; None for independent rows."""
+        if self.units is None:
+            return None
+        return UnitAnswers(self.prediction, self.y, self.confidence, self.units)
+
+    @property
+    def few_units(self) -> bool:
+        """True if there are too few units to judge the rows by."""
+        return self.units is not None and self.units.n < FEWEST_UNITS
+
+    @property
+    def label_effect(self) -> float:
+        """Design effect of the label counts of rows in units, else 1."""
+        if self.units is None:
+            return 1.0
+        return label_effect(self.y, self.k, self.units)
+
+    @property
     def mean_confidence(self) -> float:
         """Unweighted mean confidence."""
         return float(self.confidence.mean())
@@ -190,13 +217,16 @@ class RowTable(Sums):
         return design_effect(self.correct, self.units, self.weight)
 
     def take(self, index: AnyArray) -> "RowTable":
-        """Table of the rows at ``index`` (indices or a mask), without sums over rows."""
+        """Table of the rows at ``index`` (indices or a mask), without sums over rows. Their weights sum to the
+        effective number of these rows, and are None where all are equal."""
         held = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {
             name: c[index]
             for name, c in held.items()
             if c is not None and (len(c) or name in TOP_COLUMNS)
         }
+        if "weight" in columns:
+            columns["weight"] = effective_weights(columns["weight"])
         return RowTable(
             self.k,
             **columns,

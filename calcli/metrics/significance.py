@@ -11,11 +11,26 @@ from numpy.typing import NDArray
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
-from calcli.metrics.nulls import Null, label_losses, poisson_binomial, reaching
+from calcli.metrics.nulls import (
+    EXACT_ROWS,
+    ROUNDING,
+    Null,
+    label_losses,
+    poisson_binomial,
+    reaching,
+)
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
 from calcli.statistics.units import Luck, Units
+from calcli.statistics.weighted_sums import (
+    FEW_JUMPS,
+    JumpSums,
+    expected_jumps,
+    jump_p_value,
+)
+
+FEW_OUTCOMES = 10.0  # variance of a count below which its law is not taken as normal
 
 
 def vanishes(gap: float) -> bool:
@@ -26,12 +41,12 @@ def vanishes(gap: float) -> bool:
 
 @dataclass(frozen=True)
 class MeanGap:
-    """A mean gap with its standard deviation under calibration, and z = gap / sd. drawn : the p-value, where it is not
-    normal, from ``draws`` draws."""
+    """A mean gap with its standard deviation under calibration, and z = gap / sd. known_p_value : the p-value, where it
+    is not that of z as a normal variable; from ``draws`` draws, or 0 where a formula gives it."""
 
     gap: float
     z: float
-    drawn: float | None = None
+    known_p_value: float | None = None
     draws: int = 0
 
     @classmethod
@@ -50,8 +65,8 @@ class MeanGap:
         """Mean gap with z and p-value for rows in units. draws : of the gap under calibration, (draws,)."""
         luck = context.luck
         assert luck is not None
-        p = (1 + reaching(np.abs(draws), abs(self.gap))) / (1 + len(draws))
-        return MeanGap(self.gap, self.z / math.sqrt(luck.effect), p, len(draws))
+        wider = MeanGap(self.gap, self.z / math.sqrt(luck.effect))
+        return wider.with_draws(draws)
 
     @property
     def resamples(self) -> dict[str, int]:
@@ -61,7 +76,14 @@ class MeanGap:
     @property
     def p_value(self) -> float:
         """Two-sided p-value."""
-        return normal_p_value(self.z) if self.drawn is None else self.drawn
+        if self.known_p_value is None:
+            return normal_p_value(self.z)
+        return self.known_p_value
+
+    def with_draws(self, draws: FloatArray) -> "MeanGap":
+        """Mean gap with its p-value from draws (r,) of the gap under calibration."""
+        p_value = (1 + reaching(np.abs(draws), abs(self.gap))) / (1 + len(draws))
+        return MeanGap(self.gap, self.z, p_value, len(draws))
 
 
 def _direction(
@@ -92,12 +114,21 @@ def direction(table: RowTable, name: str) -> MeanGap:
 
 @made_once
 def direction_of(context: MetricContext, name: str) -> MeanGap:
-    """``direction`` of the rows of a context; in units z allows for their design effect, the p-value is from draws."""
+    """``direction`` of the rows of a context. In units z allows for their design effect, the p-value is from draws.
+
+    Else the p-value of a gap of scores is that of their sum (``sum_p_value``); that of the
+    entropy is from draws where few rows are wrong.
+    """
     t, found = context.table, direction(context.table, name)
-    if t.units is None:
-        return found
     own = context.labelled("positive" if name == "positive" else "top")
-    total = t.n if t.weight is None else float(t.weight.sum())
+    total = float(t.weights.sum())
+    if t.units is None and name == "entropy":
+        if not own.few_jumps:
+            return found
+        return found.with_draws(drawn_entropies(own) / total)
+    if t.units is None:
+        p_value = sum_p_value(own.scores, own.outcomes, t.weight)
+        return MeanGap(found.gap, found.z, p_value)
     if name == "entropy":
         draws = shared_entropies(own)[1]
     else:
@@ -111,6 +142,21 @@ def entropy_columns(t: RowTable) -> FloatArray:
     w = t.weights
     right, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
     return np.stack([w, w * (right - wrong), w**2 * variance], axis=1)
+
+
+DRAWN_ROWS = 5_000_000
+"""Rows times draws of the entropy gap up to which there are as many draws as are asked for."""
+
+
+@made_once
+def drawn_entropies(context: MetricContext) -> FloatArray:
+    """Sums of NLL minus entropy under calibration of independent rows, (draws,)."""
+    settings, n = context.settings, context.n
+    draws = min(settings.resamples, max(context.heavy_draws, DRAWN_ROWS // n))
+    order = np.argsort(context.scores, kind="stable")
+    columns = entropy_columns(context.table)[order]
+    sums = [outcomes @ columns for _, outcomes in context.drawn("nll", draws)]
+    return entropy_draws(context, np.concatenate(sums))
 
 
 @made_once
@@ -128,7 +174,11 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
     t = context.table
     w = t.weights
     _, wrong, variance = label_losses(t.confidence, t.entropy, t.varentropy)
-    left, luck = np.maximum(float(w**2 @ variance) - sums[:, 2], 0.0), context.luck
+    whole, luck = float(w**2 @ variance), context.luck
+    left = whole - sums[:, 2]
+    left = np.where(
+        left > ROUNDING * whole, left, 0.0
+    )  # no row is wrong but for rounding
     if luck is not None and t.units is not None:
         apart = w**2 * (1.0 - t.confidence) * variance
         alone = float(apart.sum())
@@ -145,15 +195,26 @@ def luck_p_value(
     weight: FloatArray | None = None,
 ) -> float:
     """Two-sided p-value of the sum of outcomes (n,) of rows in units, with ``scores`` (n,) as their probabilities. By
-    Student's law with a degree of freedom fewer than units; where few outcomes are expected for their variance, and
-    rows have no weights, by Poisson's of the rarer outcome in steps of as many rows as the variance grows by."""
+    Student's law with a degree of freedom fewer than units. Where few outcomes are expected for their variance, by
+    Poisson's of the rarer outcome in steps of as many rows as the variance grows by, or of weighted rows by Skellam's
+    in such steps; so too in one unit, which has no degree of freedom."""
     w = np.ones(len(scores)) if weight is None else weight
     said, found = float(w @ scores), float(w @ outcomes)
     if not luck.variance > 0.0:
         return float(vanishes(said - found))
+    alone = luck.units == 1
+    student = partial(
+        t_p_value, (said - found) / math.sqrt(luck.variance), luck.units - 1.0
+    )
+    if weight is not None:
+        jumps = JumpSums.of(scores, weight)
+        many = expected_jumps(jumps) / luck.effect >= FEW_JUMPS
+        if many and not alone:
+            return student()
+        return jump_p_value(found - said, jumps, luck.effect)
     mean, count = min((said, found), (len(scores) - said, len(scores) - found))
-    if weight is not None or luck.rows >= 10.0 * luck.effect:
-        return t_p_value((said - found) / math.sqrt(luck.variance), luck.units - 1.0)
+    if luck.rows >= 10.0 * luck.effect and not alone:
+        return student()
     from scipy.special import gammainc, gammaincc
 
     step = luck.effect
@@ -170,8 +231,8 @@ def sum_p_value(
     units: Units | None = None,
 ) -> float:
     """Two-sided p-value of the sum of outcomes (n,), with ``scores`` (n,) as their probabilities. By the normal law of
-    the sum, or where its variance is below 10 and rows have no weights by its exact law; for rows in units by
-    ``luck_p_value``."""
+    the sum, or where its variance is below 10 by its exact law; with weights by Skellam's law where few rows carry the
+    sum (``jump_p_value``); for rows in units by ``luck_p_value``."""
     if units is not None:
         return luck_p_value(
             Luck.of(scores, outcomes, units, weight, both=True),
@@ -179,10 +240,23 @@ def sum_p_value(
             outcomes,
             weight,
         )
+    if weight is not None:
+        deviation = float(weight @ (outcomes - scores))
+        return jump_p_value(deviation, JumpSums.of(scores, weight))
     variance = scores * (1.0 - scores)
-    if weight is not None or float(variance.sum()) >= 10.0:
+    total = float(variance.sum())
+    if total == 0.0 or total >= FEW_OUTCOMES:
         return _direction(scores - outcomes, variance, weight).p_value
-    return exact_p_value(scores, round(float(outcomes.sum())))
+    count = round(float(outcomes.sum()))
+    if len(scores) > EXACT_ROWS:
+        return rarer_p_value(float(scores.sum()), count, len(scores))
+    return exact_p_value(scores, count)
+
+
+def rarer_p_value(mean: float, count: int, n: int) -> float:
+    """Two-sided p-value of a count of n outcomes, by Poisson's law of the rarer outcome, which is wider."""
+    rarer, seen = min((mean, count), (n - mean, n - count))
+    return poisson_p_value(round(seen), rarer)
 
 
 def exact_p_value(scores: FloatArray, count: int) -> float:
@@ -226,8 +300,16 @@ def spiegelhalter(
 
 @made_once
 def spiegelhalter_of(context: MetricContext) -> MeanGap:
-    """``spiegelhalter`` of the rows of a context."""
-    return spiegelhalter(context.scores, context.outcomes, context.table.weight)
+    """``spiegelhalter`` of the rows of a context; where few rows carry it, with its p-value by Skellam's law."""
+    scores, outcomes, weight = context.scores, context.outcomes, context.table.weight
+    found = spiegelhalter(scores, outcomes, weight)
+    # Every row steps by |1 - 2c| where the outcome is the less probable one.
+    step = np.abs(1.0 - 2.0 * scores) * context.table.weights
+    deviation = float(
+        step @ np.where(scores < 0.5, outcomes - scores, scores - outcomes)
+    )
+    jumps = JumpSums.of(np.minimum(scores, 1.0 - scores), step)
+    return MeanGap(found.gap, found.z, jump_p_value(deviation, jumps))
 
 
 def max_brownian_tail(x: float) -> float:
@@ -349,14 +431,18 @@ def adaptive_test(
     return observed, (1 + reached) / (1 + resamples), levels
 
 
-def class_p_values(stats: ClassStats, weighted: bool = False) -> FloatArray:
+def class_p_values(stats: ClassStats) -> FloatArray:
     """P-values of every class's count, expected as its summed probability, (k,). By the normal law, or where the
-    variance sum p (1 - p) < 10 by the Poisson law, which is wider; weighted sums are no counts and take the normal
-    law."""
+    variance sum p (1 - p) < 10 by the Poisson law, which is wider. Sums of weighted rows are no counts: their p-values
+    are those of ``jump_p_value``."""
     expected, labels, variance = stats.whole
     out = np.ones(len(expected))
     for c in range(len(out)):
-        if weighted or variance[c] >= 10.0:
+        if stats.jumps is not None:
+            fourth, rising = stats.jumps[:, c].tolist()
+            jumps = JumpSums(float(variance[c]), fourth, rising)
+            out[c] = jump_p_value(float(labels[c] - expected[c]), jumps)
+        elif variance[c] >= FEW_OUTCOMES:
             out[c] = MeanGap.of(
                 float(labels[c] - expected[c]), math.sqrt(variance[c])
             ).p_value
@@ -369,13 +455,18 @@ def poisson_p_value(count: int, mean: float) -> float:
     """Two-sided p-value of a count under Poisson's law."""
     if mean <= 0.0:
         return 1.0 if count == 0 else 0.0
-    terms = [
-        math.exp(j * math.log(mean) - mean - math.lgamma(j + 1))
-        for j in range(count + 1)
-    ]
-    at_most = math.fsum(terms)
-    at_least = 1.0 - at_most + terms[-1]
-    return min(1.0, 2.0 * min(at_most, max(at_least, 0.0)))
+    at_most = math.fsum(_poisson_chance(j, mean) for j in range(count + 1))
+    if at_most <= 0.5:
+        return 2.0 * at_most
+    # The upper tail itself, which 1 minus the lower would lose to rounding where it is small.
+    upper = [_poisson_chance(count, mean)]
+    while upper[-1] > 1e-17 * upper[0]:
+        upper.append(upper[-1] * mean / (count + len(upper)))
+    return min(1.0, 2.0 * min(at_most, math.fsum(upper)))
+
+
+def _poisson_chance(count: int, mean: float) -> float:
+    return math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
 
 
 def adjusted(p_values: FloatArray) -> FloatArray:
@@ -393,13 +484,16 @@ def adjusted(p_values: FloatArray) -> FloatArray:
 
 @made_once
 def _drawn_paths(context: MetricContext) -> FloatArray:
-    """Largest cumulative gap, and range of the cumulative gaps, under calibration of rows in units, (2, draws)."""
+    """Largest cumulative gap, and range of the cumulative gaps, under calibration, (2, draws)."""
     t, shared = context.table, context.shared
-    assert shared is not None
-    c = context.scores[shared.order]
-    w = np.ones(t.n) if t.weight is None else t.weight[shared.order]
+    if shared is None:
+        order = np.argsort(context.scores, kind="stable")
+        outcomes = context.drawn("paths", context.heavy_draws)
+    else:
+        order, outcomes = shared.order, shared.some()
+    c, w = context.scores[order], t.weights[order]
     last, found = np.append(np.flatnonzero(np.diff(c) > 0), t.n - 1), []
-    for _, drawn in shared.some():
+    for _, drawn in outcomes:
         path = np.cumsum(w * (drawn - c), axis=1)[:, last] / w.sum()
         high, low = np.maximum(path.max(axis=1), 0.0), np.minimum(path.min(axis=1), 0.0)
         found.append([np.maximum(high, -low), high - low])
@@ -421,7 +515,7 @@ def _of_path(
         ("gaps",), lambda: cumulative_gaps(context.ranked(), context.variance)
     )
     value = (path.mad, path.kuiper)[which]
-    if context.shared is not None:
+    if context.shared is not None or context.few_jumps:
         return Value(value, null=context.null_of(value, _drawn_paths(context)[which]))
     above = partial(scaled_tail, tail, path.sigma)
     return Value(

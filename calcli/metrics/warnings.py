@@ -8,6 +8,7 @@ import numpy as np
 from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import class_words
+from calcli.statistics.units import Units, design_effect
 
 if TYPE_CHECKING:
     from calcli.metrics.out_of_core import RunningSums
@@ -131,7 +132,9 @@ def label_doubts(
 ) -> list[str]:
     """Warning where the labels do not seem to match the scores. names : of the classes."""
     met, stats = table.agreement, table.classes
-    found = [] if met is None else met.doubts(table.mean_confidence, names)
+    found: list[str] = []
+    if met is not None and not table.few_units:
+        found = met.doubts(table.mean_confidence, names, table.answers)
     if found or stats is None:
         return found
     total = stats.score.sum(axis=1) / stats.weight.sum(axis=1) * table.n
@@ -152,14 +155,55 @@ def label_doubts(
 
 FEWEST = 50  # fewest rows whose labels are checked against the predictions
 SURE = 5.0  # standard errors from which two classes count as exchanged, the clearest of all pairs
+SURE_BY_UNIT = (
+    3.5  # the same where the error is that of units, which hold fewer answers
+)
 HARDLY = 3.0  # standard errors above the accuracy of random labels up to which one is hardly better
 FAR = 0.1  # overconfidence from which an accuracy that is hardly better than random is reported
 NONE = 1e-6  # expected labels of a class below which any label of it is unexpected
 EXPECTED = 20.0  # expected errors from which no error at all is reported: it has probability e^-20
 FEW_WRONG = 0.05  # proportion of wrong predictions up to which labels of one class only are not reported
 
+MOST_PAIRS = (
+    50  # pairs of classes with the largest gains, whose errors by unit are computed
+)
+
 SHIFTED, MORE = 0.3, 0.2
 """Proportion of labels equal to the prediction +1 or -1, and its excess over the accuracy, that are reported."""
+
+
+@dataclass(frozen=True)
+class UnitAnswers:
+    """Answers of rows in units, which are right or wrong together.
+
+    prediction, label : (n,) classes. confidence : (n,) of the predictions.
+    """
+
+    prediction: IntArray
+    label: IntArray
+    confidence: FloatArray
+    units: Units
+
+    @property
+    def expected_errors(self) -> float:
+        """Expected number of units with a wrong row, were all luck of a unit shared."""
+        order = self.units.order
+        least = np.minimum.reduceat(self.confidence[order], self.units.starts)
+        return float((1.0 - least).sum())
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of independent rows that give the accuracy with the same error."""
+        right = (self.prediction == self.label).astype(np.float64)
+        return len(right) / design_effect(right, self.units)
+
+    def exchange_error(self, a: int, b: int) -> float:
+        """Standard error, by unit, of the rows that exchanging two classes makes right."""
+        pair = (a, b)
+        both = np.isin(self.prediction, pair) & np.isin(self.label, pair)
+        change = np.where(self.prediction == self.label, -1.0, 1.0) * both
+        by_unit = self.units.sums(change)
+        return float(np.sqrt(by_unit @ by_unit))
 
 
 @dataclass(frozen=True)
@@ -187,16 +231,25 @@ class LabelAgreement:
         count = np.bincount(place, np.concatenate([self.count, other.count]), len(code))
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
-    def doubts(self, confidence: float, names: Sequence[str] | None) -> list[str]:
+    def doubts(
+        self,
+        confidence: float,
+        names: Sequence[str] | None,
+        by_unit: UnitAnswers | None = None,
+    ) -> list[str]:
         """Reason to doubt that the labels belong to these scores, one sentence at most. confidence : mean
-        confidence of the rows. names : of the classes."""
+        confidence of the rows. names : of the classes. by_unit : the same rows where they have units."""
         n, k = int(self.count.sum()), self.k
         if n < FEWEST or k < 2:
             return []
         predicted, label = np.divmod(self.code, k)
         right = predicted == label
         accuracy = float(self.count[right].sum()) / n
-        if right.all() and n * (1.0 - confidence) >= EXPECTED:
+        expected, effective = n * (1.0 - confidence), float(n)
+        if by_unit is not None:
+            expected = min(expected, by_unit.expected_errors)
+            effective = by_unit.effective_rows
+        if right.all() and expected >= EXPECTED:
             own = (
                 f"all of {n} predictions are right, where their confidences expect"
                 f" {n * (1.0 - confidence):.0f} errors"
@@ -216,7 +269,7 @@ class LabelAgreement:
                 beside = f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1"
                 own = f"only {accuracy:.0%} the prediction itself"
                 return [f"{beside}, {own}: {why}, or are the classes in another order?"]
-        if (swapped := self._exchanged(predicted, label)) is not None:
+        if (swapped := self._exchanged(predicted, label, by_unit)) is not None:
             (a, b), as_b, as_a = (
                 (class_words(c, names) for c in swapped[:2]),
                 *swapped[2:],
@@ -231,11 +284,11 @@ class LabelAgreement:
         vary = (
             min(np.count_nonzero(share) for share in shares) > 1
         )  # else every pairing has the same accuracy
-        if (
-            vary
-            and accuracy <= chance + HARDLY * np.sqrt(chance * (1.0 - chance) / n)
-            and confidence - accuracy >= FAR
-        ):
+        surplus = accuracy - chance
+        gap = confidence - accuracy
+        by_chance = HARDLY * np.sqrt(chance * (1.0 - chance) / effective)
+        by_luck = HARDLY * np.sqrt(confidence * (1.0 - confidence) / effective)
+        if vary and surplus <= by_chance and gap >= max(FAR, by_luck):
             hardly = (
                 f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
             )
@@ -246,7 +299,7 @@ class LabelAgreement:
         return []
 
     def _exchanged(
-        self, predicted: IntArray, label: IntArray
+        self, predicted: IntArray, label: IntArray, by_unit: UnitAnswers | None
     ) -> tuple[int, int, int, int] | None:
         """Classes (a, b) most clearly exchanged, and rows predicted as a with label b and a; None for none."""
         wrong = predicted != label
@@ -255,11 +308,19 @@ class LabelAgreement:
         a, b, as_b = predicted[wrong], label[wrong], self.count[wrong]
         as_a, back, own = self._count(a, a), self._count(b, a), self._count(b, b)
         gain = as_b + back - as_a - own
-        clear = (as_b > as_a) & (gain > SURE * np.sqrt(as_b + back + as_a + own))
-        if not clear.any():
-            return None
-        i = int(np.argmax(np.where(clear, gain, -1)))
-        return int(a[i]), int(b[i]), int(as_b[i]), int(as_a[i])
+        better = (as_b > as_a) & (gain > 0.0)
+        error = SURE * np.sqrt(as_b + back + as_a + own)
+        order = np.argsort(np.where(better, -gain, 0.0), kind="stable")
+        most = int(np.count_nonzero(better))
+        if by_unit is not None:
+            most = min(most, MOST_PAIRS)
+        for i in order[:most].tolist():
+            if by_unit is not None:
+                spread = by_unit.exchange_error(int(a[i]), int(b[i]))
+                error[i] = SURE_BY_UNIT * spread
+            if gain[i] > error[i]:
+                return int(a[i]), int(b[i]), int(as_b[i]), int(as_a[i])
+        return None
 
     def _count(self, predicted: IntArray, label: IntArray) -> FloatArray:
         code = predicted * self.k + label

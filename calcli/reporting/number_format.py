@@ -1,96 +1,134 @@
-"""Numbers for people. Nothing rounds to 0 % or 100 %; minus is a minus sign."""
+"""The notation of numbers on a page, the same everywhere.
+
+Percent with one decimal, a minus sign (U+2212), thin spaces between thousands, intervals as
+``12.1 to 14.2``. Nothing rounds to 0 % or 100 %.
+"""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 THIN_SPACE = "\u202f"
+MINUS = "\u2212"
+
+NONE = "–"
+"""An empty cell. A column of nothing else is left out of its table."""
+
+HYPHEN_AS_MINUS = re.compile(r"(?<![\w.)\]])-(?=\d)")
+COMMA_IN_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def count(value: int) -> str:
-    """12 345, with a thin space that does not break."""
+    """A number of things, ``12 345``, with a thin space that does not break."""
     return f"{value:,}".replace(",", THIN_SPACE)
 
 
 def samples(n: int) -> str:
     """``1 sample``, ``12 345 samples``."""
-    return f"{count(n)} sample{'s'[: n != 1]}"
-
-
-def per_cent(share: float) -> str:
-    """A share in whole percent; ``under 0.1%`` and ``over 99.9%`` at the ends."""
-    if not math.isfinite(share):
-        return "–"
-    if share in (0.0, 1.0):
-        return f"{share:.0%}"
-    if share < 0.001:
-        return "under 0.1%"
-    if share > 0.999:
-        return "over 99.9%"
-    return f"{share:.1%}" if share < 0.01 or share > 0.99 else f"{share:.0%}"
+    return f"{count(n)} sample" if n == 1 else f"{count(n)} samples"
 
 
 def share(value: float) -> str:
-    """A share in percent, one decimal; ``over 99.9%`` and ``under 0.1%`` where it would round to a bound."""
-    shown = f"{100 * value:.1f}%"
-    return (
-        per_cent(value)
-        if shown in ("0.0%", "100.0%") or not math.isfinite(value)
-        else shown
-    )
+    """A share in percent with one decimal, ``under 0.1%`` or ``over 99.9%`` near an end."""
+    if not math.isfinite(value):
+        return NONE
+    if value in (0.0, 1.0):
+        return f"{value:.0%}"
+    if value < 0.0005:
+        return "under 0.1%"
+    if value >= 0.9995:
+        return "over 99.9%"
+    return f"{100 * value:.1f}%"
+
+
+def share_span(low: float, high: float) -> str:
+    """An interval of a share, ``77.0% to 93.9%``."""
+    if not math.isfinite(low):
+        return "no interval"
+    return f"{share(low)} to {share(high)}"
 
 
 def points(gap: float) -> str:
-    """A difference of shares in percentage points, without its sign, one decimal."""
-    return f"{abs(gap) * 100:.1f}" if math.isfinite(gap) else "–"
+    """A difference of shares in percentage points, without its sign."""
+    return f"{abs(gap) * 100:.1f}" if math.isfinite(gap) else NONE
+
+
+def plain(value: float, digits: int = 1) -> str:
+    """A number with a minus sign where it is below 0: 13.1, −0.4, 0.0."""
+    return f"{value:z.{digits}f}".replace("-", MINUS)
 
 
 def signed(value: float, digits: int = 1) -> str:
     """A number with its sign: +13.1, −0.4, 0.0."""
     if not math.isfinite(value):
-        return "–"
-    shown = f"{abs(value):.{digits}f}"
-    return shown if float(shown) == 0 else f"{'+' if value > 0 else '−'}{shown}"
+        return NONE
+    shown = plain(value, digits)
+    is_positive = value > 0.0 and shown.strip("0.") != ""
+    return f"+{shown}" if is_positive else shown
+
+
+def signed_points(gap: float) -> str:
+    """A difference of shares in percentage points with its sign."""
+    return signed(100 * gap)
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
-    """A plain number, a dash where there is none; very small ones in powers of ten."""
+    """A plain number, a dash where there is none; a very small one with an exponent."""
     if value is None or not math.isfinite(value):
-        return "–"
-    if value != 0 and abs(value) < 0.5 * 10**-digits:
-        return f"{value:.1e}".replace("-", "−")
-    return f"{value:.{digits}f}".replace("-", "−")
+        return NONE
+    if value != 0.0 and abs(value) < 0.5 * 10**-digits:
+        return f"{value:.1e}".replace("-", MINUS)
+    return plain(value, digits)
 
 
 def span(low: float, high: float, scale: float = 100.0, digits: int = 1) -> str:
-    """``12.1 to 14.2``; never the half width, which would hide an interval's skew. Words where there is none (NaN)."""
+    """An interval, ``12.1 to 14.2``; words where there is none (NaN).
+
+    Never a half width, which would hide that an interval is skew.
+    """
     if math.isnan(low):
         return "no interval"
-    return f"{signed(low * scale, digits)} to {signed(high * scale, digits)}".replace(
-        "+", ""
-    )
+    return f"{plain(low * scale, digits)} to {plain(high * scale, digits)}"
+
+
+def typeset(text: str) -> str:
+    """A sentence of the evaluation, with its numbers in the notation of the page."""
+    text = HYPHEN_AS_MINUS.sub(MINUS, text)
+    return COMMA_IN_THOUSANDS.sub(THIN_SPACE, text)
+
+
+def sentence(text: str) -> str:
+    """A text with a capital letter in front and a full stop behind it."""
+    text = text.rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def in_words(value: Any) -> str:
-    """Format a JSON value, such as a file's record of its origin, as words; empty values are left out."""
+    """A JSON value as words, such as a file's record of its origin.
+
+    Empty values are left out.
+    """
     if isinstance(value, Mapping):
-        kept = [
-            (key, each)
-            for key, each in value.items()
-            if each is None or isinstance(each, bool | int) or each
-        ]
-        nested = (
-            (f"({in_words(e)})" if isinstance(e, Mapping) else in_words(e))
-            for _, e in kept
-        )
-        return ", ".join(
-            f"{str(key).replace('_', ' ')} {words}"
-            for (key, _), words in zip(kept, nested, strict=True)
-        )
+        parts = []
+        for key, member in value.items():
+            if _is_empty(member):
+                continue
+            words = in_words(member)
+            if isinstance(member, Mapping):
+                words = f"({words})"
+            parts.append(f"{str(key).replace('_', ' ')} {words}")
+        return ", ".join(parts)
     if isinstance(value, list | tuple):
-        return " ".join(in_words(each) for each in value)
-    return (
-        {True: "yes", False: "no", None: "none"}[value]
-        if value is None or isinstance(value, bool)
-        else str(value)
-    )
+        return " ".join(in_words(member) for member in value)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _is_empty(value: Any) -> bool:
+    if value is None or isinstance(value, bool | int):
+        return False
+    return not value

@@ -10,14 +10,13 @@
     if (inside) inside.append(element);
     return element;
   };
-  const percent = (share, digits) => {
+  const percent = (share) => {
     if (share === null) return "–";
     if (share === 0 || share === 1) return share * 100 + "%";
-    if (share < 0.001) return "under 0.1%";
-    if (share > 0.999) return "over 99.9%";
-    return (100 * share).toFixed(digits || (share < 0.01 || share > 0.99 ? 1 : 0)) + "%";
+    if (share < 0.0005) return "under 0.1%";
+    if (share >= 0.9995) return "over 99.9%";
+    return (100 * share).toFixed(1) + "%";
   };
-  const exact = (share) => percent(share, 1);
   const count = (value) => String(value).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
   const wilson = (rate, n, z) => {
@@ -131,7 +130,7 @@
   const csv = (table) => all(table, "tr").filter((r) => !r.closest("[data-gone]"))
     .map((r) => all(r, "th,td").map((c) => {
       const data = c.querySelector("data");
-      const words = Array.from(c.childNodes).filter((n) => n.nodeName !== "svg" && n.nodeName !== "BUTTON").map((n) => n.textContent).join(" ").trim();
+      const words = Array.from(c.childNodes).filter((n) => n.nodeName !== "svg" && n.nodeName !== "BUTTON").map((n) => n.textContent).join(" ").replace(/\s+/g, " ").trim();
       return '"' + (data ? data.value : words).replace(/"/g, '""') + '"';
     }).join(",")).join("\n") + "\n";
   const drawn = (svg) => {
@@ -166,14 +165,17 @@
     if (!focus) return; // left out for want of room
     const lists = all(body, ".parts").map(lister);
     const boxes = all(body, "[data-toggle]");
-    const sliders = { confidence: body.querySelector(".confidence"), threshold: body.querySelector(".threshold") };
+    const readings = all(body, ".reading").map((part) => ({
+      part, quantity: part.dataset.quantity, slider: part.querySelector(".confidence"), figure: part.querySelector("svg.figure"),
+    }));
+    const sliders = { threshold: body.querySelector(".threshold") };
     const panel = (slider) => slider.closest(".panel");
     const shown = () => boxes.filter((b) => b.checked).map((b) => Number(b.dataset.toggle));
 
-    const cursor = (svg, x) => {
+    const cursor = (svg, share) => {
       const line = svg.querySelector("[data-cursor]");
       line.classList.remove("off");
-      line.setAttribute("transform", "translate(" + x + " 0)");
+      line.setAttribute("transform", "translate(" + (Number(svg.dataset.left) + svg.dataset.side * share) + " 0)");
     };
     const say = (slider, lines, note) => {
       const list = document.createElement("dl");
@@ -182,24 +184,35 @@
       panel(slider).querySelector(".at").textContent = slider.value + "%";
       slider.setAttribute("aria-valuetext", slider.value + "%, " + focus.selectedOptions[0].textContent + ": " + lines.map((line) => line.join(" ")).join("; "));
     };
-    const confidence = () => {
-      const at = Number(sliders.confidence.value);
-      const v = versions[Number(focus.value)], share = at / 100, band = v.band[Math.round(at / 2)];
-      const w = v.windows.find((each, j) => share <= each[1] + 1e-9 && (share > each[0] || j === 0));
-      const lines = [["Bin", Math.round(100 * w[0]) + " to " + Math.round(100 * w[1]) + "%"], ["Samples", count(w[2])]];
-      if (w[2]) lines.push(["Mean confidence", exact(w[6])], ["Accuracy (interval)", exact(w[3]) + " (" + exact(w[4]) + " to " + exact(w[5]) + ")"]);
-      if (v.curve[at] !== null) lines.push(["Curve at " + at + "%", percent(v.curve[at])], ["Expected if calibrated", percent(band[1]) + " to " + percent(band[2])]);
-      say(sliders.confidence, lines);
-      all(body, '[data-file^="reliability"]').forEach((svg) => cursor(svg, 78 + 5.6 * at));
+    // The curve of the version in focus, as it is drawn; then the row of the table whose bin holds the confidence.
+    const read = ({ part, quantity, slider, figure }) => {
+      const at = Number(slider.value), version = versions[Number(focus.value)];
+      const reading = version.readings[quantity], value = reading.curve[at], band = Math.round(at / 2);
+      const lines = [];
+      if (value === null) lines.push(["Curve at " + at + "%", "no sample is near"]);
+      else lines.push(["Curve at " + at + "%", percent(value)], ["If calibrated", percent(reading.low[band]) + " to " + percent(reading.high[band])]);
+      const bin = version.edges[quantity].findIndex((high) => at / 100 <= high + 1e-9);
+      all(part, "tr.here").forEach((row) => row.classList.remove("here"));
+      const row = part.querySelector('[data-version="' + focus.value + '"] tr[data-bin="' + bin + '"]');
+      if (row) {
+        row.classList.add("here");
+        const heads = all(row.closest("table"), "thead th").map((head) => head.textContent.trim().replace(/\s+/g, " "));
+        Array.from(row.children).slice(0, 4).forEach((cell, column) => {
+          const words = Array.from(cell.childNodes).map((node) => node.textContent.trim());
+          const head = column ? heads[column] : "Bin";
+          lines.push([head, words[1] ? words[0] + " (" + words[1] + ")" : words[0]]);
+        });
+      }
+      say(slider, lines);
+      cursor(figure, at / 100);
     };
     const threshold = (sought) => {
       const at = Number(sliders.threshold.value), v = versions[Number(focus.value)], t = v.thresholds[at];
       const share = t.length > 3 ? t[3] : t[0] / v.n;
-      const lines = [["Coverage", exact(t[0] ? share : 0) + " (" + count(t[0]) + " of " + count(v.n) + " samples)"]];
-      if (t[0]) lines.push(["Accuracy (interval)", exact(t[1]) + " (" + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(exact).join(" to ") + ")"], ["Mean confidence", exact(t[2])]);
+      const lines = [["Coverage", percent(t[0] ? share : 0) + " (" + count(t[0]) + " of " + count(v.n) + " samples)"]];
+      if (t[0]) lines.push(["Accuracy (right), interval", percent(t[1]) + " (" + wilson(t[1], t.length > 4 ? t[4] : t[0], v.z).map(percent).join(" to ") + ")"], ["Mean confidence (sure)", percent(t[2])]);
       say(sliders.threshold, lines, typeof sought === "string" ? sought : "");
-      const svg = body.querySelector('svg[data-file^="risk"]');
-      cursor(svg, 78 + 560 * (t[0] ? share : 0));
+      cursor(body.querySelector('svg[data-file^="risk"]'), t[0] ? share : 0);
     };
     const find = () => {
       const v = versions[Number(focus.value)], wrong = Number(body.querySelector(".wanted").value) / 100;
@@ -213,8 +226,8 @@
       }
       if (found !== null) sliders.threshold.value = found;
       threshold(found === null
-        ? "No threshold shows at most " + exact(wrong) + " wrong: too few samples are that sure, or they are wrong too often."
-        : "The lowest threshold whose interval stays within " + exact(wrong) + " wrong. These samples chose it: check it on others (calcli threshold).");
+        ? "No threshold shows at most " + percent(wrong) + " wrong: too few samples are that sure, or they are wrong too often."
+        : "The lowest threshold whose interval stays within " + percent(wrong) + " wrong. These samples chose it: check it on others (calcli threshold).");
     };
     const follow = () => {
       const k = focus.value;
@@ -222,7 +235,7 @@
       all(body, "[data-band]").forEach((e) => e.classList.toggle("off", e.dataset.band !== k));
       lists.forEach((list) => list());
       threshold();
-      confidence();
+      readings.forEach(read);
     };
     const toggle = () => {
       const on = shown();
@@ -230,24 +243,25 @@
     };
     focus.addEventListener("change", follow);
     boxes.forEach((b) => b.addEventListener("change", toggle));
-    sliders.confidence.addEventListener("input", confidence);
     sliders.threshold.addEventListener("input", threshold);
     body.querySelector(".find").addEventListener("click", find);
-    all(body, '[data-file^="reliability"]').forEach((svg) => {
-      const read = (event) => {
-        const box = svg.getBoundingClientRect();
-        const share = ((event.clientX - box.left) / box.width * 668 - 78) / 560;
-        sliders.confidence.value = Math.round(100 * Math.min(1, Math.max(0, share)));
-        confidence();
+    readings.forEach((reading) => {
+      const { slider, figure } = reading;
+      slider.addEventListener("input", () => read(reading));
+      const follows = (event) => {
+        const box = figure.getBoundingClientRect(), view = figure.dataset;
+        const share = ((event.clientX - box.left) / box.width * view.width - view.left) / view.side;
+        slider.value = Math.round(100 * Math.min(1, Math.max(0, share)));
+        read(reading);
       };
-      svg.addEventListener("pointermove", read);
-      svg.addEventListener("pointerdown", read);
+      figure.addEventListener("pointermove", follows);
+      figure.addEventListener("pointerdown", follows);
     });
     const at = (name, slider) => {
       if (asked.has(name)) slider.value = asked.get(name);
     };
     pick(focus, asked.get("focus"));
-    at("at", sliders.confidence);
+    readings.forEach(({ slider }) => at("at", slider));
     at("threshold", sliders.threshold);
     follow();
     toggle();

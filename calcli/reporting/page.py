@@ -5,48 +5,112 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from markupsafe import Markup
 
 from calcli import __version__
-from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.curve import CurveSettings
-from calcli.evaluation.results import Estimate
 from calcli.evaluation.watch_state import State
-from calcli.metrics.intervals import normal_quantile
-from calcli.reporting.components import (
-    GLOSSARY,
-    NONE,
-    Room,
-    drawn_of,
-    section,
-    state_word,
-    table,
-    term,
-    under,
+from calcli.reporting.gather import ModelResults
+from calcli.reporting.glossary import GLOSSARY
+from calcli.reporting.markup import json_script, rendered, resource, visible
+from calcli.reporting.number_format import count, samples
+from calcli.reporting.script_data import data_of
+from calcli.reporting.views.batches import batch_tables
+from calcli.reporting.views.evidence import (
+    files_view,
+    numbers_view,
+    signatures,
+    split_view,
+    temperature_view,
+    test_lines,
 )
-from calcli.reporting.gather import ModelResults, Version
-from calcli.reporting.markup import Safe, data_block, join, name, tag, visible
-from calcli.reporting.number_format import count, fixed, samples, share, signed, span
-from calcli.reporting.sections import card, model_body, signatures, watched
-from calcli.reporting.verdicts import overall, tone
+from calcli.reporting.views.first_screen import FirstScreen, first_screen
+from calcli.reporting.views.overview import overview_view
+from calcli.reporting.views.parts import parts_view
+from calcli.reporting.views.room import (
+    ROOMS,
+    Chapter,
+    Room,
+    drawn_only,
+    with_drawn_first,
+)
+from calcli.reporting.views.selective import selective_view
+from calcli.reporting.views.versions import versions_view
+from calcli.reporting.views.watch import WatchView, watch_view
+from calcli.reporting.views.where_wrong import readings, switches
 
-COLOURS = (("", "as the system"), ("light", "light"), ("dark", "dark"))
-# Most bytes of a page. One that would be larger gets less detail per model, and in the end fewer models in full.
 LARGEST = 1_900_000
-ROOMS = (
-    Room(),
-    Room(short=True),
-    Room(100, short=True),
-    Room(20, short=True, tight=True),
-)  # from full to least detail
-MOST = (
-    60,
-    120,
-    120,
-)  # versions of all models above which a page of that detail is surely too large, and not tried
+"""Most bytes of a page.
+
+One that would be larger gets less detail per model, and in the end fewer models in full.
+"""
+
+MOST_VERSIONS = (60, 120, 120)
+"""Versions of all models above which a page of that detail is surely too large.
+
+It is not tried then.
+"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit of --max or --min, as a sentence."""
+
+    is_crossed: bool
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ExplainedTerm:
+    """A term of the glossary with its meaning on this page."""
+
+    key: str
+    word: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """The frame of the page. facts : behind its title."""
+
+    heading: str
+    title: str
+    facts: str
+    version: str
+    policy: str
+    style: Markup
+    script: Markup
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """The part of the page about one model. data : for the script."""
+
+    first_screen: FirstScreen
+    name: str
+    body: Markup
+    data: Sequence[Any]
+
+    @property
+    def size(self) -> int:
+        """Bytes of what can be left out."""
+        return len(self.body.encode()) + len(json.dumps(self.data))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a page is about. watched : name of the state file."""
+
+    models: Sequence[ModelResults]
+    evaluation: Mapping[str, Any]
+    title: str
+    limits: Sequence[Limit]
+    commands: Sequence[str]
+    watch: WatchView | None
+    watched: str
 
 
 def page(
@@ -58,301 +122,206 @@ def page(
     commands: Sequence[Sequence[str]] = (),
     watch: tuple[str, State] | None = None,
 ) -> str:
-    """A whole HTML document. evaluation : the JSON of ``calcli evaluate``. limits : (crossed, sentence).
+    """A whole HTML document.
 
-    watch : a state of ``calcli watch`` and the name of its file; with it there may be no models. The same input gives
-    the same text: there is no clock in it.
+    evaluation : the JSON of ``calcli evaluate``. limits : (crossed, sentence). watch :
+    the name of a state file of ``calcli watch`` and the state; with it there may be no
+    models. The same input gives the same text: there is no clock in it.
     """
-    one = len(models) == 1
-    called = title or (
-        models[0].name
-        if one
-        else f"{len(models)} models"
-        if models
-        else watch[0]
-        if watch
-        else ""
+    view = None
+    if watch is not None:
+        path, state = watch
+        view = watch_view(state, path, "watch" if models else "verdict")
+    contents = Contents(
+        models=models,
+        evaluation=evaluation,
+        title=title,
+        limits=[Limit(crossed, sentence) for crossed, sentence in limits],
+        commands=[command_line(words) for words in commands],
+        watch=view,
+        watched="" if watch is None else watch[0],
     )
-    facts = f" · {len(models)} models" if title and models else ""
-    if one:
-        known = f"{models[0].k} classes" if models[0].k > 1 else "confidences alone"
-        facts = f" · {samples(models[0].n)} · {known}"
-    header, foot = _header(called, facts), _foot(models, commands)
-    evaluated = data_block("calcli-evaluation", evaluation)
-    between = (
-        [watched(watch[1], watch[0], "watch" if models else "verdict")] if watch else []
-    )
-    if limits:
-        words = [
-            tag("li", tag("strong", "✗ crossed: " if bad else "✓ holds: "), text)
-            for bad, text in limits
+    text = ""
+    parts: list[ModelPart] = []
+    for room in _rooms_to_try(models):
+        parts = [
+            _model_part(model, number, room, len(models))
+            for number, model in enumerate(models)
         ]
-        between.append(section("Limits", tag("ul", *words, class_="limits")))
-
-    def whole(bodies: Mapping[int, Safe], data: Sequence[Any]) -> str:
-        main = tag("main", _content(models, between, bodies), foot)
-        return _document(called, join([header, main, evaluated]), data)
-
-    versions = sum(len(m.versions) for m in models)
-    for room in ROOMS[sum(versions > most for most in MOST) :]:
-        bodies = {at: model_body(model, at, room) for at, model in enumerate(models)}
-        data: list[Any] = [
-            [_for_script(v) for v in drawn_of(model, room)[1].versions]
-            for model in models
-        ]
-        done = whole(bodies, data)
-        if len(done.encode()) <= LARGEST:
-            return done
-    kept = sorted(
-        range(len(models)),
-        key=lambda at: -abs(models[at].versions[0].report.overconfidence.value),
-    )
-    while len(kept) > 1 and (spare := len(done.encode()) - LARGEST) > 0:
-        while len(kept) > 1 and spare > 0:
-            at = kept.pop()
-            spare -= len(bodies[at].encode()) + len(json.dumps(data[at]))
-            again = ("calcli", "report", models[at].typed, "-o", "report.html")
-            bodies[at] = tag(
-                "p",
-                "Left out to keep a page of so many models small. All of it: ",
-                _command(again),
-            )
-            data[at] = []
-        done = whole(bodies, data)
-    return done
+        text = _whole(contents, parts)
+        if len(text.encode()) <= LARGEST:
+            return text
+    return _with_fewer_models(contents, parts, text)
 
 
-def _document(called: str, content: Safe, data: Sequence[Any]) -> str:
-    """HTML document. data : the script's data on each model. Its security policy loads nothing, and allows only this
-    style and this script."""
-    style, script = (
-        files("calcli.reporting").joinpath(f"page.{kind}").read_text("utf-8")
-        for kind in ("css", "js")
-    )
-    of_style, of_script = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
-        for code in (style, script)
-    )
-    policy = f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag(
-            "meta",
-            http_equiv="Content-Security-Policy",
-            content=f"{policy}; base-uri 'none'; form-action 'none'",
-        ),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="generator", content=f"calcli {__version__}"),
-        tag("title", f"Confidence report: {called}"),
-        tag("link", rel="icon", href="data:,"),
-        Safe(f"<style>{style}</style>"),
-    )
-    skip = tag("a", "Skip to the verdict", href="#verdict", class_="skip")
-    body = tag(
-        "body",
-        skip,
-        content,
-        data_block("calcli-page", data),
-        Safe(f"<script>{script}</script>"),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+def _rooms_to_try(models: Sequence[ModelResults]) -> Sequence[Room]:
+    """Amounts of detail for which the page may be small enough."""
+    n_versions = sum(len(model.versions) for model in models)
+    n_hopeless = sum(n_versions > most for most in MOST_VERSIONS)
+    return ROOMS[n_hopeless:]
 
 
-def _header(called: str, facts: str) -> Safe:
-    """The name of the page, its colours, and the button that prints it."""
-    choice = tag(
-        "select",
-        *(tag("option", words, value=value) for value, words in COLOURS),
-        id="colours",
-    )
-    title = tag(
-        "h1",
-        "Confidence report: ",
-        name(called, 90),
-        tag("span", facts, class_="muted"),
-    )
-    tools = (
-        tag("label", "Colours ", choice),
-        tag("button", "Print", type="button", id="print"),
-    )
-    return tag("header", title, tag("div", *tools, class_="script tools"))
+def _with_fewer_models(
+    contents: Contents, parts: Sequence[ModelPart], text: str
+) -> str:
+    """The page with the best calibrated models left out, until it is small enough.
 
-
-def _content(
-    models: Sequence[ModelResults], between: Sequence[Safe], bodies: Mapping[int, Safe]
-) -> Safe:
-    """Verdict and sections of one model, or an overview and an article per model. bodies : sections by model.
-
-    between : sections that follow the verdict or overview; the only ones if there is no model.
+    Of these their first screens stay, and the command that shows the rest.
     """
-    parts = [
-        tag("div", body, class_="body", data_body=at) for at, body in bodies.items()
-    ]
-    if not models:
-        return join(between)
+    models = contents.models
+    parts = list(parts)
+    kept = sorted(range(len(models)), key=lambda number: -_absolute_gap(models[number]))
+    excess = len(text.encode()) - LARGEST
+    while len(kept) > 1 and excess > 0:
+        while len(kept) > 1 and excess > 0:
+            number = kept.pop()
+            excess -= parts[number].size
+            parts[number] = _left_out(parts[number], models[number])
+        text = _whole(contents, parts)
+        excess = len(text.encode()) - LARGEST
+    return text
+
+
+def _absolute_gap(model: ModelResults) -> float:
+    return abs(model.versions[0].report.facts.overconfidence.value)
+
+
+def _left_out(part: ModelPart, model: ModelResults) -> ModelPart:
+    words = ("calcli", "report", model.typed, "-o", "report.html")
+    body = rendered("left_out.html", command=command_line(words))
+    return ModelPart(part.first_screen, part.name, body, data=[])
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command that can be pasted; characters that nobody sees are spelled."""
+    return " ".join(shlex.quote(visible(word)) for word in words)
+
+
+# ---- parts
+
+
+def _model_part(
+    model: ModelResults, number: int, room: Room, n_models: int
+) -> ModelPart:
+    """The first screen and the sections about one model."""
+    if room.tight:
+        model = with_drawn_first(model)
+    drawn = drawn_only(model) if room.tight else model
+    chapter = Chapter(model, number, room)
+    ident, level = "verdict", 2
+    if n_models > 1:
+        ident, level = f"verdict-{number}", 3
+    return ModelPart(
+        first_screen=first_screen(chapter, ident, level),
+        name=model.name,
+        body=_body(chapter, Chapter(drawn, number, room)),
+        data=data_of(drawn),
+    )
+
+
+def _body(chapter: Chapter, drawn: Chapter) -> Markup:
+    """All sections about one model. drawn : with those of its versions that are drawn."""
+    batches = None
+    parts = [parts_view(drawn, "groups"), parts_view(drawn, "classes")]
+    if chapter.model.ordered:
+        batches = batch_tables(drawn)
+        parts = parts[1:]
+    return rendered(
+        "body.html",
+        number=chapter.number,
+        versions=versions_view(chapter),
+        switches=switches(drawn),
+        readings=readings(drawn),
+        batches=batches,
+        parts=[part for part in parts if part is not None],
+        selective=selective_view(drawn),
+        temperature=temperature_view(drawn),
+        tests=test_lines(drawn),
+        split=split_view(drawn),
+        files=files_view(drawn),
+        numbers=numbers_view(drawn),
+    )
+
+
+# ---- the whole
+
+
+def _whole(contents: Contents, parts: Sequence[ModelPart]) -> str:
+    models = contents.models
+    markup = rendered(
+        "page.html",
+        document=_document(contents),
+        overview=overview_view(models) if len(models) > 1 else None,
+        watch=contents.watch,
+        limits=contents.limits,
+        chapters=parts,
+        commands=contents.commands,
+        signatures=signatures(models),
+        explained=_explained(models),
+        evaluation=json_script("calcli-evaluation", contents.evaluation),
+        data=json_script("calcli-page", [part.data for part in parts]),
+    )
+    return str(markup)
+
+
+def _document(contents: Contents) -> Document:
+    style, script = resource("page.css"), resource("page.js")
+    return Document(
+        heading="Confidence report" if contents.models else "Calibration watch",
+        title=_title(contents),
+        facts=_facts(contents),
+        version=__version__,
+        policy=_security_policy(style, script),
+        style=Markup(style),
+        script=Markup(script),
+    )
+
+
+def _title(contents: Contents) -> str:
+    """Name of the page: as given, else that of what it is about."""
+    if contents.title:
+        return contents.title
+    if len(contents.models) == 1:
+        return contents.models[0].name
+    if contents.models:
+        return f"{count(len(contents.models))} models"
+    return contents.watched
+
+
+def _facts(contents: Contents) -> str:
+    """Number of samples and classes of one model, or number of models."""
+    models = contents.models
     if len(models) == 1:
-        return join([card(models[0], "verdict", "h2"), *between, *parts])
-    articles = []
-    for at, m in enumerate(models):
-        inner = tag("h2", name(m.name)), card(m, f"verdict-{at}", "h3"), parts[at]
-        articles.append(
-            tag("article", *inner, id=f"model-{at}", class_="model", data_model=at)
-        )
-    return join([_overview(models), *between, *articles])
+        model = models[0]
+        classes = f"{count(model.k)} classes" if model.k > 1 else "confidences alone"
+        return f" · {samples(model.n)} · {classes}"
+    if contents.title and models:
+        return f" · {count(len(models))} models"
+    return ""
 
 
-def _command(words: Sequence[str]) -> Safe:
-    return tag("code", " ".join(shlex.quote(visible(word)) for word in words))
+def _security_policy(style: str, script: str) -> str:
+    """A policy that loads nothing, and allows only this style and this script."""
+    rules = [
+        "default-src 'none'",
+        f"script-src 'sha256-{_sha256(script)}'",
+        f"style-src 'sha256-{_sha256(style)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join(rules)
 
 
-def _foot(models: Sequence[ModelResults], commands: Sequence[Sequence[str]]) -> Safe:
-    """Foot of the page: commands, definitions and version, and the glossary."""
-    made = tag("p", "What made this page, and what shows its numbers again:")
-    told = [tag("pre", _command(words), tabindex=0) for words in commands]
-    kept = tag(
-        "p",
-        f"calcli {__version__}. This page needs no network and keeps nothing.",
-        class_="muted",
-    )
-    how = section("Commands", made, *told, signatures(models) if models else "", kept)
+def _sha256(code: str) -> str:
+    return base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+
+
+def _explained(models: Sequence[ModelResults]) -> list[ExplainedTerm]:
+    """The glossary, with the level of intervals and the bins of this page."""
     settings = models[0].versions[0].top.settings if models else CurveSettings()
-    numbers = {"level": f"{100 * settings.level:g}", "bins": str(settings.bins)}
     explained = []
-    for key, (word, meaning) in GLOSSARY.items():
-        explained += [
-            tag("dt", word, id=f"word-{key}"),
-            tag("dd", meaning.format(**numbers)),
-        ]
-    return join([how, section("Words", tag("dl", *explained))])
-
-
-def _overview(models: Sequence[ModelResults]) -> Safe:
-    """Overview of several models: the number of each verdict, and a table, the least absolute overconfidence first."""
-    reports = [m.versions[0].report for m in models]
-    states = [report.overconfidence for report in reports]
-    called, ranks = distinct([m.name for m in models]), _ranks(states)
-    rows = []
-    for at in sorted(range(len(models)), key=lambda at: abs(states[at].value)):
-        m, s = models[at], states[at]
-        base, focus = m.versions[0], m.versions[m.focus]
-        nll = base.result.scores.get("nll")
-        title = tag(
-            "a",
-            name(called[at]),
-            href=f"#model-{at}",
-            data_open=at,
-            title=visible(m.name),
-        )
-        gap = under(signed(100 * s.value), span(s.interval.low, s.interval.high))
-        loss, best = (
-            NONE if nll is None else fixed(nll.value),
-            NONE if focus is base else name(focus.name),
-        )
-        rows.append(
-            (
-                title,
-                ranks[at],
-                state_word(base),
-                gap,
-                share(base.top.accuracy),
-                loss,
-                count(m.n),
-                best,
-            )
-        )
-    off = join(["Overconfidence (points, ", term("interval", "interval"), ")"])
-    head = (
-        "Model",
-        "Rank",
-        "Verdict",
-        off,
-        "Accuracy",
-        term("loss"),
-        "Samples",
-        "Best calibrator given",
-    )
-    choice = tag(
-        "select",
-        *(tag("option", m.name, value=at) for at, m in enumerate(models)),
-        id="model",
-    )
-    chooser = tag("label", "Model shown below ", choice, class_="script")
-    caption = "By absolute overconfidence, the least first; models whose intervals overlap share ranks."
-    listing = table(caption, head, rows, "models", data_list=True)
-    search = tag("label", "Find models ", tag("input", type="search", class_="search"))
-    finder = tag(
-        "div",
-        search,
-        tag("span", class_="shown", role="status"),
-        class_="script finder",
-    )
-    leads = [report.advice.lead.rstrip(".,: ") for report in reports]
-    todo = "; ".join(
-        f"{lead}: {leads.count(lead)} of {len(models)}" for lead in dict.fromkeys(leads)
-    )
-    headline = (
-        tag("h2", overall(models), class_="headline"),
-        tag("p", tag("strong", "What to do?"), f" {todo}."),
-    )
-    tones = {tone(report) for report in reports}
-    kind = f"card parts overview {tones.pop() if len(tones) == 1 else 'warning'}"
-    inner = *headline, finder, listing, chooser
-    return tag("section", *inner, id="verdict", class_=kind, aria_label="Verdict")
-
-
-def _ranks(states: Sequence[Estimate]) -> list[str]:
-    """Range of ranks that each model may have, given the intervals of absolute overconfidence."""
-    ends = np.array([(each.interval.low, each.interval.high) for each in states])
-    size = np.abs(ends)
-    low, high = (
-        np.where((ends[:, 0] < 0) & (ends[:, 1] > 0), 0.0, size.min(axis=1)),
-        size.max(axis=1),
-    )
-    places = [
-        (1 + (high < a).sum(), len(states) - (low > b).sum())
-        for a, b in zip(low, high, strict=True)
-    ]
-    return [f"{best}" if best == worst else f"{best}–{worst}" for best, worst in places]
-
-
-def _for_script(version: Version) -> dict[str, Any]:
-    """Data on one version that the script's slider and switches read."""
-    grid, (x, _), band = (
-        np.arange(101) / 100,
-        version.top.isotonic.knots,
-        version.top.band,
-    )
-    seen = (grid >= x[0] - 0.005) & (grid <= x[-1] + 0.005)
-    limits = [np.interp(grid[::2], band.x, side) for side in (band.low, band.high)]
-    thresholds = []
-    for t in (
-        version.thresholds
-    ):  # samples, accuracy, mean confidence; if weighted, coverage and effective number
-        weighted = t.n and t.effective != t.n
-        more = [_four(t.coverage), round(t.effective, 1)] if weighted else []
-        thresholds.append([t.n, _four(t.right), _four(t.promised), *more])
-    windows = []
-    for b in version.report.bins:
-        shares = map(_four, (b.accuracy, b.accuracy_low, b.accuracy_high, b.confidence))
-        windows.append([round(b.low, 2), round(b.high, 2), b.n, *shares])
-    curve = [
-        _four(y) for y in np.where(seen, version.top.isotonic.at(grid), np.nan).tolist()
-    ]
-    drawn_band = [
-        [round(x, 3) for x in each]
-        for each in np.column_stack([grid[::2], *limits]).tolist()
-    ]
-    z = round(normal_quantile(0.5 + version.top.settings.level / 2), 6)
-    drawn = {
-        "name": visible(version.name),
-        "curve": curve,
-        "windows": windows,
-        "band": drawn_band,
-    }
-    return {**drawn, "thresholds": thresholds, "n": version.result.n, "z": z}
-
-
-def _four(value: float) -> float | None:
-    return round(value, 4) if value == value else None
+    for term in GLOSSARY.values():
+        meaning = term.explained(settings.level, settings.bins)
+        explained.append(ExplainedTerm(term.key, term.word, meaning))
+    return explained

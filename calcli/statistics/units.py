@@ -398,6 +398,44 @@ def unit_mean(
     ) if units.n > 1 else math.nan
 
 
+def label_effect(labels: IntArray, k: int, units: Units) -> float:
+    """Design effect of the frequencies of k classes where rows belong together, at least 1.
+
+    Mean over the classes of the variance of a class's count by units over that of
+    independent rows, sum_g (n_gc - n_g p_c)^2 / (n p_c (1 - p_c)). Counts divided by it can
+    be compared as if rows were independent.
+
+    Reference: Rao, Scott (1981), Journal of the American Statistical Association 76, 221-230.
+    """
+    n, effects = len(labels), list[float]()
+    for label, count in enumerate(np.bincount(labels, minlength=k).tolist()):
+        share = count / n
+        if 0 < count < n:
+            by_unit = units.sums((labels == label) - share)
+            effects.append(float(by_unit @ by_unit) / (n * share * (1.0 - share)))
+    return max(1.0, sum(effects) / len(effects)) if effects else 1.0
+
+
+def uneven_error(
+    influence: FloatArray, units: Units, weight: FloatArray | None = None
+) -> tuple[float, float]:
+    """Jackknife standard error of a sum of influences (n,), and its degrees of freedom.
+
+    A unit that holds a share h of the rows draws the mean towards itself: its sum S is
+    taken as S / (1 - h), as without it. SE^2 = (G-1)/G sum_g (S_g / (1 - h_g))^2, with one
+    degree of freedom less than Kish's effective number of units, 1 / sum h^2, at least 1.
+    For units of one size these are the SE of ``unit_mean`` and G - 1.
+
+    Reference: MacKinnon, White (1985), Journal of Econometrics 29, 305-325 (HC3, of
+    clusters CR3); Kish (1965), section 8.2.
+    """
+    sizes = units.count if weight is None else units.sums(weight)
+    share = sizes / sizes.sum()
+    alone = units.sums(influence) / np.maximum(1.0 - share, 1e-12)
+    error = math.sqrt((units.n - 1) / units.n * float((alone**2).sum()))
+    return error, max(1.0 / float(share @ share) - 1.0, 1.0)
+
+
 def design_effect(
     values: FloatArray, units: Units, weight: FloatArray | None = None
 ) -> float:

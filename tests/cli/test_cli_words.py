@@ -19,8 +19,8 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
-from calcli.cli.commands.completion import manual
 from calcli.cli.commands.fit import print_candidates
+from calcli.cli.manual_page import manual
 from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
@@ -351,7 +351,7 @@ def test_candidates_stand_best_first_and_failures_are_named(capsys):
 @pytest.mark.parametrize(
     ("cls", "kept"),
     [
-        (Identity, "every member is accuracy-preserving"),
+        (Identity, "predictions kept"),
         (IsotonicRegression, "predictions may change"),
     ],
 )
@@ -441,7 +441,7 @@ def test_more_than_three_bundles_are_a_line_each(run, four, monkeypatch):
 
 def fitted_to(run, bundle):
     """The calibrator of a bundle."""
-    assert run("fit", bundle, "-q", "--force").code == 0
+    assert run("fit", "-m", "ts", bundle, "-q", "--force").code == 0
     return bundle.replace(".h5", ".ts.json")
 
 
@@ -458,7 +458,7 @@ def test_readers_take_scores_from_standard_input(kind, tmp_path):
     text = PIPED[kind] or buffer_of(logits=truth(50, 3)[0], labels=truth(50, 3)[1])
     commands = (
         ["evaluate", "-", "-m", "nll"],
-        ["fit", "-"],
+        ["fit", "-m", "ts", "-"],
         ["apply", "stdin.ts.json", "-", "-o", "out.csv"],
     )
     for command in commands:

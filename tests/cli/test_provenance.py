@@ -53,7 +53,7 @@ def test_calibrated_twice_is_refused_unless_asked_for(run, form):
             "-o",
             "t.json",
         ],
-        ["run", "raw.h5", "once.h5", "-o", "run", "-q", "--force"],
+        ["run", "raw.h5", "once.h5", "-m", "ts", "-o", "run", "-q", "--force"],
     ):
         done = run(*words)
         assert done.code == 3

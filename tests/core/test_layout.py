@@ -21,7 +21,7 @@ LAYERS = [
     ["api"],
     ["reporting"],
     ["diagrams", "evaluation", "exporting", "extracting"],
-    ["fit_and_apply", "adapt"],
+    ["fit_and_apply", "fit_questions", "adapt"],
     ["workers"],
     ["importers"],
     ["metrics"],

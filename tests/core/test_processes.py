@@ -196,7 +196,7 @@ def test_the_end_of_a_child_is_noticed_where_another_takes_it(
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "[0, 0]\nTrue\n7\nts\n", done.stderr
+    assert done.stdout == "[0, 0]\nTrue\n7\nauto\n", done.stderr
 
 
 IGNORING = """

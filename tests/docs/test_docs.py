@@ -27,7 +27,7 @@ from calcli.diagrams.style import style_names
 from calcli.io.artifact import _Envelope
 from calcli.metrics.catalog import metric_names
 from calcli.registry import method_names
-from calcli.reporting.components import GLOSSARY
+from calcli.reporting.glossary import GLOSSARY
 
 DOCS = REPOSITORY / "docs"
 SCHEMAS = DOCS / "schemas"

@@ -15,7 +15,7 @@ from synthetic import truth
 from calcli.cli.app import load, summaries
 from calcli.evaluation.term_meanings import BY_PART, REPORT
 from calcli.metrics.catalog import metric, metric_names
-from calcli.reporting.components import GLOSSARY
+from calcli.reporting.glossary import GLOSSARY
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +224,7 @@ def test_every_term_of_the_field_that_is_shown_is_explained(outputs, term):
     explained = [
         *REPORT.items(),
         *BY_PART.items(),
-        *GLOSSARY.values(),
+        *((term.word, term.meaning) for term in GLOSSARY.values()),
         *((n, metric(n).title) for n in metric_names()),
     ]
     assert any(re.search(rf"\b{term}", " ".join(each), re.I) for each in explained)

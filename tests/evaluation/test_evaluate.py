@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import xml.etree.ElementTree as ET
 
 import h5py
@@ -252,28 +251,30 @@ def test_full_has_every_test(run, fitted):
 
 def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     before, after = evaluated(run, fitted, "-c", "m.ts.json", "--split")["results"]
-    assert before["report"]["verdict"].startswith("overconfident by 0.1")
-    assert "; m.ts.json reduces NLL by 0.1" in before["report"]["verdict"]
-    alone = evaluated(run, fitted, "--split")["results"][0]["report"]
-    assert "recalibration could reduce NLL by 0.1" in alone["verdict"]
-    assert "overconfident by" not in after["report"]["verdict"]
-    with h5py.File(tmp_path / "true.h5", "w") as file:
-        file["logits"], file["labels"] = LOGITS, LABELS
-    true = evaluated(run, "true.h5")["results"][0]["report"]
-    assert true["verdict_kind"] == "too_few" and true["verdict"].startswith(
-        "no evidence of miscalibration (n = "
-    )
-    assert (
-        true["direction"]["words"] == "neither significantly over- nor underconfident"
-    )
-    split = before["report"]["split"]["nll"]
+    report = before["report"]
+    gap = report["overconfidence"]["value"]
+    assert report["verdict_kind"] == "overconfident"
+    assert f" right ({100 * gap:+.1f} points [" in report["verdict"]
+    assert report["direction"]["gap"] == gap
+    assert report["direction"]["gap_z"] > 3
+    split = report["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
     assert split["calibration"] > 5 * split["calibration_se"]
-    assert before["report"]["direction"]["words"] == "overconfident"
-    assert before["report"]["direction"]["gap_z"] > 3
+    gain = next(each for each in report["messages"] if each["kind"] == "gain")
+    assert gain["nll"] == split["calibration"]
+    effect = after["report"]["messages"][-1]
+    assert effect["kind"] == "effect"
+    assert effect["text"].startswith("reduces NLL by 0.1")
+    assert not after["report"]["findings"]
+    with h5py.File(tmp_path / "true.h5", "w") as file:
+        file["logits"], file["labels"] = LOGITS, LABELS
+    report = evaluated(run, "true.h5")["results"][0]["report"]
+    assert report["verdict_kind"] == "too_few"
+    assert report["verdict"].startswith("too few samples to be sure: ")
+    assert report["messages"] == []
 
 
-def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
+def test_a_bias_is_found_in_the_classes(run, tmp_path):
     """Calibrated logits with class 0 favoured: a bias, not a scale."""
     rng = np.random.RandomState(5)
     z = rng.normal(size=(3000, 3)) * 3
@@ -281,38 +282,41 @@ def test_shifted_confidence_is_nothing_a_temperature_can_fix(run, tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["logits"], file["labels"] = z + np.array([1.0, 0, -1.0]), y
     report = evaluated(run, "b.h5", "--split")["results"][0]["report"]
-    assert report["split"]["method"] == "svs"
-    assert re.search(
-        r"\(cross-validated svs\); temperature scaling achieves \d\d?% of it",
-        report["verdict"],
-    )
-    assert (
-        report["advice"]["command"]
-        == "calcli fit --method svs <other labelled samples>"
-    )
+    split = report["split"]
+    assert split["method"] == "svs"
+    of_temperature = split["temperature"]["nll"]["calibration"]
+    assert of_temperature < 0.5 * split["nll"]["calibration"]
     assert report["classwise"]["n_significant"] >= 2
+    assert "classes" in [message["kind"] for message in report["messages"]]
+    assert report["next"] == "calcli run b.h5"
 
 
-def test_verdicts_name_the_calibrator_where_there_are_several(run, fitted):
-    assert run("evaluate", fitted).out.startswith("verdict: m.h5:test: ")
-    told = run("evaluate", fitted, "--calibrator", "m.ts.json").out.splitlines()
-    for line, name in zip(told, ("uncalibrated", "m.ts.json"), strict=False):
-        assert line.startswith(f"verdict: m.h5:test, {name}: ")
-    assert told[2] == ""
+def test_headlines_name_the_version_where_there_are_several(run, fitted):
+    assert run("evaluate", fitted).out.startswith("m.h5:test: overconfident: ")
+    lines = run("evaluate", fitted, "--calibrator", "m.ts.json", "-q").out.splitlines()
+    for line, name in zip(lines, ("uncalibrated", "ts"), strict=True):
+        assert line.startswith(f"m.h5:test, {name}: ")
 
 
-def test_text_is_a_report(run, fitted, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_the_table_has_a_row_per_version(run, fitted):
+    """Headlines of the calibrator and of the scores before it, its findings, the table, the next command."""
+    results = evaluated(run, fitted, "-c", "m.ts.json")["results"]
     done = run("evaluate", fitted, "-c", "m.ts.json")
     assert done.code == 0
-    for part in (
-        "600 samples, 4 classes, logits",
-        "expected under calibration",
-        "sampling bias removed",
-        "verdict:",
-    ):
-        assert part in done.out
-    assert "minus uncalibrated" in done.out
+    headlines, table, step = done.out.split("\n\n")
+    assert headlines.startswith("m.h5:test, ts: ")
+    assert "\nm.h5:test, uncalibrated: overconfident: " in headlines
+    head, *rows = table.splitlines()
+    assert head.split()[:5] == ["600", "samples", "accuracy", "confidence", "ECE"]
+    names = ["accuracy", "mean_confidence", "ece"]
+    for row, name, result in zip(rows, ("uncalibrated", "ts"), results, strict=False):
+        expected = [f"{result['metrics'][each]['value']:.4f}" for each in names]
+        cells = [cell.rstrip("*") for cell in row.split()]
+        assert cells[:4] == [name, *expected]
+    change = results[1]["paired"]["differences"]["nll"]
+    low, high = change["ci"]
+    assert f"NLL {change['value']:+.4f} [{low:.4f}, {high:.4f}]" in rows[-1]
+    assert step == "next: calcli apply m.ts.json m.h5:test -o m.ts.h5\n"
     assert run("evaluate", fitted, "-c", "m.ts.json", "-q").err == ""
 
 
@@ -602,21 +606,21 @@ def test_usage_errors(run, bundle, words, part):
 
 
 def test_leak_and_shift_and_thin_bins_are_told(run, fitted, tmp_path):
-    done = run("evaluate", "m.h5:cal", "-c", "m.ts.json", "--json")
+    in_sample = "m.h5:cal", "-c", "m.ts.json"
+    done = run("evaluate", *in_sample, "--json")
     assert "fitted on these very rows" in done.err
     assert "fitted on these very rows" in " ".join(
         json.loads(done.out)["results"][1]["warnings"]
     )
     assert "rows in 15 bins" in done.err
     assert "rows in 15 bins" not in run("evaluate", "m.h5:cal", "-m", "nll").err
-    assert (
-        "fitted on these very rows"
-        not in run("evaluate", "m.h5:test", "-c", "m.ts.json").err
-    )
+    assert "fitted on these very rows" in run("evaluate", *in_sample).out
+    held_out = run("evaluate", "m.h5:test", "-c", "m.ts.json", "--full")
+    assert "fitted on these very rows" not in held_out.out + held_out.err
     few = np.flatnonzero(LABELS[600:] < 2)
     with h5py.File(tmp_path / "s.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS[600:][few], LABELS[600:][few]
-    assert "label frequencies" in run("evaluate", "s.h5", "-c", "m.ts.json").err
+    assert "label frequencies" in run("evaluate", "s.h5", "-c", "m.ts.json").out
 
 
 def test_wrong_calibrator_and_missing_files(run, fitted, tmp_path):
@@ -687,7 +691,7 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
             file["weights"] = rng.random_sample(400)
     done = run("evaluate", "b.h5", "--full", "--per-class", "--resamples", "99")
     assert done.code == 0, done.err
-    assert "no evidence of miscalibration (n = 400)" in done.out
+    assert done.out.startswith("b.h5: too few samples: the gap is between ")
     result = evaluated(run, "b.h5")["results"][0]
     assert result["n_classes"] == 2
     weighted = kind == "weighted"
@@ -702,7 +706,8 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
 
 def test_folds_are_stratified():
     y = np.repeat([0, 1, 2], [50, 25, 3])
-    fold = stratified_folds(y, 5, np.random.default_rng(0))
+    rows = ArrayRows(np.random.default_rng(0).normal(size=(78, 3)), y)
+    fold = stratified_folds(rows, y, 5, 0)
     for c, most in ((0, 10), (1, 5), (2, 1)):
         assert np.bincount(fold[y == c], minlength=5).max() == most
 

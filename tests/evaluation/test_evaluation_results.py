@@ -59,9 +59,9 @@ def whole(monkeypatch, capsys, tmp_path):
 def test_the_keys_of_the_json_output(whole):
     assert list(whole) == ["calcli_evaluation", "results", "ranks", "limits"]
     plain, mended = whole["results"][:2]
-    parts = ["report", "per_class", "per_group", "warnings"]
-    assert list(plain) == [*RESULT, *parts]
-    assert list(mended) == [*RESULT, "paired", *parts]
+    parts = ["report", "per_class", "per_group"]
+    assert list(plain) == [*RESULT, "warnings", *parts]
+    assert list(mended) == [*RESULT, "warnings", "paired", *parts]
     assert list(plain["metrics"]) == METRICS
     for name, keys in KEYS.items():
         assert list(plain["metrics"][name]) == keys, name
@@ -81,8 +81,17 @@ def test_the_keys_of_the_json_output(whole):
         "split",
         "groups",
         "verdict",
+        "verdict_kind",
+        "messages",
+        "findings",
+        "next",
+        "exact",
+        "overconfidence",
         "p_value",
     } <= set(report)
+    assert list(report["exact"]) == ["kind", "p_value"]
+    assert list(report["overconfidence"]) == ["value", *INTERVAL]
+    assert all({"kind", "text"} <= set(message) for message in report["messages"])
     assert list(report["split"]) == ["method", "folds", "nll", "brier", "temperature"]
     for part in (
         report["split"]["nll"],
@@ -90,9 +99,7 @@ def test_the_keys_of_the_json_output(whole):
         report["split"]["temperature"]["nll"],
     ):
         assert list(part) == PART
-    assert {"gap", "gap_z", "entropy_gap", "entropy_z", "words"} <= set(
-        report["direction"]
-    )
+    assert {"gap", "gap_z", "entropy_gap", "entropy_z"} == set(report["direction"])
     assert {
         "value",
         "signed_square",

@@ -116,9 +116,11 @@ def test_labels_of_a_class_that_the_scores_exclude_are_asked_about(
     y = np.r_[np.full(labels, 2), np.arange(2000 - labels) % 2]
     with pytest.warns() if asked else pytest.MonkeyPatch.context():
         report = calcli.evaluate(z, y, weights=np.full(2000, weight)).results[0].report
-    assert (report.verdict_kind == "check_labels") == asked
-    said = "5 labels are class 2, whose probabilities sum to 8e-11 over all rows: does the model have this class"
-    assert (said in report.verdict) == asked
+    assert (report.kind == "check_labels") == asked
+    reason = "5 labels are class 2, whose probabilities sum to 8e-11 over all rows"
+    assert (report.headline == f"check the labels: {reason}") == asked
+    questions = [line for line in report.lines if "does the model have this" in line]
+    assert bool(questions) == asked
 
 
 def test_a_rare_class_of_a_very_overconfident_model_is_not_excluded():
@@ -127,10 +129,7 @@ def test_a_rare_class_of_a_very_overconfident_model_is_not_excluded():
         rng = np.random.default_rng(seed)
         z = 2.0 * rng.normal(size=(1000, 40)) + 2.0 * rng.normal(size=40)
         y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-        assert (
-            calcli.evaluate(4.0 * z, y).results[0].report.verdict_kind
-            == "overconfident"
-        )
+        assert calcli.evaluate(4.0 * z, y).results[0].report.kind == "overconfident"
 
 
 def test_counts_add():

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calcli.evaluation import evaluate_bundle
-from calcli.evaluation.evaluate_bundle import group_lines, scores_of
-from calcli.evaluation.results import Score
+from calcli.evaluation import groups as group_tables
+from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
+from calcli.evaluation.scores import Score
 from calcli.metrics import context as metric_context
 from calcli.metrics import smooth
-from calcli.metrics.catalog import report_metrics
+from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.rows import ArrayRows
@@ -28,6 +29,12 @@ def context_of(groups, k=4, rows=30, weights=None, **settings):
         ArrayRows(z, y, weight=weights), [None], class_bins=15, group=group
     )[0]
     return MetricContext(table, MetricSettings(**settings))
+
+
+def lines_of(context, names):
+    """The lines of all groups of rows."""
+    parts = group_parts(context, {})
+    return group_lines(gaps_of_groups(parts, False, 1.0), names)
 
 
 def same(one: Score, other: Score) -> bool:
@@ -51,16 +58,14 @@ def same(one: Score, other: Score) -> bool:
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("weights", [None, "random"])
 def test_a_group_s_line_is_what_its_rows_give_alone(k, weights):
-    whole, names = (
-        context_of(9, k=k, weights=weights, resamples=150),
-        report_metrics(k=k),
-    )
-    for line in group_lines(whole, names):
+    whole = context_of(9, k=k, weights=weights, resamples=150)
+    names = [name for name in report_metrics(k=k) if not metric(name).needs]
+    for line in lines_of(whole, names):
         alone = MetricContext(
             whole.table.take(whole.table.group == line.group), whole.settings
         )
         assert (line.n, list(line.scores)) == (alone.n, list(names))
-        for name, score in scores_of(alone, names).items():
+        for name, score in measured(alone, names).items():
             assert same(line.scores[name], score), (line.group, name)
 
 
@@ -70,7 +75,7 @@ def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     monkeypatch.setattr(
         smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given)
     )
-    lines = group_lines(context_of(20), ["smece"])
+    lines = lines_of(context_of(20), ["smece"])
     assert (len(lines), len(solved)) == (
         20,
         2 * 20 // smooth.AT_ONCE,
@@ -89,7 +94,7 @@ def test_laws_of_the_bins_of_groups_are_made_together(monkeypatch, names, made):
         "bin_laws",
         lambda parts: calls.append(len(parts)) or plain(parts),
     )
-    group_lines(context_of(20), names)
+    lines_of(context_of(20), names)
     assert calls == [20] * made  # one at a time: 20 calls a scheme of bins
 
 
@@ -115,12 +120,13 @@ def test_rows_are_dealt_to_their_groups_at_once(monkeypatch):
 )
 def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
     """200,000 draws in all, but 200 of a group; nobody gets more than asked for."""
-    whole, seen = context_of(3, resamples=asked), []
-    monkeypatch.setattr(evaluate_bundle, "MOST_DRAWS", 200_000 * 3 // groups)
-    monkeypatch.setattr(
-        evaluate_bundle,
-        "scores_of",
-        lambda part, names: seen.append(part.settings.resamples) or {},
-    )
-    group_lines(whole, [])
+    seen = []
+
+    def record(context, names):
+        seen.append(context.settings.resamples)
+        return {}
+
+    monkeypatch.setattr(group_tables, "MOST_DRAWS", 200_000 * 3 // groups)
+    monkeypatch.setattr(group_tables, "_scores", record)
+    lines_of(context_of(3, resamples=asked), [])
     assert seen == [draws] * 3

@@ -1,4 +1,4 @@
-"""The verdict and the numbers beside it: over random data sets of every kind, no clause contradicts the JSON."""
+"""The verdict and its numbers: on random data of every kind no words contradict the JSON."""
 
 import re
 from functools import cache
@@ -8,9 +8,11 @@ import pytest
 from metric_cases import draw_labels, softmax
 
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
-from calcli.evaluation.verdict_rules import FEW, LEVEL, WIDE
+from calcli.evaluation.json_output import result_json
+from calcli.evaluation.levels import LEVEL, WIDE
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.context import MetricSettings
+from calcli.metrics.losses import FEW
 from calcli.rows import ArrayRows
 
 CASES = 54
@@ -69,7 +71,7 @@ def random_case(seed):
 
 @cache
 def judged(seed):
-    """(rows, group, result as JSON) of the case ``seed``."""
+    """Rows, group and result of the case ``seed``."""
     _, rows, group = random_case(seed)
     plan = Plan(
         report_metrics(),
@@ -77,176 +79,179 @@ def judged(seed):
         per_class=rows.k > 1,
         per_group=group is not None,
     )
-    found = assess(
-        Subject(rows, "rows", group), [Candidate(None, "uncalibrated", None)], plan
-    )
-    return rows, group, found.results[0].to_dict()
+    subject = Subject(rows, "rows", group)
+    assessed = assess(subject, [Candidate(None, "uncalibrated", None)], plan)
+    return rows, group, assessed.results[0]
 
 
-def number(pattern, verdict):
-    """The number or numbers of a clause, None where it is not said."""
-    found = re.search(pattern, verdict)
-    return None if found is None else found.groups()
+def output_of(seed):
+    """The JSON of the case ``seed``."""
+    return result_json(judged(seed)[2])
+
+
+def numbers(pattern, text):
+    """The numbers that a pattern finds, None where it does not match."""
+    match = re.search(pattern, text)
+    return None if match is None else [float(part) for part in match.groups()]
+
+
+SHARE = r"([\d.]+)%"
+GAP = r"([+-]?[\d.]+) points \[(-?[\d.]+), (-?[\d.]+)\]"
+ROUNDED = {"abs": 0.051}
+"""Half a unit of the last digit printed."""
 
 
 @pytest.mark.parametrize("seed", range(CASES))
-def test_no_clause_contradicts_a_number(seed):
-    rows, group, found = judged(seed)
-    report = found["report"]
-    verdict, findings, direction = (
-        report["verdict"],
-        set(report["findings"]),
-        report["direction"],
-    )
-    classes, groups, positive, split = (
-        report[name] for name in ("classwise", "groups", "positive", "split")
-    )
-    assert (positive is not None) == (rows.k == 2)
-
-    # Significance, the kind, the lead of the sentence and the words beside it say the same.
-    kind, over = report["verdict_kind"], report["overconfidence"]
-    assert (report["p_overall"] <= LEVEL) == bool(findings)
-    assert (report["p_value"] <= LEVEL) == ("confidence" in findings)
+def test_kind_significance_and_findings_agree(seed):
+    rows, _, result = judged(seed)
+    report = output_of(seed)["report"]
+    kind, significant = report["verdict_kind"], set(report["findings"])
+    messages = {message["kind"]: message for message in report["messages"]}
+    assert (report["p_overall"] <= LEVEL) == bool(significant)
+    assert (report["p_value"] <= LEVEL) == ("confidence" in significant)
     assert report["tested"] == ("P(class 1)" if rows.k == 2 else "confidence")
+    assert report["next"] is None  # rows without a file
+    assert len(report["verdict"]) <= 100
+    assert all(len(message["text"]) <= 100 for message in report["messages"])
+    assert [message["text"] for message in report["messages"]] == result.report.lines
     if kind == "check_labels":
-        assert (
-            verdict.startswith("check the labels first: ")
-            and not report["advice"]["command"]
-        )  # of no file
+        assert {"labels", "too_good"} & set(messages)
         return
-    assert (kind in ("calibrated", "too_few")) == (not findings)
+    assert (kind in ("calibrated", "too_few")) == (not significant)
+    assert report["exact"]["kind"] == kind  # nothing was fitted
     if rows.n < FEW:
-        assert kind == "too_few" and direction["words"] == "too few samples to say"
-    else:
-        assert direction["words"].startswith("neither") == (
-            "confidence" not in findings
-        )
-    if kind == "too_few":
-        low, high, needed = number(
-            r"between ([+\-\d]+) and ([+\-\d]+) points \(about ([\d,]+) samples",
-            verdict,
-        )
-        assert [int(low), int(high)] == [round(100 * end) for end in over["ci"]]
-        assert int(needed.replace(",", "")) == report["rows_needed"]
-        assert rows.n < FEW or over["ci"][1] - over["ci"][0] > 2 * WIDE
-    elif kind == "calibrated":
-        assert (
-            verdict.startswith("calibrated: ")
-            and over["ci"][1] - over["ci"][0] <= 2 * WIDE
-        )
-    elif kind in ("overconfident", "underconfident"):
-        sign = 1 if kind == "overconfident" else -1
-        said = number(kind + r" by (-?[\d.]+) \[(-?[\d.]+), (-?[\d.]+)\]", verdict)
-        assert [float(x) for x in said[1:]] == pytest.approx(
-            sorted(sign * x for x in over["ci"]), abs=1e-4
-        )
-        assert float(said[0]) == pytest.approx(sign * over["value"], abs=1e-4)
-        assert rows.k == 2 or (direction["gap"] > 0) == (sign > 0)
-    else:
-        assert kind == "mixed" and verdict.startswith("mixed: ")
-    assert (
-        over["value"] == direction["gap"]
-        and over["ci"][0] <= over["value"] <= over["ci"][1]
-    )
-
-    # Every clause has its finding, and every finding of a clause its words and its number.
-    said = number(
-        r"P\(class 1\) is (?:too \w+ \w+ 0 and 1, and )?too (high|low) by ([\d.]+) \[([\d.-]+), ([\d.-]+)\]",
-        verdict,
-    )
-    assert (said is not None) == (
-        rows.k == 2 and "confidence" in findings and abs(positive["z"]) > 1.96
-    )
-    if said:
-        assert said[0] == ("high" if positive["gap"] > 0 else "low")
-        assert float(said[1]) == pytest.approx(abs(positive["gap"]), abs=1e-4)
-        assert float(said[2]) == pytest.approx(min(map(abs, positive["ci"])), abs=1e-4)
-    said = number(r"(\d+) of (\d+) classes (?:is|are) miscalibrated", verdict)
-    assert (said is not None) == (
-        rows.k > 2 and findings >= {"classes"} and "confidence" not in findings
-    )
-    if said:
-        assert [int(x) for x in said] == [classes["n_significant"], rows.k]
-    said = number(
-        r"(\d+) of (\d+) groups (?:is|are) miscalibrated, most clearly (\w+) by ([+-][\d.]+)",
-        verdict,
-    )
-    assert (said is not None) == ("groups" in findings)
-    if said:
-        assert [int(said[0]), int(said[1])] == [
-            groups["n_significant"],
-            groups["n_groups"],
-        ]
-        assert (said[2], said[3]) == (groups["worst"], f"{groups['worst_gap']:+.4f}")
-    said = number(r"recalibration could reduce NLL by ([\d.e-]+)", verdict)
-    assert (said is not None) == (
-        bool(findings)
-        and split is not None
-        and split["nll"]["calibration"] > 1.645 * split["nll"]["calibration_se"]
-    )
-    if said:
-        ts = "(cross-validated ts)" in verdict
-        gain = (
-            split["temperature"]["nll"]["calibration"]
-            if ts
-            else split["nll"]["calibration"]
-        )
-        assert float(said[0]) == pytest.approx(gain, rel=0.05, abs=5e-5)
-    command = report["advice"]["command"]
-    assert not command or (command in verdict and bool(findings))
+        assert kind == "too_few"
+    low, high = (report["positive"] or report["overconfidence"])["ci"]
+    if kind == "calibrated":
+        assert high - low <= 2 * WIDE
+    if kind == "too_few" and rows.n >= FEW:
+        assert high - low > 2 * WIDE
     if rows.k == 2:
-        assert (
-            "vector" not in verdict
-            and "classes" not in findings
-            and "as a whole" not in verdict
-        )
+        assert not {"classes"} & (significant | set(messages))
+    assert ("groups" in messages) == ("groups" in significant)
+    assert ("classes" in messages) == ("classes" in significant)
 
-    # The tables begin with what is most significant, and star what the verdict counts.
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_the_headline_says_the_numbers_of_the_json(seed):
+    rows, _, _ = judged(seed)
+    report = output_of(seed)["report"]
+    kind, words = report["verdict_kind"], report["verdict"]
+    over, positive = report["overconfidence"], report["positive"]
+    assert (positive is not None) == (rows.k == 2)
+    if kind == "check_labels":
+        assert words.startswith(("check the labels: ", "check the samples: "))
+        return
+    begins = {"mixed": "miscalibrated", "too_few": "too few samples"}
+    assert words.startswith(begins.get(kind, kind))
+    means = numbers(rf"{SHARE} sure, {SHARE} right", words)
+    if means is not None:
+        assert rows.k != 2
+        sure, right = means
+        accuracy = 100 * output_of(seed)["metrics"]["accuracy"]["value"]
+        assert right == pytest.approx(accuracy, **ROUNDED)
+        assert sure - right == pytest.approx(100 * over["value"], abs=0.11)
+    means = numbers(rf"{SHARE} predicted, {SHARE} observed", words)
+    if means is not None:
+        assert rows.k == 2
+        assert means[0] == pytest.approx(100 * positive["predicted"], **ROUNDED)
+        assert means[1] == pytest.approx(100 * positive["observed"], **ROUNDED)
+    gap = numbers(GAP, words)
+    if gap is not None:
+        judged_gap = over["value"], *over["ci"]
+        if rows.k == 2:
+            judged_gap = positive["gap"], *positive["ci"]
+        assert gap == pytest.approx([100 * x for x in judged_gap], **ROUNDED)
+    if kind in ("overconfident", "underconfident") and rows.k != 2:
+        sign = 1 if kind == "overconfident" else -1
+        assert "; by NLL p " in words or sign * gap[1] >= 0 <= sign * gap[2]
+    if "too high" in words or "too low" in words:
+        assert ("too high" in words) == (positive["gap"] > 0)
+        low, high = positive["ci"]
+        assert not low <= 0 <= high
+    if "too extreme" in words:
+        assert positive["slope"] < 1 and kind != "underconfident"
+    if "too moderate" in words:
+        assert positive["slope"] > 1 and kind != "overconfident"
+    reach = re.search(r"between ([+-]?\d+) and ([+-]?\d+) points; ([\d,]+) ", words)
+    if reach is not None:
+        ends = positive["ci"] if rows.k == 2 else over["ci"]
+        assert [int(reach[1]), int(reach[2])] == [round(100 * end) for end in ends]
+        assert int(reach[3].replace(",", "")) == report["rows_needed"] > rows.n
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_the_findings_say_the_numbers_of_the_json(seed):
+    report = output_of(seed)["report"]
+    if report["verdict_kind"] == "check_labels":
+        return
+    messages = {message["kind"]: message for message in report["messages"]}
+    if "groups" in messages:
+        groups, message = report["groups"], messages["groups"]
+        counts = f"{groups['n_significant']} of {groups['n_groups']} miscalibrated"
+        assert message["text"].startswith(f"groups: {counts}, worst {groups['worst']}")
+        shown = numbers(rf"{SHARE} \w+, {SHARE} \w+$", message["text"])
+        means = [100 * groups["worst_predicted"], 100 * groups["worst_observed"]]
+        assert shown == pytest.approx(means, **ROUNDED)
+        assert means[0] - means[1] == pytest.approx(100 * groups["worst_gap"])
+    if "classes" in messages:
+        classes, message = report["classwise"], messages["classes"]
+        assert message["n_significant"] == classes["n_significant"]
+        assert message["worst"] == classes["significant_classes"][0]
+    gain = report["split"]
+    is_detected = False
+    if gain is not None:
+        part = gain["nll"]
+        is_detected = part["calibration"] > 1.645 * part["calibration_se"]
+    assert ("gain" in messages) == (bool(report["findings"]) and is_detected)
+    if "gain" in messages:
+        shown = numbers(
+            r"by about ([\d.]+), at least ([\d.]+) ", messages["gain"]["text"]
+        )
+        assert shown[0] == pytest.approx(gain["nll"]["calibration"], rel=0.05, abs=5e-4)
+        assert shown[1] <= shown[0]
+    if "range" in messages and not messages["range"]["of_positive"]:
+        bin_ = messages["range"]
+        same = [each for each in report["bins"] if each["low"] == bin_["low"]]
+        assert same[0]["significant"] and same[0]["n"] == bin_["n"]
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_tables_star_what_the_verdict_counts(seed):
+    """Tables begin with what is most significant."""
+    rows, group, _ = judged(seed)
+    output = output_of(seed)
+    report = output["report"]
+    significant = set(report["findings"])
     if rows.k > 1:
-        starred = {line["class"] for line in found["per_class"] if line["significant"]}
-        assert (
-            starred == set(classes["significant_classes"])
-            and len(starred) == classes["n_significant"]
-        )
-        assert not starred or findings & {"classes", "confidence"}
-        p = [line["p_adjusted"] for line in found["per_class"]]
-        assert p == sorted(p) and p[0] == classes["p_value"]
-        assert all(
-            line["significant"] == (line["p_adjusted"] <= LEVEL)
-            for line in found["per_class"]
-        )
-    if (
-        group is not None
-    ):  # one quantity in every line; the other of two classes where it is significant
-        lines = found["per_group"]
+        lines, classes = output["per_class"], report["classwise"]
+        starred = {line["class"] for line in lines if line["significant"]}
+        assert starred == set(classes["significant_classes"])
+        assert len(starred) == classes["n_significant"]
+        assert not starred or significant & {"classes", "confidence"}
+        p_values = [line["p_adjusted"] for line in lines]
+        assert p_values == sorted(p_values)
+        assert p_values[0] == classes["p_value"]
+        assert all((p <= LEVEL) == (p in p_values[: len(starred)]) for p in p_values)
+    if group is not None:
+        lines, groups = output["per_group"], report["groups"]
         assert {line["of_positive"] for line in lines} == {rows.k == 2}
-        counted = [line for line in lines if line["significant"] or "other" in line]
-        assert len(counted) == groups["n_significant"]
-        worst = next(line for line in lines if line["group"] == groups["worst"])
-        if groups["of_positive"] == (rows.k == 2):
-            assert worst is lines[0] and worst["p_adjusted"] == groups["p_value"]
-            assert worst["gap"] == groups["worst_gap"]
-        elif groups["n_significant"]:
-            assert worst["other"]["p_adjusted"] == groups["p_value"]
-            assert worst["other"]["gap"] == groups["worst_gap"]
-        assert all(
-            line["other"]["p_adjusted"] <= LEVEL for line in lines if "other" in line
-        )
-        assert all(
-            line["significant"] == (line["p_adjusted"] <= LEVEL)
-            for line in found["per_group"]
-        )
-    assert all(
-        each["significant"] == (each["p_adjusted"] <= LEVEL) for each in report["bins"]
-    )
-    assert not any(each["significant"] for each in report["bins"]) or findings & {
-        "bins",
-        "confidence",
-    }
+        starred = [line for line in lines if line["significant"]]
+        assert len(starred) == groups["n_significant"]
+        assert lines[0]["group"] == groups["worst"]
+        assert lines[0]["p_adjusted"] == groups["p_value"]
+        assert lines[0]["gap"] == groups["worst_gap"]
+        for line in lines:
+            assert line["significant"] == (line["p_adjusted"] <= LEVEL)
+            assert line["predicted"] - line["observed"] == pytest.approx(line["gap"])
+    for bin_ in report["bins"]:
+        assert bin_["significant"] == (bin_["p_adjusted"] <= LEVEL)
+        assert not bin_["significant"] or significant & {"bins", "confidence"}
 
 
 def test_every_kind_of_finding_came_up():
-    """The cases above are of use only while every clause occurs among them."""
-    seen = [set(judged(seed)[2]["report"]["findings"]) for seed in range(CASES)]
+    """The cases above are of use only while every test rejects among them."""
+    seen = [set(output_of(seed)["report"]["findings"]) for seed in range(CASES)]
     assert set().union(*seen) == {"confidence", "classes", "groups", "bins", "split"}
-    assert set() in seen and any(found and "confidence" not in found for found in seen)
+    assert set() in seen
+    assert any(found and "confidence" not in found for found in seen)

@@ -165,7 +165,7 @@ def test_what_is_refused_leaves_the_state_unchanged(run, words, part):
     z, y = drawn(300, seed=0)
     order = np.random.default_rng(1).permutation(300)
     write("shuffled.h5", z[order], y[order])
-    write("weighted.h5", *drawn(50, seed=60), weights=np.ones(50) * 2)
+    write("weighted.h5", *drawn(50, seed=60), weights=np.arange(50) % 2 + 1.0)
     with h5py.File("none.h5", "w") as file:
         file["logits"] = z
     assert run("watch", "w0.h5", "--state", "s.json").code == 0

@@ -123,9 +123,8 @@ def test_what_was_inferred_is_said_in_one_line(run):
     }
     done = run("extract", table("t.csv", columns), "-o", "t.h5")
     expected = (
-        "'ant, bee, cat, dog' was read as the scores (probs: every row sums to 1),"
-        " 'animal' as the labels (its values are the classes), the column names as the"
-        " class names"
+        "Read t.csv: 300 samples, 4 classes"
+        " ('ant, bee, cat, dog' as probs, 'animal' as labels)."
     )
     assert expected in done.err.splitlines(), done.err
 
@@ -151,7 +150,7 @@ def test_nested_distributions_come_before_flat_numbers(run):
     done = run("evaluate", "t.jsonl", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["results"][0]["n_classes"] == 4
-    assert "'raw.probabilities' was read as the scores (probs)" in done.err
+    assert "('raw.probabilities' as probs, 'label')" in done.err
 
 
 def test_scores_and_outcomes_of_one_name_belong_together(run):

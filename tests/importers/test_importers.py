@@ -179,7 +179,7 @@ def test_the_content_decides_when_the_extension_is_wrong(
     wrong.write_bytes(right.read_bytes())
     found = bring(wrong, tmp_path / "out.h5", kind="logits")
     assert np.array_equal(found[""]["logits"], scores)
-    assert "in spite of its name" in found["notes"][0]
+    assert "in spite of its name" in found["notes"][1]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -302,7 +302,7 @@ def test_npy_files_with_other_names_have_one_obvious_reading(tmp_path, scores, l
         assert np.array_equal(found[""]["labels"], labels)
     assert (
         found["notes"][0]
-        == "'z' was read as the scores (logits), 'truth' as the labels"
+        == "Read z.npy and 1 more: 60 samples, 4 classes ('z' as logits, 'truth')."
     )
     np.save(tmp_path / "w.npy", -scores)
     with pytest.raises(DataError, match=r"--scores NAME --labels NAME --kind"):
@@ -426,7 +426,7 @@ def test_labels_may_lie_above_and_splits_never_mix():
 
 def test_scores_side_by_side_are_a_choice_of_the_user():
     paths = ["logits_a", "logits_b", "labels", "labels_b"]
-    with pytest.raises(UsageError, match="--all-scores"):
+    with pytest.raises(UsageError, match=r"--scores '\*'"):
         groups(paths)
     assert groups(paths, all_scores=True) == {
         "logits_a": ("logits_a", "labels"),

@@ -34,11 +34,11 @@ def test_names_of_frameworks_have_the_kind_that_all_values_prove(
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "(logits: rows are no probabilities)" in found["notes"]
+    assert f"({scores!r} as logits, {labels!r})" in found["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
     found = bring(tmp_path / "a.npz", out)
     assert np.array_equal(found["probs"], P)
-    assert "(probs: every row sums to 1)" in found["notes"]
+    assert f"({scores!r} as probs, {labels!r})" in found["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P[:, :1], labels: Y == 0})
     with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind"):
         bring(tmp_path / "a.npz", out)  # one column proves nothing
@@ -192,7 +192,7 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
     found = bring(tmp_path / "result.pkl", out)
     assert np.array_equal(found["probs"], P) and np.array_equal(found["labels"], Y)
-    assert "'pred_score' was read as the scores (probs" in found["notes"]
+    assert "('pred_score' as probs, 'gt_label')" in found["notes"]
 
 
 # ---- several scores a row

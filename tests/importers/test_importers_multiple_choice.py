@@ -149,7 +149,7 @@ def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
     named = bring(tmp_path, rows, scores=("choices_2/logits",))
     assert (
         named["logits"].shape == (1, 2)
-        and "'choices_2/logits' was read as the scores" in named["notes"]
+        and ": 1 sample, 2 classes ('choices_2/logits', " in named["notes"]
     )
 
 

@@ -102,9 +102,7 @@ def test_separators_quotes_byte_order_marks_and_line_ends(tmp_path, separator):
         [[1.5, 2], [3, -1000]],
         [1, 0],
         ["a b", "c"],
-        [
-            "'logits' was read as the scores (logits), 'label' as the labels, the column names as the class names"
-        ],
+        ["Read t.csv: 2 samples, 2 classes ('logits', 'label')."],
     )
 
 
@@ -225,7 +223,7 @@ def test_a_word_among_numbers_does_not_make_the_column_disappear(tmp_path):
 
 
 def test_a_missing_line_end_is_told(tmp_path):
-    assert "no line end" in table(tmp_path, PLAIN.rstrip("\n"), kind="logits")[""][4][0]
+    assert "no line end" in table(tmp_path, PLAIN.rstrip("\n"), kind="logits")[""][4][1]
 
 
 def test_parquet_types_are_kept(tmp_path):
@@ -510,6 +508,6 @@ def test_no_inner_name_is_shown(tmp_path, out):
         bring(tmp_path / "v.npz", out)
     path = table_of(tmp_path / "b.csv", p0=1 - p, p1=p, label=(y == "yes").astype(int))
     assert (
-        "'p' was read as the scores (probs: every row sums to 1)"
+        "Read b.csv: 60 samples, 2 classes ('p' as probs, 'label')."
         in (bring(path, out)["notes"])
     )

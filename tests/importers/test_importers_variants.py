@@ -340,7 +340,9 @@ def test_batches_with_paths_are_joined_and_weights_of_a_model_are_no_scores(run)
     torch.save({"state_dict": {"fc.weight": z, "fc.bias": torch.zeros(4)}}, "c.pt")
     assert (
         "holds no array named logits"
-        in run("extract", "c.pt", "--kind", "logits", "--no-labels", "-o", "c.h5").line
+        in run(
+            "extract", "c.pt", "--kind", "logits", "--labels", "none", "-o", "c.h5"
+        ).line
     )
     torch.save(torch.nn.Linear(3, 4), "m.pt")
     assert (
@@ -355,12 +357,8 @@ def test_compare_says_once_what_was_taken_for_what(run):
         "compare", "s.npz", "--methods", "identity,ts", "--folds", "2", "--workers", "1"
     )
     assert done.code == 0, done.err
-    assert (
-        done.err.count(
-            "'logits' was read as the scores (logits), 'labels' as the labels"
-        )
-        == 1
-    )
+    line = "Read s.npz: 60 samples, 4 classes ('logits', 'labels').\n"
+    assert done.err.count("Read ") == done.err.count(line) == 1
 
 
 # ---- several files, or several saves, one after another: only one of them would be read
@@ -445,7 +443,7 @@ def test_files_one_after_another_are_refused_and_one_of_them_is_read(
         {"logits": Z[rows], "labels": Y[rows]}
         for rows in (slice(0, 20), slice(20, 40), slice(40, 60))
     ]
-    words = ["--no-labels", "--kind", "logits"] if name == "all.npy" else []
+    words = ["--labels", "none", "--kind", "logits"] if name == "all.npy" else []
     appended(APPENDED[name], pieces[:1])
     Path("all").rename(name)
     assert run("extract", name, *words, "-o", "one.h5", "--force").code == 0

@@ -118,7 +118,10 @@ def test_run_says_of_one_file_once_what_was_read(run, table, tmp_path):
     np.savez("both.npz", **sets, notes=np.arange(3))
     done = run("run", "both.npz")
     assert done.code == 0 and done.err.count("columns not used: notes") == 1
-    assert done.err.count("'val_logits' was read as the scores") == 1
+    for part in ("val", "test"):
+        arrays = f"('{part}_logits', '{part}_labels')"
+        line = f"Read both.npz:{part}: 400 samples, 3 classes {arrays}.\n"
+        assert done.err.count(f"Read both.npz:{part}") == done.err.count(line) == 1
 
 
 def both(seed):
@@ -205,15 +208,13 @@ def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
     )
     shown = run("inspect", f"{two_sets}:test").out
     assert (
-        "'test_logits' was read as the scores (logits), 'test_labels' as the labels"
+        f"Read {two_sets}:test: 400 samples, 3 classes ('test_logits', 'test_labels')."
         in shown
     )
     assert f"bundle            {two_sets}:test\n" in shown and ":val\n" not in shown
     shown = run("inspect", table("a.csv"), "--group-by", "region").out
-    assert (
-        "'prob' was read as the scores (probs)" in shown
-        and "columns not used: age" in shown
-    )
+    assert "('prob', 'label', 'region' as groups)" in shown
+    assert "columns not used: age" in shown
     assert "groups            name region, n 2, largest 60" in shown
 
 
@@ -228,7 +229,7 @@ def test_inspect_tells_calibrators_from_rows_of_json(run, monkeypatch, table):
     assert [facts["kind"] for facts in found["bundles"]] == ["confidence"] and found[
         "bundles"
     ][0]["n"] == 10
-    assert run("fit", table("a.csv"), "-o", "ts.json", "-q").code == 0
+    assert run("fit", "-m", "ts", table("a.csv"), "-o", "ts.json", "-q").code == 0
     for name, key in (
         ("ts.json", "artifact"),
         ("rows.jsonl", "bundles"),
@@ -268,7 +269,8 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
     done = run("apply", "platt.json", name, "-o", "made.npz")
     assert (
         done.code == 0
-        and "'confidence' was read as the confidence, nothing as correct" in done.err
+        and f"Read {name}: 50 samples, confidences ('confidence', no labels)."
+        in done.err
     )
     made, known = np.load("made.npz"), np.load("known.npz")
     np.testing.assert_array_equal(made["confidence"], known["confidence"])
@@ -278,7 +280,8 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
         run(
             "extract",
             name,
-            "--no-labels",
+            "--labels",
+            "none",
             "--confidence",
             "confidence",
             "-o",
@@ -318,7 +321,7 @@ CARRIED = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south
 def test_apply_gives_back_columns_of_words(run, table, name, ending):
     """Whoever joins calibrated rows to their own had to name each: what was not named was dropped."""
     out = f"out.{ending}"
-    assert run("fit", table(name), "-q").code == 0
+    assert run("fit", "-m", "ts", table(name), "-q").code == 0
     assert run("apply", "a.ts.json", name, "-o", out, "-q").code == 0
     made = columns_of(out)
     assert {key: made[key] for key in CARRIED} == CARRIED
@@ -333,7 +336,7 @@ def test_columns_that_are_named_come_back_once_and_those_they_replace_too(
     run, table, name
 ):
     """With --ids NAME the column that is called as ids are was lost."""
-    assert run("fit", table(name, ("row_id",)), "-q").code == 0
+    assert run("fit", "-m", "ts", table(name, ("row_id",)), "-q").code == 0
     named = ("--ids", "customer", "--group-by", "region")
     assert run("apply", "a.ts.json", name, *named, "-o", "named.csv", "-q").code == 0
     head = Path("named.csv").read_text("utf-8").partition("\n")[0].split(",")
@@ -361,7 +364,7 @@ def test_columns_that_are_named_come_back_once_and_those_they_replace_too(
 
 def test_columns_go_through_extract_and_its_splits_and_labels(run, table):
     """A bundle that extract makes has them, so that what is applied to it later gives them back."""
-    assert run("fit", table("a.csv"), "-q").code == 0
+    assert run("fit", "-m", "ts", table("a.csv"), "-q").code == 0
     split = ("--split", "cal=0.5", "--split", "test=0.5")
     assert (
         run("extract", "a.csv", "-o", "a.h5", "-q").code
@@ -411,7 +414,7 @@ def test_arrays_of_other_sets_stay_with_these(run):
         for what, v in (("logits", z), ("labels", y))
     }
     np.savez("both.npz", **sets, val_site=["a"] * 60, test_site=["b"] * 60)
-    assert run("fit", "both.npz:val", "-o", "ts.json", "-q").code == 0
+    assert run("fit", "-m", "ts", "both.npz:val", "-o", "ts.json", "-q").code == 0
     for part, site in (("val", "a"), ("test", "b")):
         assert (
             run("apply", "ts.json", f"both.npz:{part}", "-o", f"{part}.csv", "-q").code
@@ -428,7 +431,7 @@ def test_columns_called_as_those_of_the_output_give_way(run, table):
     name = table("a.csv", ("extra",))
     rows = [*csv.reader(Path(name).read_text("utf-8").splitlines())]
     place = rows[0].index("extra")
-    assert run("fit", name, "-q").code == 0
+    assert run("fit", "-m", "ts", name, "-q").code == 0
     endings = ("csv", "npz", "h5", "jsonl")
     for i, word in enumerate(
         ("prediction", "accepted", "p0", "calibrator", "source", ".")
@@ -487,7 +490,7 @@ def test_texts_and_lists_stay_behind(run, name):
     else:
         with Path(name).open("w", newline="") as file:
             csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
-    assert run("fit", name, "-o", "ts.json", "-q").code == 0
+    assert run("fit", "-m", "ts", name, "-o", "ts.json", "-q").code == 0
     tracemalloc.start()
     assert run("apply", "ts.json", name, "-o", "out.jsonl", "-q").code == 0
     peak = tracemalloc.get_traced_memory()[1]

@@ -90,6 +90,8 @@ def test_evaluate_pools(run, folder, tmp_path):
     ]
     assert [len(one), len(many)] == [2, 2]
     for a, b in zip(one, many, strict=True):
+        for result in (a, b):
+            del result["report"]["next"]  # names the files
         assert (a["n"], a["metrics"], a["report"]) == (
             b["n"],
             b["metrics"],

@@ -187,9 +187,6 @@ def test_tables_over_log_odds_are_written_read_and_exported(run, name, options):
 # ---- scores equal but for rounding, and rounded probabilities
 
 
-FOLDS_BY_LOSS = {"ms-odir", "dir-odir"}
-"""Methods whose folds are dealt by the losses of rows, ties at random."""
-
 ENDS = {"bbq", "sb", "spline"}
 """Methods whose bins of ranks, or cumulative sums, begin at one end: of two classes swapped, at the other."""
 
@@ -218,15 +215,10 @@ def test_scores_equal_but_for_rounding_are_tied_in_every_method(name, k):
         transformed=rows.transformed,
         transforms=rows.transforms,
     )
-    if name not in FOLDS_BY_LOSS:
-        np.testing.assert_allclose(
-            np.exp(predict(fit(name, moved).calibrator, moved)[0]), p, atol=1e-6
-        )
-    if (
-        method(name).laws.equivariant
-        and name not in FOLDS_BY_LOSS
-        and (k > 2 or name not in ENDS)
-    ):
+    np.testing.assert_allclose(
+        np.exp(predict(fit(name, moved).calibrator, moved)[0]), p, atol=1e-6
+    )
+    if method(name).laws.equivariant and (k > 2 or name not in ENDS):
         order = np.roll(np.arange(k), 1)
         turned = ArrayRows(
             z[:, order],

@@ -19,20 +19,23 @@ from calcli.composition import (
     mapped,
 )
 from calcli.errors import CalcliError, DataError, UsageError
-from calcli.folds import random_folds
+from calcli.folds import content_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
-from calcli.methods import auto as auto_module
-from calcli.methods.auto import (
-    Auto,
-    AutoOptions,
+from calcli.methods._auto import candidates as candidates_module
+from calcli.methods._auto.candidates import (
+    chained,
     default_candidates,
-    guarded_error,
-    likelihood_weights,
+    listed,
     parse_candidate,
-    pick,
-    sparse_weights,
     stored_numbers,
 )
+from calcli.methods._auto.weights import (
+    guarded_error,
+    likelihood_weights,
+    pick,
+    sparse_weights,
+)
+from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ts import TemperatureScaling
 from calcli.numerics import log_softmax
@@ -233,6 +236,7 @@ def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
     assert lazy.kind == cached.kind == "log_probs"
     kept = fit("ts+ft+beta", rows).calibrator
     monkeypatch.setattr("calcli.composition.CACHED_BYTES", 0)
+    monkeypatch.setattr("calcli.composition.LARGE_BYTES", 0)
     assert isinstance(mapped(rows, Identity()), MappedRows)
     streamed = fit("ts+ft+beta", rows).calibrator
     np.testing.assert_allclose(
@@ -296,7 +300,7 @@ def test_repeated_methods_are_numbered():
         ("ts+recal", {}, "must come first"),
         ("ts+", {}, "no method is named ''"),
         ("ts+tss", {}, "did you mean ts"),
-        ("auto+ts", {}, "cannot be part"),
+        ("auto+ts", {"rule": "best"}, "cannot be part"),
         ("nonsense", {}, "auto"),
     ],
 )
@@ -355,8 +359,8 @@ def test_one_standard_error_is_one(errors, name):
         },
         "broken": {"method": "broken", "failed": "no"},
     }
-    assert pick(table, AutoOptions(rule="one-se")) == name
-    assert pick(table, AutoOptions(rule="best")) == "rich"
+    assert pick(table, "one-se", "nll") == name
+    assert pick(table, "best", "nll") == "rich"
 
 
 def test_auto_finds_one_temperature_where_that_is_the_truth():
@@ -406,8 +410,9 @@ def test_the_table_records_the_choice():
 def test_held_out_losses_are_those_of_the_folds():
     z, y = truth(200, 3, seed=7)
     chosen = auto(ArrayRows(z, y), candidates="ts,identity", rule="best")
-    rng, expected = np.random.default_rng(0), np.zeros(200)
-    for fold in (random_folds(200, 5, rng), random_folds(200, 5, rng)):
+    rows, expected = ArrayRows(z, y), np.zeros(200)
+    for draw in (0, 1):
+        fold = content_folds(rows, 5, 0, draw)
         for i in range(5):
             learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
             calibrator = fit(
@@ -421,8 +426,8 @@ def test_held_out_losses_are_those_of_the_folds():
             )
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(
-        expected.mean(), rel=1e-7
-    )  # fits of folds may end early
+        expected.mean(), rel=1e-5
+    )  # fits of folds end with a step that promises 3e-4 nats, and leaves its square
     plain = -log_softmax(z)[np.arange(200), y]
     assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
     difference = (
@@ -430,7 +435,7 @@ def test_held_out_losses_are_those_of_the_folds():
     )
     other = "identity" if expected.mean() < plain.mean() else "ts"
     assert table[other]["standard_error"] == pytest.approx(
-        difference.std() / np.sqrt(200), rel=1e-9
+        difference.std() / np.sqrt(200), rel=1e-3
     )
 
 
@@ -457,7 +462,7 @@ BEGIN_ALIKE = "ts, mono, mono+svs, svs(lambda=0.1), mono+ft+svs, ts+beta"
 
 def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch):
     """Three first stages, so three tasks, and three in each of five folds; every first stage is fitted once a task."""
-    tasks, begun, real = [], [], auto_module.method
+    tasks, begun, real = [], [], candidates_module.method
 
     def one_after_the_other(work, items):
         found = [work(item) for item in items]
@@ -470,26 +475,25 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
             begun.append(1)
             return super().fit(*given)
 
-    monkeypatch.setattr(auto_module, "in_order", one_after_the_other)
+    monkeypatch.setattr("calcli.methods._auto.trials.in_order", one_after_the_other)
+    monkeypatch.setattr("calcli.methods.auto.in_order", one_after_the_other)
     monkeypatch.setattr(
-        auto_module, "method", lambda name: Mono if name == "mono" else real(name)
+        candidates_module, "method", lambda name: Mono if name == "mono" else real(name)
     )
-    named = auto_module.parse_candidate
-    chains = auto_module.chained(
-        {name: named(name) for name in auto_module.listed(BEGIN_ALIKE)}
-    )
+    chains = chained({name: parse_candidate(name) for name in listed(BEGIN_ALIKE)})
     assert chains == [
         ["mono", "mono+svs", "mono+ft+svs"],
         ["ts", "ts+beta"],
         ["svs(lambda=0.1)"],
     ]
     floored = [f"floor+{name}" for name in ("ts", "mono", "mono+svs")]
-    assert auto_module.chained({name: named(name) for name in floored}) == [
+    assert chained({name: parse_candidate(name) for name in floored}) == [
         floored[1:],
         floored[:1],
     ]
+    # one part first, then the four others; one fit for the choice is outside of the tasks
     auto(ArrayRows(*truth(1200, 3, seed=9)), candidates="ts, mono, svs")
-    assert (tasks, len(begun)) == ([3, 15], 6)
+    assert (tasks, len(begun)) == ([3, 12], 5)
 
 
 def test_the_average_is_the_same_for_any_number_of_threads(monkeypatch):
@@ -510,9 +514,9 @@ def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
             raise CalcliError("out of luck")
 
     z, y = truth(100, 3, seed=10)
-    real = auto_module.method
+    real = candidates_module.method
     monkeypatch.setattr(
-        auto_module, "method", lambda name: Broken if name == "ts" else real(name)
+        candidates_module, "method", lambda name: Broken if name == "ts" else real(name)
     )
     table = auto(ArrayRows(z, y), candidates="identity,ts").details["auto"]["table"]
     assert table[1] == {"method": "ts", "failed": "out of luck"}
@@ -583,6 +587,7 @@ def averaged():
         auto(
             ArrayRows(z, y),
             rule="average",
+            keep_argmax="false",
             candidates="ts,ft,iop,svs,vs,identity,svs(lambda=0.1),mono",
         ),
     )
@@ -668,10 +673,11 @@ def test_logits_and_log_probabilities_both_bent_are_found_together(k):
     true = log_softmax(np.where(u > -1, 0.3 * u - 0.7, u))
     y = (true + rng.gumbel(size=z.shape)).argmax(axis=1)
     table = auto(ArrayRows(z, y), rule="average").details["auto"]["table"]
-    assert min(table, key=lambda row: row["nll"])["method"].startswith("iop+mono(")
-    assert max(table, key=lambda row: row.get("weight", 0.0))["method"].startswith(
-        "iop+mono("
-    )
+    fitted = [row for row in table if "failed" not in row]
+    assert min(fitted, key=lambda row: row["nll"])["method"].startswith("iop")
+    weights = {row["method"]: row.get("weight", 0.0) for row in fitted}
+    both = sum(w for name, w in weights.items() if name.startswith("iop+mono("))
+    assert both > 0.3 and both + weights["iop"] > 0.8
 
 
 def test_at_most_six_members_and_none_below_a_hundredth():
@@ -756,15 +762,20 @@ def test_one_row_does_not_make_a_standard_error():
     assert guarded_error(spread, share) == pytest.approx(spread.std() / 10)
 
 
-def test_only_methods_that_keep_predictions_on_request():
-    z, y = truth(300, 4, seed=2)
-    fitted = auto(ArrayRows(z, y), rule="average", keep_argmax="true")
-    assert fitted.calibrator.keeps_argmax
+@pytest.mark.parametrize("rule", ["average", "best"])
+def test_predictions_are_kept_on_request(rule):
+    """Also where changing them would help: the scores of two classes are exchanged in part."""
+    z, y = truth(600, 4, seed=2)
+    z = z + np.array([0.0, 3.0, 0.0, -3.0])
+    fitted = auto(ArrayRows(z, y), rule=rule, keep_argmax="true", candidates="svs,vs")
     log_p, label = predict(fitted.calibrator, ArrayRows(z, None))
     np.testing.assert_array_equal(label, z.argmax(axis=1))
     np.testing.assert_array_equal(log_p.argmax(axis=1), label)
-    with pytest.raises(CalcliError, match="is accuracy-preserving"):
-        auto(ArrayRows(z, y), keep_argmax="true", candidates="svs,vs")
+    np.testing.assert_array_equal(log_p.astype(np.float32).argmax(axis=1), label)
+    free = auto(ArrayRows(z, y), rule=rule, candidates="svs,vs")
+    log_p, label = predict(free.calibrator, ArrayRows(z, None))
+    assert (label == y).mean() > (z.argmax(axis=1) == y).mean() + 0.05
+    assert not free.details["auto"]["predictions"]["kept"]
 
 
 def test_a_spent_budget_leaves_the_first_candidate():

@@ -287,7 +287,7 @@ def test_a_few_confidences_of_exactly_0_and_1_do_not_rule_the_fit(name):
     assert errors[1] < errors[0] + 0.003
 
 
-def test_advice_and_default_method_agree_where_confidences_are_certain():
+def test_advice_knows_where_confidences_are_certain():
     """Of overconfident ones, all that say 1 right: the log-odds are infinite all the same."""
     rng = np.random.default_rng(1)
     c = np.r_[np.ones(5), 0.6 + 0.4 * rng.random(1995)]
@@ -300,10 +300,8 @@ def test_advice_and_default_method_agree_where_confidences_are_certain():
             report.advice.command
             == f"calcli fit --method {name} <other labelled samples>"
         )
-        assert (
-            default_method(ArrayRows(said[:, None], y[-len(said) :], "confidence"))
-            == name
-        )
+        rows = ArrayRows(said[:, None], y[-len(said) :], "confidence")
+        assert default_method(rows) == "auto"
     assert (
         "5 confidences are exactly 0 or 1, which have no log-odds"
         in calcli.evaluate(c, y, kind="confidence").verdict

@@ -8,7 +8,6 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.methods._affine.maps import (
     identity_map,
-    path_folds,
     refuse_hopeless,
     solve,
     uniform_ridge,
@@ -466,21 +465,6 @@ def test_impossible_parameters_are_refused():
 
 
 # --- folds ---------------------------------------------------------------------------------
-
-
-def test_folds_see_neither_row_nor_class_order(sample):
-    z, y = sample
-    fold = path_folds(ArrayRows(z, y), 5, np.random.default_rng(0))
-    assert np.bincount(fold).tolist() == [240] * 5
-    rng = np.random.default_rng(1)
-    order = rng.permutation(len(y))
-    shuffled = path_folds(ArrayRows(z[order], y[order]), 5, np.random.default_rng(0))
-    assert (shuffled == fold[order]).all()
-    names = rng.permutation(5)
-    relabelled = path_folds(
-        ArrayRows(z[:, np.argsort(names)], names[y]), 5, np.random.default_rng(0)
-    )
-    assert (relabelled == fold).all()
 
 
 @pytest.mark.parametrize("k", [DOUBLE_CLASSES, DOUBLE_CLASSES + 1])

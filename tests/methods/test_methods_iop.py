@@ -6,6 +6,7 @@ from synthetic import DEGENERATE, predict, truth
 
 from calcli.calibrator import Context
 from calcli.errors import DataError
+from calcli.folds import content_order
 from calcli.methods._monotone import nll_in_slopes, pull_together
 from calcli.methods.iop import (
     IntraOrderPreserving,
@@ -206,7 +207,8 @@ def test_order_invariant_networks_commute_with_relabelling():
 
 
 def test_held_out_nll_is_never_above_that_of_the_start():
-    rows = TrainingRows(ArrayRows(*truth(300, 4, seed=7)), sorted_input=True)
+    source = ArrayRows(*truth(300, 4, seed=7))
+    rows = TrainingRows(source, 3, 0, sorted_input=True)
     held_out = {}
     for epochs in (0, 5):
         options = IntraOrderPreservingOptions(
@@ -224,8 +226,10 @@ def test_held_out_nll_is_never_above_that_of_the_start():
 def test_training_rows_are_sorted_once_logits_in_their_own_precision(kind):
     z, y = truth(50, 4, seed=9)
     scores = (z if kind == "logits" else softmax(z)).astype(np.float32)
-    rows = TrainingRows(ArrayRows(scores, y, kind, block_rows=7), sorted_input=False)
-    logits = to_logits(scores, kind)
+    source = ArrayRows(scores, y, kind, block_rows=7)
+    rows = TrainingRows(source, 1, 0, sorted_input=False)
+    order = content_order(source, 0)  # theirs, whatever that of the source
+    logits, y = to_logits(scores, kind)[order], y[order]
     assert rows.ranked.dtype == (np.float32 if kind == "logits" else np.float64)
     assert rows.center == pytest.approx(logits.mean(), abs=1e-12)
     assert rows.spread == pytest.approx(logits.std(), rel=1e-9)

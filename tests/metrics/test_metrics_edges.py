@@ -13,6 +13,7 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.evaluate_bundle import class_lines, differences
+from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import check, limits
 from calcli.evaluation.results import Difference, Paired, Result, Score
 from calcli.evaluation.term_meanings import explained
@@ -46,6 +47,7 @@ from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
 from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import data_warnings
 from calcli.rows import ArrayRows
+from calcli.statistics.weighted_sums import JumpSums, jump_p_value
 
 
 def test_the_studentised_interval_leans_to_the_long_tail():
@@ -456,8 +458,8 @@ def test_a_limit_needs_a_number(text):
 
 def test_a_score_says_what_it_has():
     plain, known = Score("ece", 0.1, "s"), Score("ece", 0.1, "s", se=0.25)
-    assert "se" not in plain.to_dict()
-    assert known.to_dict()["se"] == 0.25
+    assert "se" not in score_json(plain)
+    assert score_json(known)["se"] == 0.25
 
 
 def test_rows_that_differ_and_are_many_need_no_warning():
@@ -577,19 +579,25 @@ def test_accuracies_that_rise_allow_a_bin_a_row():
     )
 
 
-def test_weighted_classes_are_tested_by_the_normal_law():
+def test_weighted_classes_are_tested_by_the_law_of_few_jumps():
     p, y = (
         np.array([[0.9, 0.1]] * 12 + [[0.2, 0.8]] * 8),
         np.array([0] * 9 + [1] * 3 + [0, 0] + [1] * 6),
     )
-    table = collect(ArrayRows(p, y, "probs", weight=np.full(20, 1.5)), class_bins=5)
-    found = {
-        line.index: line.p_value for line in class_lines(MetricContext(table), None)
-    }
-    assert [found[0], found[1]] == pytest.approx(
-        class_p_values(table.classes, True).tolist()
+    rows = ArrayRows(p, y, "probs", weight=np.arange(20) % 3 + 1.0)
+    table = collect(rows, class_bins=5)
+    lines = class_lines(MetricContext(table), None)
+    w = rows.weights()
+    for line in lines:
+        chance, label = p[:, line.index], y == line.index
+        expected = jump_p_value(float(w @ (label - chance)), JumpSums.of(chance, w))
+        assert line.p_value == pytest.approx(expected, rel=1e-9)
+    # equal weights say nothing
+    same = collect(ArrayRows(p, y, "probs", weight=np.full(20, 1.5)), class_bins=5)
+    plain = collect(ArrayRows(p, y, "probs"), class_bins=5)
+    assert (
+        class_p_values(same.classes).tolist() == class_p_values(plain.classes).tolist()
     )
-    assert abs(found[0] - class_p_values(table.classes, False)[0]) > 1e-3
 
 
 def test_squared_differences_are_the_brier_score_where_rows_sum_to_one():

@@ -11,6 +11,7 @@ from metric_cases import draw_labels, measured, softmax, top_label_table
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.json_output import result_json
 from calcli.fit_and_apply import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
@@ -299,7 +300,7 @@ def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
                 plan,
             ).results[0]
         )
-    found, expected = (result.to_dict() for result in results)
+    found, expected = (result_json(result) for result in results)
     assert found == expected
 
 

@@ -73,11 +73,11 @@ def test_rows_do_not_depend_on_blocks(block_rows):
 
 
 def test_merge_equals_whole():
-    weight = RNG.rand(500)
-    whole = collect(ArrayRows(Z, Y, weight=weight), class_bins=15, tops=(3,))
+    rows = ArrayRows(Z, Y, weight=RNG.rand(500))
+    whole = collect(rows, class_bins=15, tops=(3,))
     parts = [
-        collect(ArrayRows(Z[s], Y[s], weight=weight[s]), class_bins=15, tops=(3,))
-        for s in (slice(200), slice(200, 500))
+        collect(rows.take(index), class_bins=15, tops=(3,))
+        for index in (np.arange(200), np.arange(200, 500))
     ]
     merged = parts[0] + parts[1]
     for name in (*COLUMNS, "correct", "prediction", "y", "weight"):
@@ -98,8 +98,9 @@ def test_merge_equals_whole():
 @pytest.mark.parametrize("bins", [1, 2, 15, 40])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_class_sums_equal_binning_each_column(bins, weighted):
-    weight = RNG.rand(500) if weighted else None
-    stats = collect(ArrayRows(Z, Y, weight=weight), class_bins=bins).classes
+    rows = ArrayRows(Z, Y, weight=RNG.rand(500) if weighted else None)
+    weight = rows.weights()
+    stats = collect(rows, class_bins=bins).classes
     for c in range(7):
         p, hit = P[:, c], (c == Y).astype(float)
         direct = BinStats.of(p, hit, width_edges(bins), weight)

@@ -13,7 +13,7 @@ from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.binning import BinStats, binned_error, mass_edges, width_edges
 from calcli.evaluation.evaluate_bundle import differences
-from calcli.evaluation.verdict_rules import label_shift_p_value
+from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect

@@ -536,13 +536,15 @@ def test_the_rounding_is_said_in_one_line(run):
     p, y = model(decimals=2)
     store("a.h5", p, y)
     line = "probabilities were rounded to 0.01; a zero counts as 0.005/(zeros of the row + 1)"
-    assert line in run("evaluate", "a.h5").err
+    assert "probabilities were rounded to 0.01" in run("evaluate", "a.h5").out
+    told = run("evaluate", "a.h5", "--json").err
+    assert line in told
+    assert "were divided by their sums" in told
     assert line in run("fit", "-m", "ts", "a.h5", "-o", "t.json").err
-    assert "were divided by their sums" in run("evaluate", "a.h5").err
-    assert "rounded" not in run("evaluate", "a.h5", "-q").err
     p, y = model()
     store("b.h5", p, y)
-    assert "rounded" not in run("evaluate", "b.h5").err
+    told = run("evaluate", "b.h5", "--json")
+    assert "rounded" not in told.err + told.out
 
 
 def test_many_zeros_at_labels_make_the_nll_a_range(run):
@@ -559,7 +561,7 @@ def test_many_zeros_at_labels_make_the_nll_a_range(run):
     expected = [own["value"] - shift, own["value"] + rise]
     assert own["between"] == pytest.approx(expected, rel=1e-9)
     low, high = own["between"]
-    told = run("evaluate", "a.h5").err
+    told = run("evaluate", "a.h5", "--json").err
     assert f"it lies between {low:.4g} and {high:.4g}; more digits would help" in told
     few = ~zero | (np.cumsum(zero) <= 3)
     store("b.h5", p[few], y[few])

@@ -6,42 +6,61 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from importlib.resources import files
 from itertools import pairwise
-from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 from run_calcli import runner
-from synthetic import truth
+from synthetic import fit, truth
 
 import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.caption_text import distinct
-from calcli.diagrams.styles.gaps import Gap
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
+from calcli.evaluation.facts import FitSize
+from calcli.evaluation.findings import DOUBTS
+from calcli.evaluation.json_output import result_json
+from calcli.evaluation.results import UnitFacts
+from calcli.evaluation.words import samples_needed
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
 from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.reporting.components import GLOSSARY, Chapter, Room, drawn_of
-from calcli.reporting.figures import pen
-from calcli.reporting.gather import gather, thresholds_of
-from calcli.reporting.markup import data_block, name, tag, text
+from calcli.reporting.answers import (
+    MOST_WORDS,
+    Answer,
+    answers_on,
+    headline_of_several,
+)
+from calcli.reporting.figures.svg import element, line_class
+from calcli.reporting.gather import Part, gather, thresholds_of
+from calcli.reporting.glossary import GLOSSARY
+from calcli.reporting.markup import (
+    cells,
+    environment,
+    json_script,
+    name,
+    resource,
+    visible,
+)
 from calcli.reporting.number_format import (
+    MINUS,
+    THIN_SPACE,
     count,
+    fixed,
     in_words,
-    per_cent,
     points,
     share,
     signed,
     span,
+    typeset,
 )
 from calcli.reporting.page import page
-from calcli.reporting.sections import parts
-from calcli.reporting.verdicts import overall, verdict_of
+from calcli.reporting.views.parts import counted
+from calcli.reporting.views.room import drawn_only, with_drawn_first
+from calcli.reporting.views.states import SIGNS
 from calcli.rows import ArrayRows
 
 PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
@@ -61,7 +80,8 @@ def model_of(
     rows = ArrayRows(z, y, weight=weight)
     candidates = [Candidate(None, "uncalibrated", None)]
     candidates += [Candidate(f"{at}.json", "ts", c) for at, c in enumerate(calibrators)]
-    return gather(Subject(rows, bundle, group, names), candidates, plan)
+    subject = Subject(rows, bundle, group, class_names=names)
+    return gather(subject, candidates, plan)
 
 
 def fitted(z, y):
@@ -123,14 +143,25 @@ def test_windows_and_thresholds_count_the_rows():
 
 
 def test_numbers_for_people():
-    assert [per_cent(v) for v in (0.0, 0.0004, 0.005, 0.5, 0.995, 0.9996, 1.0)] == [
-        "0%", "under 0.1%", "0.5%", "50%", "99.5%", "over 99.9%", "100%",
+    shares = [share(v) for v in (0.0, 0.0004, 0.1234, 0.5, 0.99949, 0.99951, 1.0)]
+    assert shares == [
+        "0%", "under 0.1%", "12.3%", "50.0%", "99.9%", "over 99.9%", "100%",
     ]  # fmt: skip
-    shares = [share(v) for v in (0.0, 0.0004, 0.1234, 0.99949, 0.99951, 1.0)]
-    assert shares == ["0%", "under 0.1%", "12.3%", "99.9%", "over 99.9%", "100%"]
     assert count(12345) == "12\u202f345"
     assert (points(-0.131), signed(-0.04), signed(13.14)) == ("13.1", "0.0", "+13.1")
-    assert span(-0.01, 0.02) == "−1.0 to 2.0"
+    assert (signed(-0.4), fixed(-0.25, 2)) == ("\u22120.4", "\u22120.25")
+    assert span(-0.01, 0.02) == "\u22121.0 to 2.0"
+    assert span(float("nan"), 0.02) == "no interval"
+
+
+def test_sentences_of_the_evaluation_get_the_notation_of_the_page():
+    """A minus sign and thin spaces; hyphens inside names and words stay."""
+    said = "underconfident: -11.4 points [-12.5, -10.3] in 1,234,567 samples of a-5"
+    shown = typeset(said)
+    assert shown == (
+        "underconfident: \u221211.4 points [\u221212.5, \u221210.3]"
+        " in 1\u202f234\u202f567 samples of a-5"
+    )
 
 
 def test_what_a_file_records_is_put_into_words():
@@ -169,8 +200,8 @@ def test_columns_and_bins_without_content_are_left_out():
     """One version has no difference to another; no sample has a confidence below a third of three classes."""
     source = page_of(model_of(*truth(900, 3, temperature=2.0))[0])
     assert "Change in NLL" not in source and "no samples" not in source
-    bins = re.search(r'<table id="ranges-0-0".*?</table>', source)[0]
-    assert "Mean confidence" in bins and "20–30%" not in bins
+    bins = re.search(r'<table id="ranges-0-0".*?</table>', source, re.S)[0]
+    assert "Sure" in bins and "30–40%" in bins and "20–30%" not in bins
     with_ts = model_of(
         *truth(900, 3, temperature=2.0), fitted(*truth(900, 3, temperature=2.0))
     )[0]
@@ -182,7 +213,7 @@ def test_several_models_are_advised_in_one_sentence():
         model_of(*binary_rows(9000, 0.9, 0.9))[0],
         model_of(*binary_rows(2000, 0.9, 0.7))[0],
     )
-    lead = bad.versions[0].report.advice.lead.rstrip(".,: ")
+    lead = answers_on(bad).action.lead.rstrip(".")
     assert f"{lead}: 2 of 3" in Elements(page_of(good, bad, bad)).text()
 
 
@@ -193,24 +224,38 @@ def test_tables_are_named_by_their_captions():
     assert len(regions) > 4 and all(a["aria-labelledby"] in idents for a in regions)
 
 
+ESCAPED = (
+    "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩&#39;&#34;&amp;{{x}}"
+)
+
+
 def test_a_page_quotes_nothing_it_was_given_as_markup():
-    assert (
-        text(HOSTILE)
-        == "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩&#x27;&quot;&amp;{{x}}"
-    )
-    assert tag("p", HOSTILE, title=HOSTILE).count("<") == 2
-    assert tag("input", checked=True, disabled=False, value=None) == "<input checked>"
-    assert "\\u003c/script\\u003e" in data_block("x", {HOSTILE: HOSTILE})
-    assert data_block("x", {"a": float("nan")}).endswith('{"a":null}</script>')
+    """In a template, in an attribute, in a cell, in a figure, in JSON, in a name."""
+    template = environment().from_string('<p title="{{ x }}">{{ x }}</p>')
+    assert template.render(x=HOSTILE) == f'<p title="{ESCAPED}">{ESCAPED}</p>'
+    assert cells([HOSTILE, "1"]) == f"<td>{ESCAPED}<td>1"
+    drawn = element("text", HOSTILE, class_=HOSTILE)
+    assert drawn == f'<text class="{ESCAPED}">{ESCAPED}</text>'
+    assert "\\u003c/script\\u003e" in json_script("x", {HOSTILE: HOSTILE})
+    assert json_script("x", {"a": float("nan")}).endswith('{"a":null}</script>')
     assert name("a\x00\ud800b") == "<bdi>a⟨U+0000⟩⟨U+D800⟩b</bdi>"
     assert 'title="xxx' in name("x" * 200)
 
 
+def test_characters_that_nobody_sees_are_spelled_wherever_a_template_prints():
+    """Control, zero-width and direction characters; tabs and line breaks stay."""
+    hidden = "\x07\x9f\u200b\u2028\u2066\ufeff\ud800"
+    shown = environment().from_string("{{ x }}").render(x=f"a{hidden}b\t\n")
+    spelled = "".join(f"⟨U+{ord(c):04X}⟩" for c in hidden)
+    assert shown == f"a{spelled}b\t\n"
+    assert visible("naïve 日本 é") == "naïve 日本 é"
+
+
 def test_eight_versions_have_eight_lines():
-    assert len({pen(at) for at in range(8)}) == 8
-    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
+    assert len({line_class(number) for number in range(8)}) == 8
+    style = resource("page.css")
     for word in ("v1", "v2", "v3", "again"):
-        assert re.search(rf"[\n}}]\.{word}\{{[^}}]*stroke-dasharray", style), word
+        assert re.search(rf"\n\.{word} {{[^}}]*stroke-dasharray", style), word
 
 
 # ---- verdicts
@@ -230,79 +275,170 @@ def binary_rows(n, says, right, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("says", "right", "n", "sign", "headline"),
+    ("says", "right", "n", "kind", "trusted", "todo"),
     [
-        (
-            0.9,
-            0.70,
-            2000,
-            "▲",
-            "Much overconfident: do not take its confidence at face value.",
-        ),
-        (
-            0.9,
-            0.85,
-            2000,
-            "▲",
-            "Clearly overconfident: do not take its confidence at face value.",
-        ),
-        (0.9, 0.88, 8000, "▲", "A little overconfident."),
-        (
-            0.7,
-            0.90,
-            2000,
-            "▼",
-            "Much underconfident: it is right more often than it says.",
-        ),
-        (0.9, 0.90, 9000, "✓", "Its confidence can be taken at face value."),
-        (0.9, 0.80, 20, "–", "Too few samples to test."),
-        (0.6, 0.60, 400, "–", "No evidence of miscalibration."),
+        (0.9, 0.70, 2000, "overconfident", "No: risks are", "Fit a calibrator."),
+        (0.9, 0.85, 2000, "overconfident", "No: risks are", "Fit a calibrator."),
+        (0.7, 0.90, 2000, "underconfident", "No: risks are", "Fit a calibrator."),
+        (0.9, 0.90, 9000, "calibrated", "Yes.", "Nothing."),
+        (0.9, 0.80, 20, "too_few", "Unknown.", "Label more samples."),
+        (0.6, 0.60, 400, "too_few", "Unknown.", "Label more samples."),
     ],
 )
-def test_the_verdict_is_the_first_rule_that_fits(says, right, n, sign, headline):
+def test_the_first_screen_is_the_evaluations_verdict(
+    says, right, n, kind, trusted, todo
+):
+    """Headline, sign, and the leads of the answers, of two classes."""
     model, _ = model_of(*binary_rows(n, says, right))
-    assert (model.versions[0].report.sign, verdict_of(model).headline) == (
-        sign,
-        headline,
-    )
+    report = model.versions[0].report
+    assert report.kind == kind
+    answers = answers_on(model)
+    assert answers.trust.lead.startswith(trusted)
+    assert answers.action.lead == todo
+    source = page_of(model)
+    head = re.search(r'<h2 class="headline">.*?</h2>', source, re.S)[0]
+    assert headline_in(head) == (report.headline, plain_text(report.headline))
+    assert f">{SIGNS[kind]}</span>" in head
 
 
-def test_a_verdict_names_the_range_that_costs_most_and_the_remedy():
+def headline_in(source):
+    """The headline of a section: as data, and as it is shown, without its notation."""
+    data = re.search(r'<data value="([^"]*)">(.*?)</data>', source, re.S)
+    shown = re.sub(r"<[^>]*>", "", data[2])
+    return html.unescape(data[1]), plain_text(html.unescape(shown))
+
+
+def plain_text(text):
+    """A text with the notation of numbers that the terminal has."""
+    text = text.replace(MINUS, "-").replace(THIN_SPACE, ",")
+    return " ".join(text.split())
+
+
+def test_the_headline_is_that_of_the_recommended_version():
+    """Fitted on other rows it is applied; its headline stands above, then what was."""
     z, y = truth(3000, 5, temperature=2.0)
     model, _ = model_of(z[1000:], y[1000:], fitted(z[:1000], y[:1000]))
-    report, verdict = model.versions[0].report, verdict_of(model)
-    assert re.match(
-        r"When it says \d+ to \d+% \([\d\u202f]+ of 2\u202f000 samples\) it is right in",
-        verdict.direction.rest,
+    assert model.recommended == model.focus == 1
+    before, after = (version.report for version in model.versions)
+    source = page_of(model)
+    card = re.search(r'<section id="verdict".*?</section>', source, re.S)[0]
+    assert headline_in(card)[0] == after.headline
+    assert plain_text(f"before: {before.headline}") in plain_text(Elements(card).text())
+    assert "★ recommended:" in card
+    answers = answers_on(model)
+    assert answers.action.lead == "Apply ts."
+    assert answers.action.rest.startswith("It reduces NLL by ")
+    assert answers.action.rest.endswith("Predictions do not change.")
+    assert answers_on(model_of(z[1000:], y[1000:])[0]).where.rest.startswith(
+        re.sub(r"^.*?: ", "", typeset(before.lines[0]))
     )
-    assert report.advice.lead == "Apply the calibrator."
-    assert report.advice.rest.startswith("0.json reduces NLL by ")
-    assert "No answer becomes right or wrong." in report.advice.rest
-    assert model.focus == 1
 
 
-def test_right_on_average_and_wrong_in_places_is_said():
+def test_predictions_that_change_are_counted():
+    """Those that vector scaling moves, a wrong one to another wrong one too."""
+    z, y = truth(2000, 5, temperature=2.0)
+    ts = fitted(z[:500], y[:500])
+    vs = fit("vs", ArrayRows(z[:500], y[:500])).calibrator
+    rows, others = ArrayRows(z[500:], y[500:]), [ts, vs]
+    candidates = [Candidate(None, "uncalibrated", None)]
+    for number, calibrator in enumerate(others):
+        candidates.append(Candidate(f"{number}.json", f"m{number}", calibrator))
+    model, _ = gather(Subject(rows, "a"), candidates, PLAN)
+    moved = collect(rows, others[1]).prediction != collect(rows).prediction
+    assert [v.n_changed for v in model.versions] == [0, 0, int(moved.sum())]
+    cell = f'<data value="{moved.sum()}">{moved.sum()}</data>'
+    source = page_of(model)
+    assert f"<td>{cell}<small>of {count(1500)}</small></td>" in source
+    assert "<td>none</td>" in source
+    finding = model.versions[2].report.findings[-1]
+    assert (finding.kind, finding.numbers["moved"]) == ("effect", moved.sum())
+
+
+def test_an_only_calibrator_that_harms_is_left_out():
+    z, y = truth(3000, 4, temperature=1.0)
+    harmful = fitted(z[:1000] * 4, y[:1000])
+    model, _ = model_of(z[1000:] * 2, y[1000:], harmful)
+    assert model.versions[1].result.loss_change.value < 0  # it helps: recommended
+    worse, _ = model_of(z[1000:], y[1000:], harmful)
+    assert worse.recommended is None and worse.focus == 1
+    answer = answers_on(worse).action
+    assert answer.lead == "Leave ts out." and "It raises NLL by" in answer.rest
+
+
+NAMES = [HOSTILE, "a b c d e f g h i j k l m n o p q r s t u v w x y z", "night"]
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("case", ["over", "under", "fair", "groups", "few", "labels"])
+def test_answers_are_short_whatever_the_names(k, case):
+    z, y = truth(4000, k, temperature={"over": 2.0, "under": 0.5}.get(case, 1.0))
+    group = np.array(NAMES)[np.arange(4000) % 3]
+    if case == "groups":
+        z = np.where((np.arange(4000) % 3 == 1)[:, None], 3.0 * z, z)
+    if case == "labels":
+        y = (y + 1) % k
+    if case == "few":
+        z, y, group = z[:40], y[:40], group[:40]
+    calibrators = [fitted(z[:2000], y[:2000])] if case != "few" else []
+    rows = slice(2000, None) if case != "few" else slice(None)
+    model, _ = model_of(
+        z[rows], y[rows], *calibrators, group=group[rows], names=[*NAMES, "d"][:k]
+    )
+    answers = answers_on(model)
+    for answer in (answers.trust, answers.where, answers.action):
+        assert 0 < len(answer.words) <= MOST_WORDS == 25
+        assert "\u202e" not in Elements(page_of(model)).text()
+
+
+def test_all_findings_are_on_the_page():
+    """As the JSON words them, in the notation of the page; doubts are quoted in full."""
+    z, y = truth(4000, 4, temperature=2.0)
+    group = np.array(["night", "day"])[np.arange(2000) % 2]
+    model, _ = model_of(z[2000:], y[2000:], fitted(z[:2000], y[:2000]), group=group)
+    doubtful = model.versions[1].report.with_caveats(["1,200 ids repeat: look at them"])
+    result = replace(model.versions[1].result, report=doubtful)
+    versions = (model.versions[0], replace(model.versions[1], result=result))
+    text = Elements(page_of(replace(model, versions=versions))).text()
+    messages = []
+    for version in versions:
+        messages += result_json(version.result)["report"]["messages"]
+    assert {message["kind"] for message in messages} >= {"data", "effect", "range"}
+    for message in messages:
+        shown = typeset(message["text"]).rstrip("…")
+        assert " ".join(shown.split()) in text, message
+    assert "Doubt. ts: 1 200 ids repeat" in text
+    assert {"labels", "data"} <= set(DOUBTS)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_right_on_average_and_wrong_in_places_is_said(k):
+    """.8 of .9 and .7 of .6 are right; a third class that nobody predicts changes nothing."""
     sure, y1 = binary_rows(3000, 0.9, 0.8)
     shy, y2 = binary_rows(3000, 0.6, 0.7, seed=5)
-    model, _ = model_of(np.vstack([sure, shy]), np.r_[y1, y2])
-    report, verdict = model.versions[0].report, verdict_of(model)
-    assert (report.sign, report.word) == ("▲▼", "miscalibrated in places")
-    assert "Where P(class 1) is 0 to 10%" in verdict.direction.rest
+    z = np.vstack([sure, shy])
+    z = np.column_stack([z, np.full((6000, k - 2), -30.0)])
+    model, _ = model_of(z, np.r_[y1, y2])
+    answers = answers_on(model)
+    assert answers.trust.lead == "On average."
+    place = "P(class 1) up to 10%:" if k == 2 else "From 90% to 99%:"
+    assert answers.where.lead == place
+    assert "10.0 points" in answers.where.rest
 
 
 def test_groups_that_differ_are_named_beside_an_overconfidence():
-    """Right in .6 and .88 where it says .9, of one class throughout: too sure as a whole, much more so by night."""
+    """Right in .6 and .88 where it says .9: overconfident, and much more so by night."""
     night, y1 = binary_rows(2000, 0.9, 0.6)
     day, y2 = binary_rows(2000, 0.9, 0.88, seed=3)
     group = np.repeat(["night", "day"], 2000)
     model, _ = model_of(np.vstack([night, day]), np.r_[y1, y2], group=group)
-    report, verdict = model.versions[0].report, verdict_of(model)
-    assert report.sign == "▲"
-    assert (
-        "Groups are miscalibrated: night (30.0 points too low)"
-        in verdict.direction.rest
-    )
-    assert "Groups can have calibrators of their own" in report.advice.rest
+    where = answers_on(model).where
+    assert where.lead == "Groups:"
+    assert "worst night: 10.0% predicted, 40.0% observed" in where.rest
+    found = model.versions[0].report.facts.groups
+    night = next(part for part in model.versions[0].groups if part.name == "night")
+    assert night.predicted == pytest.approx(found.worst_predicted, abs=1e-12)
+    assert night.observed == pytest.approx(found.worst_observed, abs=1e-12)
+    assert night.is_significant
 
 
 def test_intervals_and_bins_of_the_page_are_those_asked_for():
@@ -314,10 +450,10 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
     )
     words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
     assert (
-        "probability 95 %" not in words
-        and "contain the true value with probability 90 %" in words
+        "probability 95%" not in words
+        and "contain the true value with probability 90%" in words
     )
-    assert "over 7 bins of confidence" in words
+    assert "over 7 bins" in words
 
 
 def test_several_models_are_counted():
@@ -326,7 +462,8 @@ def test_several_models_are_counted():
         model_of(*binary_rows(2000, 0.9, 0.7))[0],
     )
     assert (
-        overall([good, bad, bad]) == "Of 3 models 2 are overconfident, 1 is calibrated."
+        headline_of_several([good, bad, bad])
+        == "Of 3 models 2 are overconfident, 1 is calibrated."
     )
     source = page_of(good, bad)
     assert '<section id="verdict"' in source
@@ -354,15 +491,18 @@ def test_the_page_is_whole_without_script_or_network():
         for key in ("src", "href"):
             assert attributes.get(key, "#").startswith(("#", "data:")), attributes
     words = read.text()
-    assert verdict_of(model).headline in words
+    headline = typeset(model.versions[model.focus].report.headline)
+    assert " ".join(headline.split()) in words
     assert "✗ crossed: ece is 0.2" in words and "✓ holds: nll is 1" in words
     assert "calcli 'a b'" in words
     for part in (
         "Where it is wrong",
-        "Predicted classes",
+        "Classes",
         "Groups",
         "night",
         "Selective prediction",
+        "Findings",
+        "Evidence",
         "All numbers",
         "Words",
     ):
@@ -424,18 +564,18 @@ def test_degenerate_rows_have_a_page(case):
 
 
 def test_the_script_uses_nothing_that_runs_text():
-    script = files("calcli.reporting").joinpath("page.js").read_text("utf-8")
+    script = resource("page.js")
     for word in ("innerHTML", "outerHTML", "insertAdjacent", "eval(", "Function(", "document.write", "localStorage",
                  "sessionStorage", "fetch(", "XMLHttpRequest", "history."):  # fmt: skip
         assert word not in script, word
     assert not re.search(r"\.on[a-z]+\s*=", script)
-    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
+    style = resource("page.css")
     assert "url(" not in style and "@import" not in style
     assert "</" not in script + style
 
 
 def test_colours_of_the_page_have_the_contrast_that_reading_needs():
-    style = files("calcli.reporting").joinpath("page.css").read_text("utf-8")
+    style = resource("page.css")
 
     def bright(colour):
         v = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
@@ -450,7 +590,7 @@ def test_colours_of_the_page_have_the_contrast_that_reading_needs():
         return (high + 0.05) / (low + 0.05)
 
     palettes = [
-        dict(re.findall(r"--(\w+):(#\w{6})", rule))
+        dict(re.findall(r"--(\w+): (#\w{6})", rule))
         for rule in re.findall(r"\{([^{}]*--page:[^{}]*)\}", style)
     ]
     assert len(palettes) == 4  # light, dark by the system, dark by hand, print
@@ -511,9 +651,8 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
         "calcli report logits.h5 -c logits.ts.json --max nll=9 --no-split -o r.html"
         in shown.text()
     )
-    assert (
-        "calcli apply logits.ts.json logits.h5:test -o logits.ts.h5" in shown.text()
-    )  # the bundle as it was typed
+    assert inside["results"][0]["report"]["next"] in shown.text()
+    assert "calcli apply logits.ts.json logits.h5" in shown.text()
     assert [a for k, a in shown.found if k == "img"] == []
     assert "onerror=alert(1)" in shown.text()  # as text
     assert "⟨U+202E⟩" in shown.text()
@@ -558,7 +697,7 @@ def test_a_page_of_many_models_stays_small_and_says_what_it_leaves_out():
     )
     evaluation = {
         "calcli_evaluation": 1,
-        "results": [r.to_dict() for r in done.results] * 26,
+        "results": [result_json(r) for r in done.results] * 26,
     }
     text = page([model] * 26, evaluation)
     assert len(text.encode()) < 2_000_000
@@ -570,11 +709,10 @@ def test_a_shorter_page_gives_the_same_advice():
     """Where the recommended version is not the second one, it is listed second."""
     z, y = truth(1500, 5, temperature=2.5)
     model, _ = model_of(z, y, fitted(z / 4, y), fitted(z, y))
-    model = replace(
-        model, versions=(*model.versions[:2], replace(model.versions[2], name="good"))
-    )
+    versions = (*model.versions[:2], replace(model.versions[2], name="good"))
+    model = replace(model, versions=versions)
     assert model.versions[model.focus].name == "good"
-    for listed in drawn_of(model, Room(20, short=True, tight=True)):
+    for listed in (with_drawn_first(model), drawn_only(model)):
         assert [v.name for v in listed.versions][:2] == ["uncalibrated", "good"]
         assert listed.focus == 1
 
@@ -607,27 +745,39 @@ def test_a_thousand_classes_stay_below_two_megabytes():
 
 
 def test_one_case_is_one_case_and_shows_nothing():
-    """1.96 / 2 of a coin: 9604 samples for one point; Clopper-Pearson of one right of one is .025 to 1: 97.5 points."""
+    """Clopper-Pearson of one right of one is .025 to 1: 97.5 points."""
     z, y = truth(40, 6, temperature=1.6)
     model, _ = model_of(z[:1], y[:1])
-    verdict, advice = verdict_of(model), model.versions[0].report.advice
-    assert verdict.headline == "Too few samples to test."
-    assert verdict.trusted.rest.startswith("With 1 sample it may be anywhere from ")
+    answers = answers_on(model)
+    assert answers.trust.lead == "Unknown."
     low, high = (
-        float(x)
-        for x in re.findall(
-            r"([\d.]+) points (?:under|over)confident", verdict.trusted.rest
-        )
+        float(x.replace(MINUS, "-"))
+        for x in re.findall(r"[+\u2212][\d.]+", answers.trust.rest)
     )
-    assert low + high == pytest.approx(97.5, abs=0.1)
-    assert advice.lead == "Label about 9,700 samples,"
-    assert "· 1 sample ·" in page_of(model_of(z[:1], y[:1])[0])
+    assert high - low == pytest.approx(97.5, abs=0.1)
+    assert answers.action.lead == "Label more samples."
+    needed = samples_needed(model.versions[0].report.facts)
+    assert answers.action.rest.startswith(f"{count(needed)} samples in all")
+    assert "· 1 sample ·" in page_of(model)
+
+
+def test_folds_of_cross_fitting_units_and_tests_are_said():
+    z, y = truth(600, 3, temperature=1.6)
+    model, _ = model_of(z, y, fitted(z, y))
+    units = UnitFacts("patient", 100, 6, 2.0, 300.0)
+    first, second = model.versions
+    first = replace(first, result=replace(first.result, units=units))
+    second = replace(second, result=replace(second.result, n_folds=5))
+    text = Elements(page_of(replace(model, versions=(first, second)))).text()
+    assert "cross-fitted, 5 folds" in text
+    assert "100 units (patient) of up to 6 rows" in text
+    assert f"ts: confidence calibrated: {second.report.p_text}" in text
 
 
 def test_nothing_that_is_missing_is_printed_as_none():
     model, _ = model_of(*truth(300, 3, temperature=1.6))
     shown = Elements(page_of(model)).text()
-    assert "None" not in shown and "False" not in shown and "True" not in shown
+    assert not re.search(r"\b(None(?! of)|False|True)\b", shown)
 
 
 def test_rows_left_out_by_their_label_are_told(run, bundle):
@@ -645,50 +795,123 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
 
 
 @pytest.mark.parametrize(
-    ("gaps", "said"),
+    ("kind", "gaps", "said"),
     [
-        (
-            [0.1, -0.2, 0.05, 0.0],
-            "2 of 4 predicted classes are significantly miscalibrated, 1 of them overconfident.",
-        ),
-        (
-            [0.1, 0.2, 0.3, 0.0],
-            "3 of 4 predicted classes are significantly miscalibrated, 3 of them overconfident. That is the"
-            " whole model rather than single ones.",
-        ),
-        (
-            [-0.1, 0.05, 0.0, 0.0],
-            "1 of 4 predicted classes is significantly miscalibrated, 0 of them overconfident.",
-        ),
-        (
-            [0.05, -0.05, 0.0, 0.0],
-            "None of 4 predicted classes is significantly miscalibrated.",
-        ),
+        ("classes", [0.1, -0.2, 0.05, 0.0], "2 of 4 classes are {}, 1 of them too high."),
+        ("groups", [0.1, 0.2, 0.3, 0.0], "3 of 4 groups are {}, 3 of them too high. {all}"),
+        ("groups", [0.1, 0.2, -0.3, 0.0], "3 of 4 groups are {}, 2 of them too high."),
+        ("classes", [-0.1, 0.05, 0.0, 0.0], "1 of 4 classes is {}, 0 of them too high."),
+        ("groups", [0.05, -0.05, 0.0, 0.0], "None of 4 groups is {}."),
     ],
-)
-def test_parts_are_counted_in_a_sentence(gaps, said):
+)  # fmt: skip
+def test_parts_are_counted_in_a_sentence(kind, gaps, said):
     """Gaps of 0.1 and more are significant here."""
-    found = tuple(
-        Gap(f"c{at}", 10, 0.5, 0.5, g, g - 0.1, g + 0.1, 0.5, abs(g) >= 0.1)
-        for at, g in enumerate(gaps)
-    )
-    model = SimpleNamespace(
-        versions=(SimpleNamespace(name="ts", classes=found),), focus=0
-    )
-    for room, rest in (
-        (Room(), ""),
-        (Room(lines=2), " The 2 furthest off are listed."),
-    ):
-        seen = parts(Chapter(model, 0, room), "classes", "Class")
-        whole = " rather than single ones." if said.endswith("model") else ""
-        assert f'<span id="about-classes-0-0">ts: {said}{whole}{rest}</span>' in seen
-    listed = re.findall(r'<th scope="row">(c\d)', seen)
-    assert listed == [
-        f"c{at}"
-        for at in sorted(
-            range(4), key=lambda at: (abs(gaps[at]) < 0.1, -abs(gaps[at]))
-        )[:2]
+    parts = [
+        Part(f"c{at}", 10, 0.5, 0.5, gap, gap - 0.1, gap + 0.1, abs(gap) >= 0.1)
+        for at, gap in enumerate(gaps)
     ]
+    model = "That is the whole model rather than single groups."
+    said = said.format("significantly miscalibrated", all=model)
+    assert counted(parts, kind, "too high") == said
+
+
+def rows_of_table(source, ident):
+    """Cells of a table of classes or groups, by row, as they are printed."""
+    table = re.search(rf'<table id="{ident}".*?</table>', source, re.S)[0]
+    body = table.split("<tbody>")[1].split("</tbody>")[0]
+    rows = []
+    for row in body.split("<tr")[1:]:
+        texts = re.sub(r"<svg.*?</svg>", "", row.split(">", 1)[1], flags=re.S)
+        cells_of_row = re.split(r"<td>|<th scope=\"row\">", texts)[1:]
+        rows.append(
+            [html.unescape(re.sub(r"<[^>]*>", "", c)).strip() for c in cells_of_row]
+        )
+    return rows
+
+
+def patients(n=6000, seed=2):
+    """Log-odds and outcomes by site and sex: too extreme, and too low in one site."""
+    rng = np.random.default_rng(seed)
+    site = rng.choice(["Lyon", "Oslo", "Porto"], n)
+    sex = rng.choice(["F", "M"], n)
+    odds = rng.normal(-1.0, 1.5, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-odds - 0.8 * (site == "Porto")))).astype(int)
+    return np.stack([np.zeros(n), 1.3 * odds], axis=1), y, site, sex
+
+
+def test_groups_show_before_and_after_in_one_row_single_columns_first():
+    """Samples, observed, predicted before, predicted, gap: recomputed from the rows."""
+    z, y, site, sex = patients()
+    both = np.array([f"site={a}, sex={b}" for a, b in zip(site, sex, strict=True)])
+    calibrator = fitted(z[:3000], y[:3000])
+    subject = Subject(
+        ArrayRows(z[3000:], y[3000:]),
+        "p.h5",
+        both[3000:],
+        {"site": site[3000:], "sex": sex[3000:]},
+    )
+    candidates = [
+        Candidate(None, "uncalibrated", None),
+        Candidate("ts.json", "ts", calibrator),
+    ]
+    model, _ = gather(subject, candidates, PLAN)
+    rows = rows_of_table(page_of(model), "groups-0-1")
+    names = [row[0] for row in rows]
+    assert len(names) == 3 + 2 + 6
+    assert all(", " not in one for one in names[:5]) and all(
+        ", " in one for one in names[5:]
+    )
+    before = 1 / (1 + np.exp(z[3000:, 0] - z[3000:, 1]))
+    after = 1 / (1 + np.exp((z[3000:, 0] - z[3000:, 1]) / calibrator.temperature))
+    for called, n, observed, was, predicted, _, gap, _ in rows:
+        members = np.ones(3000, dtype=bool)
+        for part in called.split(", "):
+            column, value = part.split("=")
+            members &= {"site": site, "sex": sex}[column][3000:] == value
+        assert n == count(int(members.sum()))
+        assert observed == share(y[3000:][members].mean())
+        assert (was, predicted) == (
+            share(before[members].mean()),
+            share(after[members].mean()),
+        )
+        assert gap == signed(100 * (after[members].mean() - y[3000:][members].mean()))
+
+
+def test_the_table_of_classes_is_about_what_the_verdict_tests():
+    """Class 0 gets too much probability, class 1 too little: as the finding says."""
+    z, y = truth(6000, 6, temperature=1.0)
+    z = z + np.array([0.7, -0.7, 0, 0, 0, 0])
+    model, assessed = model_of(z, y)
+    classwise = result_json(assessed.results[0])["report"]["classwise"]
+    p = np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
+    rows = rows_of_table(page_of(model), "classes-0-0")
+    found = [part for part in model.versions[0].classes if part.is_significant]
+    assert len(found) == classwise["n_significant"] >= 2
+    for called, n, observed, predicted, _, gap, interval, answers, sure, right in rows:
+        c = int(called.removeprefix("class "))
+        answered = p.argmax(axis=1) == c
+        assert (n, answers) == (count(int((y == c).sum())), count(int(answered.sum())))
+        assert observed == share((y == c).mean())
+        assert predicted == share(p[:, c].mean())
+        assert gap == signed(100 * (p[:, c].mean() - (y == c).mean()))
+        assert sure == share(p.max(axis=1)[answered].mean())
+        assert right == share((y == c)[answered].mean())
+        assert " to " in interval
+
+
+def test_classes_are_counted_up_to_the_error_of_the_fit_in_table_and_finding():
+    """A temperature leaves the bias of the classes; the fit had as many rows."""
+    z, y = truth(4000, 6, temperature=1.0)
+    z = z + np.array([0.6, -0.5, 0.15, 0, 0, 0])
+    candidates = [
+        Candidate(None, "uncalibrated", None),
+        Candidate("ts.json", "ts", fitted(z, y), fit_size=FitSize(4000)),
+    ]
+    model, assessed = gather(Subject(ArrayRows(z, y), "a"), candidates, PLAN)
+    report = result_json(assessed.results[1])["report"]
+    assert "classes" in report["findings"]
+    off = [part for part in model.versions[1].classes if part.is_significant]
+    assert len(off) == report["classwise"]["n_significant"]
 
 
 def test_groups_of_two_classes_are_about_the_probability_of_class_one(
@@ -706,32 +929,59 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_one(
         file["group"] = np.where(east, b"east", b"west")
     run = runner(monkeypatch, capsys)
     assert run("report", "g.h5", "-o", "g.html", "-q").code == 0
-    page = html.unescape((tmp_path / "g.html").read_text("utf-8"))
-    assert "by how many points is P(class 1) too low or too high?" in page
-    assert re.search(r"east\W+1\d\.\d points too low", page)
+    source = (tmp_path / "g.html").read_text("utf-8")
+    gaps = {row[0]: row[5] for row in rows_of_table(source, "groups-0-0")}
+    assert re.fullmatch(r"\u22121\d\.\d", gaps["east"])
+    assert re.fullmatch(r"\+1\d\.\d", gaps["west"])
+    page = html.unescape(source)
     report = json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])[
         "results"
     ][0]["report"]
     assert report["groups"]["of_positive"] and report["groups"]["n_significant"] == 2
+    assert "Predicted" in re.search(r'<table id="groups-0-0".*?</thead>', page, re.S)[0]
 
 
-def test_groups_whose_confidence_alone_is_off_are_counted_beside_those_of_class_one(
-    tmp_path,
-):
-    """The verdict said that 2 of 2 groups are miscalibrated, the table beneath it that none is."""
+def test_verdict_and_table_of_groups_count_alike(tmp_path):
+    """Too extreme on both sides, right on average: the verdict counted 2 of 2, the table none."""
     rng = np.random.default_rng(2)
     odds, group = rng.normal(size=3000) * 2, np.arange(3000) % 2
-    y = (rng.random(3000) < 1 / (1 + np.exp(-odds))).astype(
-        int
-    )  # too extreme on both sides, right on average
+    y = (rng.random(3000) < 1 / (1 + np.exp(-odds))).astype(int)
     scores = np.stack([np.zeros(3000), 2 * odds], axis=1)
-    calcli.report(scores, y, groups=group, path=tmp_path / "g.html")
-    page = html.unescape((tmp_path / "g.html").read_text("utf-8"))
-    words = "None of 2 groups is significantly miscalibrated. With their confidence counted too, 2 of 2 are."
-    assert (
-        words in re.sub(r"<[^>]*>", "", page)
-        and "2 of 2 groups are miscalibrated" in page
-    )
+    done = calcli.report(scores, y, groups=group, path=tmp_path / "g.html")
+    groups = done.results[0].report.facts.groups
+    text = Elements((tmp_path / "g.html").read_text("utf-8")).text()
+    assert groups.n_significant == 0
+    assert "None of 2 groups is significantly miscalibrated." in text
+    assert "2 of 2 miscalibrated" not in text
+
+
+def test_the_data_of_the_slider_are_those_of_curve_and_table():
+    """For two classes of P(class 1) too; every percent, the curve as it is drawn."""
+    z, y, _, _ = patients(3000)
+    model, _ = model_of(z, y)
+    source = page_of(model)
+    data = json.loads(re.search(r'id="calcli-page">(.*?)</script>', source)[1])[0][0]
+    version = model.versions[0]
+    for quantity, curve in (("top", version.top), ("positive", version.positive)):
+        reading = data["readings"][quantity]
+        for at in (60, 75, 90):
+            drawn = np.interp(at / 100, *curve.isotonic.knots)
+            assert reading["curve"][at] == pytest.approx(drawn, abs=1e-4)
+        assert data["edges"][quantity] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0]  # fmt: skip
+    p = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
+    inside = (p > 0.2) & (p <= 0.3)
+    rows = {row[0]: row for row in bin_rows(source, "ranges-class1-0-0")}
+    assert rows["20–30%"][1:3] == [count(int(inside.sum())), share(p[inside].mean())]
+    assert rows["20–30%"][3].startswith(share(y[inside].mean()))
+
+
+def bin_rows(source, ident):
+    table = re.search(rf'<table id="{ident}".*?</table>', source, re.S)[0]
+    rows = re.findall(r"<tr data-bin.*?</tr>", table, re.S)
+    return [
+        [" ".join(re.sub(r"<[^>]*>", " ", c).split()) for c in re.findall(r"<t[hd].*?</t[hd]>", row, re.S)]
+        for row in rows
+    ]  # fmt: skip
 
 
 # ---- the state of calcli watch
@@ -772,23 +1022,28 @@ def test_a_page_draws_the_state_of_watch_alone(run, watched):
         "calcli watch --state alarmed.json" in words
         and "evaluate" not in words.split("Words")[0]
     )
-    cells = re.findall(r'<tr><th scope="row">(w\d.h5)</th>(.*?)</tr>', source)
-    assert [name for name, _ in cells] == [batch["name"] for batch in state["batches"]]
-    for batch, (_, rest) in zip(state["batches"], cells, strict=True):
+    listed = re.findall(r'<tr>\s*<th scope="row">(w\d.h5)</th>(.*?)</tr>', source, re.S)
+    assert [name for name, _ in listed] == [batch["name"] for batch in state["batches"]]
+    for batch, (_, rest) in zip(state["batches"], listed, strict=True):
         over, evidence = re.findall(r"<td>(.*?)</td>", rest)[2:4]
+        e = np.exp(batch["log_e"])
         assert over == signed(100 * batch["overconfidence"])
-        assert evidence == f"{np.exp(batch['log_e']):.3g}" + " ✗" * (
-            batch["log_e"] >= math.log(20)
-        )
+        shown = "over 1\u202f000\u202f000" if e > 1e6 else f"{e:.3g}"
+        assert evidence == shown + " ✗" * (batch["log_e"] >= math.log(20))
     dots = [
         (float(x), float(y))
         for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', source)
     ]
-    level = float(re.search(r'd="M78.0 ([\d.]+)h560.0" class="diagonal"', source)[1])
+    level = float(re.search(r'd="M[\d.]+ ([\d.]+)H[\d.]+" class="diagonal"', source)[1])
     above = [y <= level for _, y in dots[:6]]  # of the evidence; heights grow downwards
     assert above == [batch["log_e"] >= math.log(20) for batch in state["batches"]]
-    mark = float(re.search(r'd="M([\d.]+) 46.0V430" class="mark"', source)[1])
+    mark = float(re.search(r'd="M([\d.]+) [\d.]+V[\d.]+" class="mark"', source)[1])
     assert mark == dots[above.index(True)][0]
+    assert "<title>Calibration watch: alarmed.json</title>" in source
+    figure = re.search(r"<svg.*?</svg>", source, re.S)[0]
+    texts = re.findall(r"<text[^>]*>(.*?)</text>", figure)
+    assert [text for text in texts if re.fullmatch(r"\d", text)][-6:] == list("123456")
+    assert "10⁶" in texts and not any("e+" in text for text in texts)
     assert run("report", "--state", "alarmed.json", "-o", "again.html", "-q").code == 0
     assert (watched / "again.html").read_text("utf-8").replace(
         "again.html", "r.html"
@@ -813,9 +1068,8 @@ def test_a_page_draws_the_state_of_watch_beside_bundles(run, watched):
         "○ No alarm" in words
         and "calcli report w6.h5 --state s.json --no-split -o r.html" in words
     )
-    assert (
-        source.count('class="curve v0" points') + source.count("<polyline") >= 4
-    )  # two lines, each in two episodes
+    watch = re.search(r'<section id="watch".*?</section>', source, re.S)[0]
+    assert watch.count("<polyline") == 4  # two lines, each in two episodes
     assert "w0.h5" in words  # what was before the reset is seen
 
 
@@ -839,18 +1093,26 @@ def test_a_state_that_cannot_be_drawn_is_one_line(run, watched, words, code, par
     assert not (watched / "r.html").exists()
 
 
-def test_a_note_names_the_versions_that_it_is_about():
+def test_a_doubt_names_the_versions_that_it_is_about():
+    """One that all share is said once, without names."""
     z, y = truth(300, 3, seed=5)
     model, _ = model_of(z, y, fitted(z, y), fitted(z[:50], y[:50]))
-    noted = ["alike"], ["alike", "stored 0"], ["alike", "stored 0", "at its bound"]
-    results = [
-        replace(v.result, warnings=w)
-        for v, w in zip(model.versions, noted, strict=True)
-    ]
-    versions = tuple(
-        replace(v, result=result)
-        for v, result in zip(model.versions, results, strict=True)
-    )
-    _, one, two = (v.name for v in versions)
-    words = "".join(Elements(page_of(replace(model, versions=versions))).words)
-    assert f"Note.alike{one}, {two}: stored 0{two}: at its bound" in words
+    doubts = ["alike"], ["alike", "stored 0"], ["alike", "stored 0", "at its bound"]
+    versions = []
+    for version, words in zip(model.versions, doubts, strict=True):
+        report = version.report.with_caveats(words)
+        result = replace(version.result, report=report)
+        versions.append(replace(version, result=result))
+    model = replace(model, versions=tuple(versions))
+    _, one, two = (version.name for version in versions)
+    text = Elements(page_of(model)).text()
+    said = f"Doubt. alike Doubt. {one}, {two}: stored 0 Doubt. {two}: at its bound"
+    assert said in text
+    assert answers_on(model).trust == Answer("With caution:", "Alike.")
+    z, y = truth(3000, 3, temperature=3.0)
+    sure, _ = model_of(z, y)
+    result = sure.versions[0].result
+    doubtful = result.report.with_caveats(["ids repeat", "and more"])
+    version = replace(sure.versions[0], result=replace(result, report=doubtful))
+    trusted = answers_on(replace(sure, versions=(version,))).trust
+    assert trusted.lead == "No." and trusted.rest.endswith(" Doubt: ids repeat.")

@@ -5,15 +5,25 @@ Skipped where either is missing; ``.ci/run`` installs the browser where it may.
 
 import re
 import shutil
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
 import pytest
 from synthetic import truth
-from test_report import HOSTILE, fitted, model_of, page_of
+from test_report import (
+    HOSTILE,
+    fitted,
+    model_of,
+    page_of,
+    patients,
+    plain_text,
+)
 
 import calcli
+from calcli.evaluation.json_output import result_json
 from calcli.evaluation.watch_state import read
+from calcli.reporting.number_format import share
 from calcli.reporting.page import page
 
 pytestmark = pytest.mark.slow
@@ -189,10 +199,88 @@ def test_axe_finds_no_violation(opened, width, scheme):
 def test_nothing_overflows_on_a_small_telephone(opened):
     seen = opened(viewport={"width": 320, "height": 700})
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 320
-    answers = seen.page.locator(".answers").bounding_box()
-    tall = opened(viewport={"width": 390, "height": 844})
-    assert answers is not None
-    assert tall.page.locator("#verdict .answers").bounding_box()["y"] < 844
+
+
+@pytest.fixture(scope="module")
+def two_classes(tmp_path_factory):
+    """A page of patients in two classes by site, with a calibrator; and its model."""
+    z, y, site, _ = patients()
+    model, _ = model_of(
+        z[3000:], y[3000:], fitted(z[:3000], y[:3000]), group=site[3000:]
+    )
+    return written(tmp_path_factory, model), model
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """A page of uncalibrated scores; and its model."""
+    model, _ = model_of(*truth(3000, 4, temperature=1.8))
+    return written(tmp_path_factory, model), model
+
+
+def written(folders, model):
+    path = folders.mktemp("page") / "report.html"
+    path.write_text(page_of(model), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("case", ["made", "two_classes", "alone"])
+@pytest.mark.parametrize(("width", "screen"), [(1280, 900), (390, 2 * 844)])
+def test_the_first_screen_holds_verdict_picture_answers_and_command(
+    request, opened, case, width, screen
+):
+    """In one screen of a desk, in two of a telephone; each answer in 25 words."""
+    path, model = request.getfixturevalue(case)
+    command = "calcli apply ts.json rows.h5:test -o rows.ts.h5"
+    path = path.with_name("command.html")
+    path.write_text(page_of(with_command(model, command)), "utf-8")
+    page = opened(path, viewport={"width": width, "height": 900}).page
+    boxes = {
+        part: page.locator(f"#verdict {part}").bounding_box()
+        for part in (".headline", ".picture svg", ".answers", ".command")
+    }
+    for part, box in boxes.items():
+        assert box["y"] + box["height"] <= screen, part
+    right, left = boxes[".picture svg"], boxes[".headline"]
+    if width > 1000:  # beside each other, else one beneath the other
+        assert right["x"] >= left["x"] + left["width"]
+    else:
+        assert right["y"] >= left["y"] + left["height"]
+        assert boxes[".answers"]["y"] >= right["y"] + right["height"]
+    answers = page.locator("#verdict .answer").all_inner_texts()
+    assert len(answers) == 3
+    assert all(0 < len(answer.split()) <= 25 for answer in answers)
+    assert page.locator("#verdict .command code").inner_text() == command
+
+
+def with_command(model, command):
+    """The model with a next step, as bundles from files have one."""
+    first = model.versions[0]
+    step = replace(first.report.next_step, command=command)
+    report = replace(first.report, next_step=step)
+    first = replace(first, result=replace(first.result, report=report))
+    return replace(model, versions=(first, *model.versions[1:]))
+
+
+@pytest.mark.parametrize("case", ["made", "two_classes", "alone"])
+def test_the_headline_is_the_verdict_of_the_json(request, opened, case, tmp_path):
+    """Of the recommended version, exactly as data, and in the notation of the page."""
+    _, model = request.getfixturevalue(case)
+    results = [result_json(version.result) for version in model.versions]
+    path = tmp_path / "json.html"
+    path.write_text(page([model], {"results": results}), "utf-8")
+    page_ = opened(path).page
+    json_ = page_.evaluate(
+        "JSON.parse(document.getElementById('calcli-evaluation').textContent)"
+    )
+    verdict = json_["results"][model.focus]["report"]["verdict"]
+    data = page_.locator("#verdict .headline data")
+    assert data.get_attribute("value") == verdict
+    assert plain_text(data.inner_text()) == verdict
+    before = page_.locator("#verdict .before").all_inner_texts()
+    uncalibrated = json_["results"][0]["report"]["verdict"]
+    expected = [f"before: {uncalibrated}"] if model.focus else []
+    assert [plain_text(text) for text in before] == expected
 
 
 def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
@@ -204,7 +292,7 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     seen.page.locator(".focus").select_option("0")
     slider.fill("95")
     by_slider = box.inner_text()
-    window = made[1].versions[0].result.report.bins[9]
+    window = made[1].versions[0].bins[9]
     assert f"Samples\n{window.n}\n" in by_slider.replace("\u202f", "")
     assert (
         f"{100 * window.accuracy:.1f}% (" in by_slider
@@ -216,14 +304,50 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     figure = seen.page.locator('svg[data-file="reliability-0"]')
     figure.scroll_into_view_if_needed()
     where = figure.bounding_box()
+    left, side, width = (
+        float(figure.get_attribute(f"data-{key}")) for key in ("left", "side", "width")
+    )
     seen.page.mouse.move(
-        where["x"] + where["width"] * (78 + 560 * 0.95) / 668,
+        where["x"] + where["width"] * (left + side * 0.95) / width,
         where["y"] + where["height"] / 3,
     )
     assert box.inner_text() == by_slider
     assert slider.get_attribute("aria-valuetext").startswith(
-        "95%, uncalibrated: Bin 90 to 99%; Samples"
+        "95%, uncalibrated: Curve at 95% "
     )
+
+
+@pytest.mark.parametrize("case", ["made", "two_classes"])
+def test_the_slider_answers_from_the_curve_and_agrees_with_the_table(
+    request, opened, case
+):
+    """The curve that is drawn, and word for word the row of the bin, which is marked."""
+    path, model = request.getfixturevalue(case)
+    seen = opened(path)
+    seen.page.evaluate(
+        "document.querySelectorAll('details').forEach(d => d.open = true)"
+    )
+    for number, version in enumerate(model.versions):
+        seen.page.locator(".focus").select_option(str(number))
+        for part in seen.page.locator(".reading").all():
+            is_top = part.get_attribute("data-quantity") == "top"
+            curve = version.top if is_top else version.positive
+            bins = version.bins if is_top else version.positive_bins
+            for at in (60, 85, 97):
+                part.locator(".confidence").fill(str(at))
+                texts = part.locator(".readout dd").all_inner_texts()
+                x, y = curve.isotonic.knots
+                if x[0] <= at / 100 <= x[-1]:
+                    drawn = float(np.interp(at / 100, x, y))
+                    assert texts[0] == share(round(drawn, 4))
+                row = part.locator("tr.here:visible")
+                bin_ = next(each for each in bins if at / 100 <= each.high)
+                assert row.count() == (bin_.n > 0)
+                if not bin_.n:
+                    continue
+                shown = row.locator("th, td").all_inner_texts()[:4]
+                cells = [re.sub(r"\s*\n(.*)", r" (\1)", text) for text in shown]
+                assert texts[-4:] == cells
 
 
 def test_the_threshold_is_a_recount_of_the_rows(opened, made):
@@ -245,7 +369,7 @@ def test_the_threshold_is_a_recount_of_the_rows(opened, made):
         t = made[1].versions[0].thresholds[at]
         interval = f"({100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)"
         assert f"{100 * right[kept].mean():.1f}% {interval}" in words
-        assert f"Mean confidence\n{100 * confidence[kept].mean():.1f}%" in words
+        assert f"Mean confidence (sure)\n{100 * confidence[kept].mean():.1f}%" in words
 
 
 def test_focus_moves_band_tables_and_threshold_together(opened):
@@ -254,8 +378,8 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
     for k in ("0", "1"):
         page.locator(".focus").select_option(k)
         other = "1" if k == "0" else "0"
-        assert page.locator(f'[data-band="{k}"]').first.is_visible()
-        assert not page.locator(f'[data-band="{other}"]').first.is_visible()
+        assert page.locator(f'.reading [data-band="{k}"]').first.is_visible()
+        assert not page.locator(f'.reading [data-band="{other}"]').first.is_visible()
         assert (
             page.locator(f"#ranges-0-{k}").is_visible()
             and not page.locator(f"#ranges-0-{other}").is_visible()
@@ -264,9 +388,9 @@ def test_focus_moves_band_tables_and_threshold_together(opened):
             page.locator(f"#classes-0-{k}").is_visible()
             and not page.locator(f"#classes-0-{other}").is_visible()
         )
-    assert page.locator('polyline[data-curve="1"]').first.is_visible()
+    assert page.locator('.body polyline[data-curve="1"]').first.is_visible()
     page.locator('[data-toggle="1"]').uncheck()
-    assert page.locator('[data-curve="1"]').evaluate_all(
+    assert page.locator('.body [data-curve="1"]').evaluate_all(
         "all => all.every(e => getComputedStyle(e).display === 'none')"
     )
 
@@ -283,7 +407,7 @@ def test_glossary_words_have_their_tooltip(opened):
 
 def test_search_filter_and_more(opened):
     page = opened().page
-    part = page.locator(".parts").first
+    part = page.locator(".parts", has_text="Find classes")
     rows = part.locator("table:visible tbody tr:visible")
     assert rows.count() == 20
     part.locator(".more").click()
@@ -307,16 +431,16 @@ def numbers(column):
 
 def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
     page = opened().page
-    table = page.locator(".parts table:visible").first
+    table = page.locator(".parts table[id^=classes]:visible")
     table.get_by_role("button", name="Sort by Points").click()
-    rows = numbers(table.locator("tbody tr:visible td:nth-child(4)"))
-    gaps = sorted(g.gap for g in made[1].versions[1].classes if g.gap == g.gap)
+    rows = numbers(table.locator("tbody tr:visible td:nth-child(7)"))
+    gaps = sorted(part.gap for part in made[1].versions[1].classes)
     assert rows == [
         round(100 * g, 1) for g in gaps[:20]
     ]  # of all of them, not of those that were shown
     assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     table.get_by_role("button", name="Sort by Points").click()
-    assert numbers(table.locator("tbody tr:visible td:nth-child(4)"))[0] == round(
+    assert numbers(table.locator("tbody tr:visible td:nth-child(7)"))[0] == round(
         100 * gaps[-1], 1
     )
     table.get_by_role("button", name="Sort by Class").click()
@@ -374,7 +498,9 @@ def test_a_link_leads_to_a_model_a_version_and_a_confidence(opened, several):
 
 def test_without_script_everything_can_be_read(opened, made):
     page = opened(java_script_enabled=False).page
-    assert "overconfident" in page.locator("#verdict .headline").inner_text()
+    assert "calibrated" in page.locator("#verdict .headline").inner_text()
+    assert "overconfident" in page.locator("#verdict .before").inner_text()
+    assert page.locator("#verdict .picture polyline").first.is_visible()
     assert page.locator("polyline").first.is_visible()
     assert page.locator("#versions-0 tbody tr").count() == 2
     assert (
@@ -433,7 +559,7 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
             page.locator(f'button[data-download="{name}"]').click()
         waiting.value.save_as(tmp_path / waiting.value.suggested_filename)
         got[name] = (tmp_path / waiting.value.suggested_filename).read_text("utf-8")
-    assert got["ranges-0-0"].startswith('"Confidence","Samples"')
+    assert got["ranges-0-0"].startswith('"Bin","Samples"')
     assert len(got["classes-0-0"].splitlines()) == CLASSES + 1
     assert re.search(
         r'<svg[^>]*xmlns="http://www.w3.org/2000/svg"', got["reliability-0"]
@@ -444,7 +570,8 @@ def test_tables_and_figures_can_be_had(opened, made, tmp_path):
 def test_the_intervals_of_classes_are_seen(opened):
     """A line from the lower to the upper end beside every dot, in a colour that is not the page's."""
     page = opened().page
-    line = page.locator("[data-version]:not(.off) svg.gap path").first
+    shown = "[data-version]:not(.off) table[id^=classes] svg.gap"
+    line = page.locator(f"{shown} path:not(.was)").first
     assert line.evaluate("e => e.getBoundingClientRect().width") > 1
     assert line.evaluate("e => getComputedStyle(e).stroke") not in ("none", "")
 
@@ -538,7 +665,7 @@ def test_tab_reaches_every_control_in_order(opened):
     assert stops[0] == "skip"
     order = [
         next(i for i, s in enumerate(stops) if c in s.split())
-        for c in ("focus", "threshold", "confidence")
+        for c in ("focus", "confidence", "threshold")
     ]
     assert order == sorted(order)
 

@@ -13,7 +13,7 @@ from calcli.binning import bin_index, mass_edges
 from calcli.calibrator import Context
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import folds_of
-from calcli.folds import content_folds, random_folds, sampled_folds, unit_folds
+from calcli.folds import content_folds, sampled_folds
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -196,11 +196,13 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
                 unit[at],
             )
     words = "neighbouring rows are alike (z = "
-    said = run("evaluate", "alike.h5").err
+    assert words in run("evaluate", "alike.h5").out
+    said = run("evaluate", "alike.h5", "--json").err
     assert words in said and "--unit NAME" in said
-    assert words not in run("evaluate", "shuffled.h5").err
+    assert words not in run("evaluate", "shuffled.h5", "--json").err
     for unit_name in ("patient", "none"):
-        assert words not in run("evaluate", "alike.h5", "--unit", unit_name).err
+        told = run("evaluate", "alike.h5", "--unit", unit_name, "--json")
+        assert words not in told.err
     found = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)[
         "results"
     ][0]
@@ -215,7 +217,7 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
     )
     assert (
         "300 units (patient) of up to 5 rows: for the overconfidence worth"
-        in run("evaluate", "alike.h5", "--unit", "patient").out
+        in run("evaluate", "alike.h5", "--unit", "patient", "--full").out
     )
 
 
@@ -470,9 +472,8 @@ def test_rows_beyond_the_table_keep_their_units():
         c, y, kind="confidence", units=unit, metrics=["accuracy", "ece", "gap"]
     )
     score = found.results[0].scores["gap"]
-    assert (
-        found.results[0].units["n"] == 14_564 and found.results[0].units["largest"] == 9
-    )
+    assert found.results[0].units.n == 14_564
+    assert found.results[0].units.largest == 9
     assert score.se == pytest.approx(unit_mean(c - y, Units.of(unit))[1])
     assert found.results[0].scores["ece"].null.method == "shared luck"
 
@@ -553,22 +554,16 @@ def test_no_unit_is_cut_by_folds():
     unit = rng.permutation(np.repeat(np.arange(50), rng.integers(1, 9, 50)))
     units, n = Units.of(unit), len(unit)
     y = rng.integers(0, 3, n)
-    made = [
-        unit_folds(units, 5, rng),
-        random_folds(n, 5, rng, units),
-        sampled_folds(y, 3, 5, rng, units),
-        content_folds(y, rng.random(n), 5, rng, units),
-    ]
-    for fold in made:
+    rows = ArrayRows(rng.normal(size=(n, 3)), y, units=units)
+    for fold in (content_folds(rows, 5, 0), sampled_folds(rows, 5, 0)):
         assert all(len(set(fold[unit == u])) == 1 for u in range(50))
         assert set(fold) == set(range(5)) and np.bincount(fold).max() < 1.5 * n / 5
-    rows = ArrayRows(rng.normal(size=(n, 3)), y, units=units)
     for learn, held, at in folds_of(rows, Context(0)):
         assert not set(unit[at]) & set(np.delete(unit, at)) and learn.n + held.n == n
     # a unit that holds nearly all rows leaves the other folds their share of units
-    assert set(
-        unit_folds(Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1])), 5, rng)
-    ) == set(range(5))
+    large = Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1]))
+    few = ArrayRows(rng.normal(size=(95, 3)), np.arange(95) % 3, units=large)
+    assert set(content_folds(few, 5, 0)) == set(range(5))
 
 
 def test_folds_of_units_choose_what_holds_for_new_units():

@@ -1,19 +1,29 @@
-"""Adapt a calibrator to class frequencies that changed (label shift), from unlabelled rows or from known shares.
+"""Adapt a calibrator to class frequencies that changed (label shift).
 
-The shares among the new rows are estimated by maximum likelihood. The calibrator is changed only where the rows
-speak against the old shares (5 %), and refused where they contradict the assumption that rows of a class are as they
-were (1 %); both tests are simulated from labelled rows of the model before: those of the fit, which the calibrator
-names, or --source. The result is an ordinary calibrator.
+The new class frequencies are estimated from unlabelled rows, or given with --prior. The
+result is an ordinary calibrator.
 
 \b
-calcli adapt logits.svs.json october.h5 -o october.json
+calcli adapt logits.auto.json october.h5 -o october.json
+calcli adapt logits.auto.json --prior 0.9,0.1 -o rare.json
+
+\f
+The shares among the new rows are estimated by maximum likelihood. The calibrator is
+changed only where the rows speak against the old shares (5 %), and refused where they
+contradict the assumption that rows of a class are as they were (1 %); both tests are
+simulated from labelled rows of the model before: those of the fit, which the calibrator
+names, or --source.
+
+\b
 calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
-calcli adapt logits.svs.json --prior 0.9,0.1 -o rare.json
 calcli apply october.json october.h5 -o calibrated.h5
 """
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.adapt import Adapted, adapt
 from calcli.calibrator import Context
@@ -25,37 +35,59 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load, save
 from calcli.io.atomic import check_output
 from calcli.io.locate import split_where
-from calcli.options import REQUIRED, argument, flag
 
-ORDER = 25
 EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AdaptArgs(o.Reading, o.OutputOptions):
-    artifact: str = argument(
-        REQUIRED,
-        "Calibrator with class biases (svs, vs, auto; platt of two classes).",
-        "ART.json",
-    )
-    output: str = flag(REQUIRED, "Calibrator to write, - for stdout.", "OUT.json", "-o")
-    bundle: str | None = argument(
-        None, "Unlabelled rows of the model as it is used now.", "NEW"
-    )
-    source: str | None = flag(
-        None,
-        "Labelled rows of the model before: those of the fit, or others.",
-        "BUNDLE",
-        shown="those of the fit",
-    )
-    prior: str | None = flag(
-        None, "The shares of the classes now, if they are known.", "P,P,…"
-    )
-    force_shift: bool = flag(
-        False, "Adapt even where the rows contradict the assumption."
-    )
-    seed: int = o.seed()
-    force: bool = o.force()
+    artifact: Annotated[
+        str,
+        typer.Argument(
+            metavar="ART.json",
+            help="Calibrator with class biases (svs, vs, auto; platt of two classes).",
+        ),
+    ]
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.json",
+            help="Calibrator to write, - for stdout.",
+        ),
+    ]
+    bundle: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NEW", help="Unlabelled rows of the model as it is used now."
+        ),
+    ] = None
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="BUNDLE",
+            help="Labelled rows of the model before: those of the fit, or others.",
+            show_default="those of the fit",
+        ),
+    ] = None
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            "--prior",
+            metavar="P,P,…",
+            help="The shares of the classes now, if they are known.",
+        ),
+    ] = None
+    force_shift: Annotated[
+        bool,
+        typer.Option(
+            "--force-shift", help="Adapt even where the rows contradict the assumption."
+        ),
+    ] = False
+    seed: o.Seed = 0
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         if self.bundle is None and self.prior is None:

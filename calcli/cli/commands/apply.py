@@ -1,14 +1,17 @@
 """Write calibrated bundles: probabilities, predictions, confidences.
 
-Rows are streamed. Labels, ids, class names and other columns of words are carried
-over, and the artifact goes along as the attribute "calibrator". Scores keep the
-input's precision.
+Rows are streamed. Labels, ids and other columns are carried over.
+
+\b
+calcli apply logits.auto.json logits.h5:test -o calibrated.h5
+calcli apply logits.auto.json monday.h5 tuesday.h5 -o calibrated/
+
+\f
+The artifact goes along as the attribute "calibrator". Scores keep the input's precision.
 OUT's ending says the format; all of them can be read again by calcli extract.
 
 \b
-calcli apply logits.ts.json logits.h5:test -o calibrated.h5
-calcli apply logits.ts.json monday.h5 tuesday.h5 -o calibrated/
-calcli apply logits.ts.json logits.h5:test -o - --format csv | head
+calcli apply logits.auto.json logits.h5:test -o - --format csv | head
 calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 """
 
@@ -19,7 +22,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
@@ -36,40 +41,58 @@ from calcli.io.locate import intersections, split_where
 from calcli.io.provenance import chain_text, link_to
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
-from calcli.options import REQUIRED, argument, flag
 from calcli.rows import SCORE_KINDS, ScoreKind
 
-ORDER = 30
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    artifact: str = argument(
-        REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json"
-    )
-    output: str = flag(
-        REQUIRED,
-        f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
-        " - for a pipe, with --format.",
-        "OUT",
-        "-o",
-    )
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
-    )
-    as_: str = flag("probs", "What to write.", "probs|log_probs|logits")
-    form: str | None = flag(
-        None, "How it is written.", "|".join(FORMATS), "--format", shown="OUT's ending"
-    )
-    threshold: str | None = flag(
-        None,
-        "Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
-        "FILE|NUMBER",
-    )
-    again: bool = o.again()
-    force: bool = o.force()
+    artifact: Annotated[
+        str,
+        typer.Argument(
+            metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
+        ),
+    ]
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
+            " - for a pipe, with --format.",
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+        ),
+    ] = None
+    as_: Annotated[
+        str,
+        typer.Option("--as", metavar="probs|log_probs|logits", help="What to write."),
+    ] = "probs"
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How it is written.",
+            show_default="OUT's ending",
+        ),
+    ] = None
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            "--threshold",
+            metavar="FILE|NUMBER",
+            help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
+        ),
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         check_choice("--as", self.as_, SCORE_KINDS)

@@ -1,13 +1,18 @@
 """Rank methods by rows that they were not fitted on.
 
-Every method is fitted to parts of a bundle and scored on the rest (random folds), or fitted
-to one group and scored on another (--test). Differences to a baseline are taken row by row.
-Several bundles give average ranks with the Friedman test and Nemenyi's critical difference.
-With --baseline-bundle two models are compared on the same rows.
+Every method is fitted to parts of a bundle and scored on the rest (random folds), or
+fitted to one group and scored on another (--test).
 
 \b
 calcli compare logits.h5
 calcli compare logits.h5 --methods 'ts,ft+svs,hb(bins=20)' --test test
+
+\f
+Differences to a baseline are taken row by row. Several bundles give average ranks with
+the Friedman test and Nemenyi's critical difference. With --baseline-bundle two models are
+compared on the same rows.
+
+\b
 calcli compare a.h5 b.h5 c.h5 --methods all -o results.json --diagram ranks.png
 calcli compare new.h5:test --baseline-bundle old.h5:test
 """
@@ -19,10 +24,11 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
+import typer
 
 from calcli import __version__
 from calcli.calibrator import Context, Fit
@@ -43,7 +49,6 @@ from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
 from calcli.metrics.context import MetricSettings
-from calcli.options import flag, same
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
     from calcli.workers.task import Executor
 
 
-ORDER = 45
 EPILOG = (
     "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
     " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."
@@ -115,7 +119,8 @@ def opened(
                 f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all"
             )
         if args.test is None:
-            folds = folds_of(rows, Context(args.seed), args.folds)
+            with same_rows(args) as other:
+                folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
                     f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP"
@@ -139,6 +144,17 @@ def opened(
                         f"{held.name}: {name} {got}, expected {expected} as in {rows.name}"
                     )
             yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
+
+
+@contextmanager
+def same_rows(args: "CompareArgs") -> Iterator[DataSet | None]:
+    """Open the other model's scores, whose contents decide the folds of both; None without."""
+    if args.baseline_bundle is None:
+        yield None
+        return
+    files = tuple(args.expand(args.baseline_bundle))
+    with open_data(files, prefer=o.CALIBRATION, **args.opening) as rows:
+        yield rows
 
 
 def _places(rows: DataSet) -> set[tuple[Path, str]]:
@@ -252,30 +268,80 @@ def kept(path: Path) -> Kept:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."
-    )
-    methods: str | None = flag(
-        None, "What to compare.", "a,b,c|all", "-m", shown="the first of methods"
-    )
-    baseline: str | None = same(board.CompareSettings, "baseline")
-    baseline_bundle: str | None = flag(
-        None, "Another model's scores of the same rows.", "BUNDLE"
-    )
-    folds: int = same(board.CompareSettings, "folds")
-    test: str | None = flag(None, "Score this group of the file instead.", "GROUP")
-    seed: int = o.seed()
-    level: float = same(board.CompareSettings, "level")
-    output: Path | None = flag(
-        None, "Keep results, and go on from them.", "FILE.json", "-o"
-    )
-    diagram: Path | None = flag(
-        None, "Draw the ranks with their critical difference.", "FILE.png|svg|pdf"
-    )
-    thorough: bool = same(board.CompareSettings, "thorough")
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5, FILE.h5:GROUP or FILE.h5:*; group cal (or val) when none."),
+    ] = None
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            "-m",
+            metavar="a,b,c|all",
+            help="What to compare.",
+            show_default="the first of methods",
+        ),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="METHOD",
+            help="Reference for differences.",
+            show_default="ts",
+        ),
+    ] = None
+    baseline_bundle: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline-bundle",
+            metavar="BUNDLE",
+            help="Another model's scores of the same rows.",
+        ),
+    ] = None
+    folds: Annotated[
+        int,
+        typer.Option(
+            "--folds",
+            metavar="N",
+            help="Random parts of a bundle.",
+            **o.limits(board.CompareSettings, "folds"),
+        ),
+    ] = board.CompareSettings.folds
+    test: Annotated[
+        str | None,
+        typer.Option(
+            "--test", metavar="GROUP", help="Score this group of the file instead."
+        ),
+    ] = None
+    seed: o.Seed = 0
+    level: o.Level = board.CompareSettings.level
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.json",
+            help="Keep results, and go on from them.",
+        ),
+    ] = None
+    diagram: Annotated[
+        Path | None,
+        typer.Option(
+            "--diagram",
+            metavar="FILE.png|svg|pdf",
+            help="Draw the ranks with their critical difference.",
+        ),
+    ] = None
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough", help="all: also methods with more parameters than rows."
+        ),
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)

@@ -1,17 +1,23 @@
 """Draw reliability diagrams with a band under calibration.
 
-The band is where a calibrated model would lie. The curve is the isotonic regression of
-correctness on confidence, so no bins are chosen. Beneath it are the confidences; in the
-corner the expected calibration error (ECE) with its expected value
-under calibration, and the Brier score of the confidence split into miscalibration (MCB),
-discrimination (DSC) and uncertainty (UNC): Brier = MCB - DSC + UNC. Two classes show
-P(class 1) from 0 to 1 beside the top label. More than 12 classes or groups are one sorted
-dot plot. PNG, SVG and PDF need matplotlib: pip install matplotlib.
+The band is where a calibrated model would lie. Without -o the diagram is drawn in the
+terminal.
 
 \b
-calcli diagram logits.h5
-calcli diagram logits.h5 --calibrator logits.ts.json -o reliability.png
-calcli diagram logits.h5 -c logits.ts.json --per-class -o classes.pdf
+calcli diagram logits.h5 --calibrator logits.auto.json
+calcli diagram logits.h5 --calibrator logits.auto.json -o reliability.png
+
+\f
+The curve is the isotonic regression of correctness on confidence, so no bins are chosen.
+Beneath it are the confidences; in the corner the expected calibration error (ECE) with
+its expected value under calibration, and the Brier score of the confidence split into
+miscalibration (MCB), discrimination (DSC) and uncertainty (UNC):
+Brier = MCB - DSC + UNC. Two classes show P(class 1) from 0 to 1 beside the top label.
+More than 12 classes or groups are one sorted dot plot. PNG, SVG and PDF need matplotlib:
+pip install matplotlib.
+
+\b
+calcli diagram logits.h5 -c logits.auto.json --per-class -o classes.pdf
 calcli diagram logits.h5 --style temperature
 calcli diagram logits.h5 --style risk --width column --theme dark -o risk.svg
 """
@@ -22,7 +28,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights, not_held_out
@@ -35,75 +43,161 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
+from calcli.io.question_artifact import load
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
-from calcli.options import flag, same, taken
+from calcli.settings import common_fields
 
-ORDER = 50
+EPILOG = f"Styles: {'; '.join(style_titles().values())}."
 Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group test when none is named."
-    )
-    calibrator: list[str] | None = flag(
-        None, "Artifact to show too (repeatable).", "ART.json", "-c"
-    )
-    output: Path | None = flag(
-        None,
-        f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
-        "FILE",
-        "-o",
-    )
-    style: str = flag(
-        "corp", "; ".join(style_titles().values()) + ".", "NAME", shown=True
-    )
-    label: Literal["positive", "top"] | None = flag(
-        None,
-        "Of two classes: P(class 1), or the confidence.",
-        shown="both of two classes",
-    )
-    match: bool = flag(
-        False,
-        "Use each calibrator only for the file it was fitted on (several models).",
-    )
-    layout: Literal["side", "overlay"] = flag(
-        "side", "Calibrators side by side, or over each other."
-    )
-    per_class: bool = flag(False, "One panel per predicted class.")
-    per_group: bool = flag(False, "One panel per value of the dataset group.")
-    ordered: bool = o.ordered()
-    panels: int | None = flag(
-        None,
-        "Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
-        "N",
-        min=1,
-        max=1000,
-    )
-    bins: int = same(CurveSettings, "bins")
-    scheme: Scheme = same(CurveSettings, "scheme")
-    level: float = same(CurveSettings, "level")
-    resamples: int = flag(400, "Resamples of the band.", "N", min=100, max=100_000)
-    title: str | None = flag(None, "Line above the figure, '' for none.", "TEXT")
-    names: str | None = flag(
-        None, "Call the uncalibrated scores and the calibrators so.", "A,B,…"
-    )
-    width: str | None = flag(
-        None, "Width of a picture, e.g. 85mm or 3.4in.", f"{'|'.join(WIDTHS)}|LENGTH"
-    )
-    theme: str = flag("light", "Colours of a picture.", "|".join(THEMES))
-    no_stats: bool = flag(False, "No numbers inside a picture.")
-    ascii_: bool = flag(False, "Draw in the terminal with ASCII characters only.")
-    seed: int = o.seed()
-    again: bool = o.again()
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group test when none is named."),
+    ] = None
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to show too (repeatable).",
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
+        ),
+    ] = None
+    style: Annotated[
+        str,
+        typer.Option(
+            "--style",
+            metavar="NAME",
+            help=f"{', '.join(style_titles())}; described in --help-all.",
+        ),
+    ] = "corp"
+    label: Annotated[
+        Literal["positive", "top"] | None,
+        typer.Option(
+            "--label",
+            help="Of two classes: P(class 1), or the confidence.",
+            show_default="both of two classes",
+        ),
+    ] = None
+    match: Annotated[
+        bool,
+        typer.Option(
+            "--match",
+            help="Use each calibrator only for the file it was fitted on (several models).",
+        ),
+    ] = False
+    layout: Annotated[
+        Literal["side", "overlay"],
+        typer.Option("--layout", help="Calibrators side by side, or over each other."),
+    ] = "side"
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="One panel per predicted class.")
+    ] = False
+    per_group: Annotated[
+        bool,
+        typer.Option("--per-group", help="One panel per value of the dataset group."),
+    ] = False
+    ordered: o.Ordered = False
+    panels: Annotated[
+        int | None,
+        typer.Option(
+            "--panels",
+            metavar="N",
+            help="Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
+            min=1,
+            max=1000,
+        ),
+    ] = None
+    bins: Annotated[
+        int,
+        typer.Option(
+            "--bins",
+            metavar="N",
+            help="Bins of the ECE and of the bars.",
+            **o.limits(CurveSettings, "bins"),
+        ),
+    ] = CurveSettings.bins
+    scheme: Annotated[
+        Scheme,
+        typer.Option(
+            "--scheme", help="Bins of equal width, or with equally many rows."
+        ),
+    ] = CurveSettings.scheme
+    level: Annotated[
+        float,
+        typer.Option(
+            "--level",
+            metavar="P",
+            help="Level of bands and intervals.",
+            **o.limits(CurveSettings, "level"),
+        ),
+    ] = CurveSettings.level
+    resamples: Annotated[
+        int,
+        typer.Option(
+            "--resamples",
+            metavar="N",
+            help="Resamples of the band.",
+            min=100,
+            max=100_000,
+        ),
+    ] = 400
+    title: Annotated[
+        str | None,
+        typer.Option(
+            "--title", metavar="TEXT", help="Line above the figure, '' for none."
+        ),
+    ] = None
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            metavar="A,B,…",
+            help="Call the uncalibrated scores and the calibrators so.",
+        ),
+    ] = None
+    width: Annotated[
+        str | None,
+        typer.Option(
+            "--width",
+            metavar=f"{'|'.join(WIDTHS)}|LENGTH",
+            help="Width of a picture, e.g. 85mm or 3.4in.",
+        ),
+    ] = None
+    theme: Annotated[
+        str,
+        typer.Option("--theme", metavar="|".join(THEMES), help="Colours of a picture."),
+    ] = "light"
+    no_stats: Annotated[
+        bool, typer.Option("--no-stats", help="No numbers inside a picture.")
+    ] = False
+    ascii_: Annotated[
+        bool,
+        typer.Option(
+            "--ascii", help="Draw in the terminal with ASCII characters only."
+        ),
+    ] = False
+    seed: o.Seed = 0
+    again: o.Again = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         if self.names_groups:
@@ -179,7 +273,7 @@ def run(args: DiagramArgs) -> int:
         name: getattr(args, name)
         for name in ("title", "layout", "by", "ordered", "panels")
     }
-    settings = CurveSettings(**taken(CurveSettings, args))
+    settings = CurveSettings(**common_fields(CurveSettings, args))
     request = Request(settings, quantity=args.label, progress=command.progress, **how)
     artifacts = [(path, load(path)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables

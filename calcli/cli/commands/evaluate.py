@@ -1,24 +1,32 @@
 """Measure calibration with its uncertainty, and check limits.
 
-Calibrators stand beside the uncalibrated scores. Every calibration error comes with what a
-perfectly calibrated model would show on the same confidences, and a p-value. Limits apply
-to the calibrators, or to the uncalibrated scores when there is none: NAME is a metric, METRIC.lo or METRIC.hi (ends
-of its interval), METRIC.p, METRIC.abs (without its sign: gap.abs), or METRIC_increase / METRIC_drop against the
-baseline. With --per-group or --group-by they apply to every group too, but for class-by-class metrics (cwece)
-and the ends of differences. --fail-on is a limit on the verdict.
+Every error comes with what a calibrated model would show, and a p-value.
+Calibrators stand beside the uncalibrated scores.
 
 \b
-calcli evaluate logits.h5 --calibrator logits.ts.json
-calcli evaluate logits.h5 -c logits.ts.json --metric ece --value-only
-calcli evaluate logits.h5 -c logits.ts.json --max nll_increase=0 --max ece=0.03
+calcli evaluate logits.h5 --calibrator logits.auto.json
+calcli evaluate logits.h5 -c logits.auto.json --max ece=0.03 --fail-on overconfident
+
+\f
+Limits apply to the calibrators, or to the uncalibrated scores when there is none.
+NAME is a metric, METRIC.lo or METRIC.hi (ends of its interval), METRIC.p, METRIC.abs
+(without its sign: gap.abs), or METRIC_increase / METRIC_drop against the baseline.
+With --per-group or --group-by they apply to every group too, but for class-by-class
+metrics (cwece) and the ends of differences. --fail-on is a limit on the verdict.
+
+\b
+calcli evaluate logits.h5 -c logits.auto.json --metric ece --format value
+calcli evaluate logits.h5 -c logits.auto.json --max nll_increase=0
 calcli evaluate models.h5:* --metric ece --json
-calcli evaluate 'shards/*.h5:test' --pool -c logits.ts.json
+calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 """
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+import typer
 
 from calcli.cli import evaluation_formats as formats
 from calcli.cli import options as o
@@ -39,9 +47,8 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
-from calcli.options import flag, same, taken
+from calcli.settings import common_fields
 
-ORDER = 40
 WITH_ALL = (
     "table",
     "json",
@@ -49,96 +56,164 @@ WITH_ALL = (
 )  # formats that hold everything that can be asked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
-    FORMATS: ClassVar[tuple[str, ...]] = (*o.TableOptions.FORMATS, "model-index")
+    FORMATS: ClassVar[tuple[str, ...]] = (
+        *o.TableOptions.FORMATS,
+        "model-index",
+        "value",
+    )
 
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
-    )
-    calibrator: list[str] | None = flag(
-        None,
-        "Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
-        " {stem} and {group} in its path stand for the bundle's.",
-        "ART.json",
-        "-c",
-    )
-    metric: list[str] | None = flag(
-        None, "Only these metrics (repeatable).", "NAME", "-m"
-    )
-    max_: list[str] | None = flag(
-        None,
-        "Fail with code 5 above this, in every group too with --per-group; the names stand above.",
-        "NAME=VALUE",
-    )
-    min_: list[str] | None = flag(
-        None, "Fail with code 5 below this, likewise.", "NAME=VALUE"
-    )
-    fail_on: str | None = flag(
-        None,
-        "Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
-        " mixed, too_few, check_labels.",
-        "KIND[,KIND]",
-    )
-    full: bool = flag(
-        False,
-        "All metrics but the class-by-class L2, and the evidence behind the verdict.",
-    )
-    baseline: str | None = flag(
-        None,
-        "What differences are taken to.",
-        "ART.json|identity",
-        shown="uncalibrated",
-    )
-    bins: int = same(MetricSettings, "bins")
-    norm: str = flag("1", "Norm of binned errors, 1 or more.", "P|max")
-    scheme: Literal["width", "mass"] = flag(
-        "width", "Bins of ece, mce and vce.", "width|mass"
-    )
-    label: Label | None = flag(
-        None,
-        "What errors are about: the prediction, P(class 1), each class, or all pooled. The verdict on two classes is"
-        " about P(class 1), with top about the prediction.",
-        "top|positive|class|all",
-        shown="top",
-    )
-    threshold: float = same(MetricSettings, "threshold")
-    compat: str | None = flag(
-        None,
-        "Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
-        " relplot: find smece as it does.",
-        "PROGRAM",
-    )
-    level: float = same(MetricSettings, "level")
-    resamples: int = same(MetricSettings, "resamples")
-    interval: Literal["auto", "bootstrap", "t"] = flag(
-        "auto", "Intervals of row means.", "auto|bootstrap|t"
-    )
-    seed: int = o.seed()
-    split: bool | None = o.split()
-    per_class: bool = flag(False, "One line per class.")
-    per_group: bool = flag(False, "The metrics in every group.")
-    ordered: bool = o.ordered()
-    value_only: bool = flag(False, "Print the number alone.")
-    form: str = flag(
-        "table",
-        "How the metrics are written; model-index is the block of a model card.",
-        "table|markdown|latex|csv|json|jsonl|model-index",
-        "--format",
-        kw_only=True,
-    )
-    signature: bool = flag(
-        False, "End with a line to quote: metric, bins, norm, rows, floor, version."
-    )
-    junit: str | None = flag(None, "Write the limits as JUnit XML.", "FILE")
-    again: bool = o.again()
-    explain: bool = flag(False, "End with what each term means.")
-    force: bool = o.force()
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+        ),
+    ] = None
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
+            " {stem} and {group} in its path stand for the bundle's.",
+        ),
+    ] = None
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Only these metrics (repeatable).",
+            autocompletion=o.complete_metrics,
+        ),
+    ] = None
+    max_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--max",
+            metavar="NAME=VALUE",
+            help="Fail with code 5 above this, in every group too with --per-group; names: --help-all.",
+        ),
+    ] = None
+    min_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min", metavar="NAME=VALUE", help="Fail with code 5 below this, likewise."
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-on",
+            metavar="KIND[,KIND]",
+            help="Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
+            " mixed, too_few, check_labels.",
+        ),
+    ] = None
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="All metrics but the class-by-class L2, and the evidence behind the verdict.",
+        ),
+    ] = False
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="ART.json|identity",
+            help="Reference for differences.",
+            show_default="uncalibrated",
+        ),
+    ] = None
+    bins: o.Bins = MetricSettings.bins
+    norm: Annotated[
+        str,
+        typer.Option(
+            "--norm", metavar="P|max", help="Norm of binned errors, 1 or more."
+        ),
+    ] = "1"
+    scheme: Annotated[
+        Literal["width", "mass"],
+        typer.Option(
+            "--scheme", metavar="width|mass", help="Bins of ece, mce and vce."
+        ),
+    ] = "width"
+    label: Annotated[
+        Label | None,
+        typer.Option(
+            "--label",
+            metavar="top|positive|class|all",
+            help="What errors are about: the prediction, P(class 1), each class, or all"
+            " pooled. The verdict on two classes is about P(class 1), with top about"
+            " the prediction.",
+            show_default="top",
+        ),
+    ] = None
+    threshold: o.ClassThreshold = MetricSettings.threshold
+    compat: Annotated[
+        str | None,
+        typer.Option(
+            "--compat",
+            metavar="PROGRAM",
+            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
+            " relplot: find smece as it does.",
+        ),
+    ] = None
+    level: o.Level = MetricSettings.level
+    resamples: o.Resamples = MetricSettings.resamples
+    interval: Annotated[
+        Literal["auto", "bootstrap", "t"],
+        typer.Option(
+            "--interval", metavar="auto|bootstrap|t", help="Intervals of row means."
+        ),
+    ] = "auto"
+    seed: o.Seed = 0
+    split: o.Split = None
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="One line per class.")
+    ] = False
+    per_group: Annotated[
+        bool, typer.Option("--per-group", help="The metrics in every group.")
+    ] = False
+    ordered: o.Ordered = False
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="table|markdown|latex|csv|json|jsonl|model-index|value",
+            help="How the metrics are written: model-index is the block of a model card, value"
+            " the number alone of one --metric.",
+        ),
+    ] = "table"
+    signature: Annotated[
+        bool,
+        typer.Option(
+            "--signature",
+            help="End with a line to quote: metric, bins, norm, rows, floor, version.",
+        ),
+    ] = False
+    junit: Annotated[
+        str | None,
+        typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML."),
+    ] = None
+    again: o.Again = False
+    explain: Annotated[
+        bool, typer.Option("--explain", help="End with what each term means.")
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         o.TableOptions.__post_init__(self)
         check_choice("--compat", self.compat, PROGRAMS)
         norm_of(self.norm)
+        if self.only_value and len(self.metric or ()) != 1:
+            raise UsageError(
+                "--format value prints one metric: name it with --metric NAME"
+            )
 
     @property
     def unused_options(self) -> dict[str, str]:
@@ -174,7 +249,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 f"--format {self.form} has no place for a table of classes; json has",
             ),
             (
-                short and by_group,
+                short and by_group and not (self.only_value and limited),
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
@@ -185,24 +260,14 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "it explains the table for people; calcli metrics NAME explains a metric",
             ),
             (
-                self.value_only,
+                self.only_value,
                 "per_class ordered explain",
-                "--value-only prints one number",
+                "--format value prints one number",
             ),
             (
-                self.value_only and not limited,
+                self.only_value and not limited,
                 "baseline per_group group_by",
-                "--value-only prints one number",
-            ),
-            (
-                not self.people,
-                "value_only",
-                f"--format {self.wanted} prints more; they exclude each other",
-            ),
-            (
-                len(self.metric or ()) != 1,
-                "value_only",
-                "it prints one metric: name it with --metric NAME",
+                "--format value prints one number",
             ),
             (
                 not limited and not self.fail_on,
@@ -210,6 +275,11 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "it reports limits: give some with --max, --min or --fail-on",
             ),
         )
+
+    @property
+    def only_value(self) -> bool:
+        """True if one number is printed and nothing else."""
+        return self.wanted == "value"
 
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
@@ -231,13 +301,13 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             *limited,
         ]
         own = {"norm": norm_of(self.norm), "label": self.label or "top"}
-        settings = MetricSettings(**taken(MetricSettings, self) | own)
+        settings = MetricSettings(**common_fields(MetricSettings, self) | own)
         how = {
-            **taken(Plan, self),
+            **common_fields(Plan, self),
             "per_group": self.per_group or self.names_groups,
             "limited": limited,
         }
-        report = not self.metric and not self.value_only
+        report = not self.metric and not self.only_value
         return Plan(
             tuple(dict.fromkeys(names)),
             settings,
@@ -353,7 +423,7 @@ def _warn_of_limits_on_all_rows(
 def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
     """Print the output that was asked for; with --quiet the headlines alone."""
     args = command.args
-    if args.value_only:
+    if args.only_value:
         _print_values(command, plan, evaluation)
     elif args.wanted == "model-index":
         print_made(formats.model_index(evaluation))
@@ -374,7 +444,7 @@ def _print(command: CommandContext, plan: Plan, evaluation: Evaluation) -> None:
             print_table(["term", "meaning"], terms)
     if args.signature and evaluation.bundles:
         # On stdout after a table for people; on stderr where a program reads stdout.
-        out = sys.stdout if args.people and not args.value_only else sys.stderr
+        out = sys.stdout if args.people and not args.only_value else sys.stderr
         name = plan.metrics[0] if args.metric else "ece"
         for line in formats.quotable(evaluation, name):
             print_line(line, out)

@@ -1,16 +1,25 @@
-"""Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs NumPy only.
+"""Write a calibrator for a serving stack: ONNX, torch, or a Python file.
 
-What was written is run at once beside calcli apply, on random and extreme rows and
-on the bundle of --check; a difference above 1e-6 fails the export, and nothing is written.
+What was written is run at once beside calcli apply; a difference above 1e-6 fails the
+export, and nothing is written.
 
 \b
-calcli export logits.ts.json -o calibrator.onnx --check logits.h5:test
-calcli export logits.ts.json --onto classifier.onnx -o calibrated.onnx
-calcli export logits.ts.json -o calibrator.pt2
-calcli export logits.ts.json -o calibrator.py
+calcli export logits.auto.json -o calibrator.onnx --check logits.h5:test
+calcli export logits.auto.json -o calibrator.py
+
+\f
+It is run on random and extreme rows and on the bundle of --check. The Python file needs
+NumPy only.
+
+\b
+calcli export logits.auto.json --onto classifier.onnx -o calibrated.onnx
+calcli export logits.auto.json -o calibrator.pt2
 """
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -25,35 +34,56 @@ from calcli.exporting.exporting import (
 from calcli.exporting.verify import Agreement, compare
 from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
-from calcli.options import REQUIRED, argument, flag
-
-ORDER = 45
+from calcli.io.question_artifact import load
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportArgs(o.Reading, o.OutputOptions):
-    artifact: str = argument(
-        REQUIRED, "Artifact written by calcli fit, - for stdin.", "ART.json"
-    )
-    output: str = flag(REQUIRED, "File to write.", "OUT", "-o")
-    to: str | None = flag(
-        None,
-        "What the calibrator is written for.",
-        "onnx|torch|python",
-        shown="by the ending of OUT",
-    )
-    onto: str | None = flag(
-        None, "Classifier to join it to; needs --to onnx.", "MODEL.onnx"
-    )
-    at: str | None = flag(
-        None, "Output of MODEL.onnx with the scores, or a tensor inside.", "OUTPUT"
-    )
-    check: str | None = flag(None, "Compare with apply on these rows, too.", "BUNDLE")
-    again: bool = o.again()
-    force: bool = o.force()
+    artifact: Annotated[
+        str,
+        typer.Argument(
+            metavar="ART.json", help="Artifact written by calcli fit, - for stdin."
+        ),
+    ]
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="OUT", help="File to write.")
+    ]
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="onnx|torch|python",
+            help="What the calibrator is written for.",
+            show_default="by the ending of OUT",
+        ),
+    ] = None
+    onto: Annotated[
+        str | None,
+        typer.Option(
+            "--onto",
+            metavar="MODEL.onnx",
+            help="Classifier to join it to; needs --to onnx.",
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="OUTPUT",
+            help="Output of MODEL.onnx with the scores, or a tensor inside.",
+        ),
+    ] = None
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--check", metavar="BUNDLE", help="Compare with apply on these rows, too."
+        ),
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         object.__setattr__(

@@ -1,15 +1,19 @@
 """Make a bundle of saved scores, or by running a model.
 
-Arrays are found by name: scores called logits, log_probs or probs (or starting so:
-logits_val, probas_cal), labels called labels, y, targets; class_names, ids, weights,
-group, and transformed_logits with transforms come along. The kind of scores is never
-guessed: other names need --kind. A model's outputs are logits unless --kind says
-otherwise. Prints the path of the bundle.
+Scores, labels, ids, groups and units are found by name and by their values; what the
+values do not prove is asked for. Prints the path of the bundle.
 
 \b
 calcli extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5
-calcli extract logits.npy labels.npy -o logits.h5 --split cal=5000 --split test=rest --ordered
 calcli extract table.csv --labels truth --kind probs -o probs.h5
+
+\f
+Scores are called logits, log_probs or probs (or start so: logits_val, probas_cal),
+labels labels, y or targets; class_names, ids, weights, group, and transformed_logits
+with transforms come along. A model's outputs are logits unless --kind says otherwise.
+
+\b
+calcli extract logits.npy labels.npy -o logits.h5 --split cal=5000 --split test=rest --ordered
 calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o logits.h5
 """
 
@@ -17,11 +21,14 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
+from calcli.cli.extract_options import Importing, RunningModel
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
@@ -32,12 +39,11 @@ from calcli.importers.import_scores import import_scores
 from calcli.importers.writing import ImportReport
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
-from calcli.io.locate import Layout, matching_files, split_where
+from calcli.io.locate import matching_files, split_where
 from calcli.io.split import parse_split
-from calcli.options import REQUIRED, argument, flag, same, taken, typed
 from calcli.rows import SCORE_KINDS
+from calcli.settings import command_words, common_fields
 
-ORDER = 10
 EPILOG = (
     "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
     " NAME=0:5000 a range of positions. The split is stratified by label: every subset gets its proportion of each"
@@ -49,43 +55,70 @@ EPILOG = (
 )
 
 
-@dataclass(frozen=True)
-class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions):
-    output: str = flag(REQUIRED, "HDF5 file to write.", "OUT.h5", "-o")
-    sources: list[Path] | None = argument(
-        None,
-        "Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
-        " logits.npy labels.npy belong together. Quoted patterns are expanded.",
-        "SOURCE…",
-    )
-    scores: list[str] | None = flag(
-        None, "Array with the scores (repeatable: one group each).", "NAME"
-    )
-    all_scores: bool = flag(
-        False, "Take every array of scores, one group each, named after it."
-    )
-    labels: list[str] | None = flag(
-        None, "Array with the labels (one for all, or one per --scores).", "NAME"
-    )
-    no_labels: bool = flag(False, "Accept scores without labels.")
-    kind: str | None = same(Layout, "kind")
-    group: list[str] | None = flag(
-        None, "Take only this part of the source (repeatable).", "NAME"
-    )
-    split: list[str] | None = flag(
-        None, "Split the rows into named subsets (repeatable, see below).", "NAME=SIZE"
-    )
-    stratify: bool = flag(
-        True, "Split each class in proportion.", None, "--stratify/--no-stratify"
-    )
-    ordered: bool = flag(False, "Split without shuffling: first rows first.")
-    seed: int = o.seed()
-    ignore_label: list[float] | None = o.ignore_label()
-    force: bool = o.force()
+@dataclass(frozen=True, kw_only=True)
+class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="OUT.h5", help="HDF5 file to write."),
+    ]
+    sources: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
+            " logits.npy labels.npy belong together. Quoted patterns are expanded.",
+        ),
+    ] = None
+    scores: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scores",
+            metavar="NAME",
+            help="Array with the scores (repeatable: one group each); * for every one.",
+        ),
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--labels",
+            metavar="NAME|none",
+            help="Array with the labels (one for all, or one per --scores); none for no labels.",
+        ),
+    ] = None
+    kind: o.Kind = None
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Take only this part of the source (repeatable).",
+        ),
+    ] = None
+    split: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--split",
+            metavar="NAME=SIZE",
+            help="Split the rows into named subsets (repeatable; sizes: --help-all).",
+        ),
+    ] = None
+    stratify: Annotated[
+        bool,
+        typer.Option(
+            "--stratify/--no-stratify", help="Split each class in proportion."
+        ),
+    ] = True
+    ordered: Annotated[
+        bool,
+        typer.Option("--ordered", help="Split without shuffling: first rows first."),
+    ] = False
+    seed: o.Seed = 0
+    ignore_label: o.IgnoreLabel = None
+    force: o.Force = False
 
     def __post_init__(self) -> None:
-        ModelOptions.__post_init__(self)
-        ImportOptions.__post_init__(self)
+        assert self.model_options  # refuses values that cannot be read
+        assert self.import_options
         if self.output == "-":
             raise UsageError("-o -: HDF5 cannot be written to a pipe, name a file")
         check_choice("--kind", self.kind, SCORE_KINDS)
@@ -103,7 +136,7 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
             " ".join(o.names_of(ModelOptions)),
             " ".join(o.names_of(ImportOptions)),
         )
-        of_import += " scores all_scores group ignore_label"
+        of_import += " scores group ignore_label"
         model = self.model is not None
         return o.unused(
             (not model, of_model, "it belongs to a --model to run, and none is named"),
@@ -119,17 +152,21 @@ class ExtractArgs(ModelOptions, ImportOptions, o.WorkerOptions, o.OutputOptions)
                 "it says how to --split; add --split cal=0.5 --split test=0.5",
             ),
             (
-                self.all_scores,
-                "scores",
-                "--all-scores takes every array; choose one of the two",
-            ),
-            (
                 model and len(self.labels or ()) > 1,
                 "labels",
                 "--model takes one: those of its inputs",
             ),
-            (self.no_labels, "labels", "--no-labels takes none; choose one of the two"),
         )
+
+    @property
+    def has_all_scores(self) -> bool:
+        """True if every array of scores becomes a group."""
+        return self.scores == ["*"]
+
+    @property
+    def has_no_labels(self) -> bool:
+        """True if scores without labels are accepted."""
+        return self.labels == ["none"]
 
     @property
     def splitting(self) -> Splitting:
@@ -180,10 +217,12 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
             else name
         )
 
-    labels = there(args.labels[0]) if args.labels else None
+    labels: str | None = None
+    if args.labels and not args.has_no_labels:
+        labels = there(args.labels[0])
     more = {"labels": labels, "kind": args.kind or "logits", "seed": args.seed}
     given = {
-        **taken(ModelOptions, args),
+        **common_fields(ModelOptions, args.model_options),
         "model": there(args.model),
         "weights": there(args.weights),
         **more,
@@ -231,14 +270,16 @@ def run(args: ExtractArgs) -> int:
     """Import saved scores or run a model, and report what was written; a shard that fails does not stop the others."""
     command, output = CommandContext(args), Path(args.output)
     if args.model is None:
-        names = (*o.names_of(ImportOptions), "kind", "all_scores", "no_labels", "seed")
-        how = {name: getattr(args, name) for name in names}
-        arrays = {"scores": args.scores, "labels": args.labels, "groups": args.group}
-        how |= {name: tuple(given or ()) for name, given in arrays.items()}
-        ask, ignored = (
-            ImportRequest(carry=True, typed=typed(args), **how),
-            o.whole_where_possible(args.ignore_label or ()),
-        )
+        how = common_fields(ImportOptions, args.import_options)
+        how["kind"] = args.kind
+        how["seed"] = args.seed
+        how["all_scores"] = args.has_all_scores
+        how["no_labels"] = args.has_no_labels
+        how["scores"] = () if args.has_all_scores else tuple(args.scores or ())
+        how["labels"] = () if args.has_no_labels else tuple(args.labels or ())
+        how["groups"] = tuple(args.group or ())
+        ask = ImportRequest(carry=True, typed=command_words(args), **how)
+        ignored = o.whole_where_possible(args.ignore_label or ())
         work = partial(import_scores, args.sources or [], output, ask, args.splitting)
         return _finish(
             command, [(output, partial(work, ignore_labels=ignored, force=args.force))]

@@ -1,13 +1,17 @@
 """Fit a calibrator to a bundle of scores with labels.
 
-Writes the artifact (by default <file stem>.<method>.json here), prints its path on
-stdout, and says on stderr what it did to accuracy, negative log-likelihood (NLL), Brier
-score and expected calibration error (ECE). Several bundles are one data set, whose rows come
-one after the other; the artifact is then named after the first.
+Writes the artifact (by default <file stem>.<method>.json here) and prints its path on
+stdout; what it did to NLL and ECE is said on stderr.
 
 \b
 calcli fit logits.h5
 calcli fit --method ec --set top=5 logits.h5:cal -o ec5.json
+
+\f
+Several bundles are one data set, whose rows come one after the other; the artifact is
+then named after the first.
+
+\b
 calcli fit --method all logits.h5 -o calibrators/
 calcli fit --method ts 'shards/*.h5:cal' -o all.ts.json
 """
@@ -20,11 +24,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import typer
 
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
+from calcli.cli.fit_log import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
@@ -35,7 +42,6 @@ from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.kernels.device import resolve
-from calcli.options import flag
 from calcli.registry import (
     DEFAULT_METHOD,
     by_group,
@@ -47,55 +53,107 @@ from calcli.registry import (
 )
 from calcli.rows import classes
 
-ORDER = 20
 HELD_OUT = re.compile(
     r"(^|[^a-z])(tests?|hold[-_ ]?outs?|held[-_ ]?out)([^a-z]|$)", re.IGNORECASE
 )
 EPILOG = "calcli methods lists the methods, calcli methods NAME the options of one."
-DEFAULTS = "ts; of confidences platt, or venn-abers where some are 0 or 1"
+DEFAULTS = "auto; with --by ts, of confidences platt"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
     by_default: ClassVar[bool] = False
 
-    method: str = flag(
-        "", "Method, a composition such as ts+hb, or all.", "NAME", "-m", shown=DEFAULTS
-    )
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named."
-    )
-    output: str | None = flag(
-        None,
-        "Artifact to write, - for stdout; a folder with --method all.",
-        "ART.json",
-        "-o",
-    )
-    by: list[str] | None = flag(
-        None,
-        "A map for every group in this dataset, pulled towards the common one; or prediction.",
-        "NAME",
-    )
-    set_: list[str] | None = flag(
-        None, "Option of the method (repeatable).", "NAME=VALUE"
-    )
-    device: str = flag(
-        "auto",
-        "Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
-        "auto|cpu|cuda",
-    )
-    seed: int = o.seed()
-    thorough: bool = flag(
-        False, "With --method all: also methods with more parameters than rows."
-    )
-    full: bool = flag(False, "Print the candidates of auto, and all metrics.")
-    strict: bool = flag(False, "Exit with 4 for any status other than ok.")
-    force: bool = o.force()
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=o.complete_methods,
+            help="Method, a composition such as ts+hb, or all.",
+            show_default=DEFAULTS,
+        ),
+    ] = ""
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles("FILE.h5 or FILE.h5:GROUP; group cal (or val) when none is named."),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="ART.json",
+            help="Artifact to write, - for stdout; a folder with --method all.",
+        ),
+    ] = None
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            metavar="NAME",
+            help="A map for every group in this dataset, pulled towards the common one; or prediction.",
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Keep every prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
+    device: Annotated[
+        str,
+        typer.Option(
+            "--device",
+            metavar="auto|cpu|cuda",
+            help="Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
+        ),
+    ] = "auto"
+    seed: o.Seed = 0
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="With --method all: also methods with more parameters than rows.",
+        ),
+    ] = False
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Print the candidates of auto, and all metrics."),
+    ] = False
+    force_shift: Annotated[
+        bool,
+        typer.Option(
+            "--force-shift",
+            help="Fit a log of decisions to the answers of several models together.",
+        ),
+    ] = False
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")
+    ] = False
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_default", not self.method)
-        name, settings = split_method(self.method or DEFAULT_METHOD)
+        name, settings = split_method(
+            self.method or ("ts" if self.by else DEFAULT_METHOD)
+        )
         if self.by is not None:
             if len(self.by) > 1:
                 raise UsageError(
@@ -115,6 +173,10 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 *(self.set_ or ()),
             ],
         )
+        if self.keep_predictions and self.free_predictions:
+            raise UsageError(
+                "--keep-predictions --free-predictions: one excludes the other; name one"
+            )
         if self.method == "all" and self.set_:
             raise UsageError(
                 "--set has no one meaning with --method all; fit the method by itself"
@@ -130,6 +192,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
                 "-o - writes the artifact to standard output, which is JSON already",
             ),
             (self.method != "all", "thorough", "it belongs to --method all"),
+            (self.method == "all", "keep_predictions", "it is for one method"),
+            (self.method == "all", "free_predictions", "it is for one method"),
         )
 
     @property
@@ -137,6 +201,13 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """First part of the names of default outputs: the stem of the first bundle's file, or stdin."""
         path = split_where(self.expanded[0])[0]
         return "stdin" if str(path) == "-" else path.stem
+
+    @property
+    def keep(self) -> bool | None:
+        """Whether predictions are kept, where the user has decided it."""
+        if self.keep_predictions:
+            return True
+        return False if self.free_predictions else None
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -295,6 +366,8 @@ def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
 
 def run(args: FitArgs) -> int:
     """Fit and save. Names, options and outputs are checked before rows are read."""
+    if is_whole_log(args.given, args.where):
+        return fit_log_command(args)
     check_held_out(args)
     together = args.method == "all"
     target = "-" if together else args.target()
@@ -307,7 +380,7 @@ def run(args: FitArgs) -> int:
     ):
         if together:
             rows.progress = command.progress
-            return fit_all(args, rows, _context(args, rows, command), command)
+            return fit_all(args, rows, context_of(args, rows, command), command)
         if args.by_default:
             args = with_default_method(args, rows)
             tell_default(args, rows, command)
@@ -358,15 +431,16 @@ def tell_default(args: FitArgs, rows: DataSet, command: CommandContext) -> None:
 def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
     """Fit the method to the rows. Raises DataError, FitError."""
     rows.progress = command.progress
-    context = _context(args, rows, command)
+    context = context_of(args, rows, command)
     start = time.process_time()
-    artifact = fit_artifact(args.method, args.options(), rows, context)
+    artifact = fit_artifact(args.method, args.options(), rows, context, args.keep)
     seconds = time.process_time() - start
     command.clear()
     return Fitted(artifact, seconds)
 
 
-def _context(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+def context_of(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:
+    """Seed, device and progress of a fit to these rows."""
     device = resolve(args.device, args.method, rows.n * rows.k)
     return Context(args.seed, device, command.progress)
 

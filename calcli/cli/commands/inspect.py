@@ -1,20 +1,24 @@
 """Show what a file of scores or a calibrator holds, and check all of it.
 
-Every file that calcli evaluate reads is described: what was read as what, sizes, classes, and what is odd.
+Every file that calcli evaluate reads is described: what was read as what, sizes, classes,
+and what is odd.
 
 \b
-calcli inspect logits.h5
 calcli inspect scores.npz
+calcli inspect logits.auto.json
+
+\f
+\b
 calcli inspect logits.h5:test --json
-calcli inspect logits.ts.json
 """
 
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_line, print_table
@@ -31,20 +35,20 @@ from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.validate import doubts
-from calcli.options import REQUIRED, argument
 
-ORDER = 60
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InspectArgs(o.Reading):
-    file: str = argument(
-        REQUIRED,
-        "File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
-        "FILE",
-    )
-    json: bool = o.json()
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="File of scores (FILE or FILE:GROUP) or artifact (JSON), - for stdin.",
+        ),
+    ]
+    json: o.Json = False
 
     @cached_property
     def artifact(self) -> bool:
@@ -190,7 +194,7 @@ def _facts(rows: BundleRows) -> dict[str, Any]:
     facts |= {"min": low, "max": high, "tied_rows": ties}
     facts |= {
         "labels": rows.has_labels,
-        "weights": rows.weights() is not None,
+        "weights": rows.given_weights is not None,
         "class_names": rows.class_names,
     }
     facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}

@@ -9,20 +9,21 @@ calcli methods ts --json
 from collections.abc import Mapping
 from dataclasses import asdict
 from inspect import getdoc
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Table, print_line, print_made, print_table
 from calcli.fast_dataclass import dataclass
-from calcli.options import argument
 from calcli.registry import canonical, method, method_names, option_facts
 
-ORDER = 70
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MethodsArgs(o.TableOptions):
-    name: str | None = argument(None, "Describe this method.", "NAME")
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Describe this method.")
+    ] = None
 
 
 def run(args: MethodsArgs) -> int:

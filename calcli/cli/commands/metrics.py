@@ -5,18 +5,21 @@ calcli metrics
 calcli metrics ece
 """
 
+from typing import Annotated
+
+import typer
+
 from calcli.cli import options as o
 from calcli.cli.render import Table, print_made
 from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
-from calcli.options import argument
-
-ORDER = 80
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricsArgs(o.TableOptions):
-    name: str | None = argument(None, "Describe this metric.", "NAME")
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Describe this metric.")
+    ] = None
 
 
 def run(args: MetricsArgs) -> int:

@@ -1,20 +1,26 @@
 """Write an HTML report.
 
-The page begins with a verdict in one sentence for every model and calibrator; then come
-reliability diagrams, uncertainties, thresholds, classes and groups, and where everything
-comes from. It is one HTML file that needs no network, opens from disk and reads without
-its script. Limits are shown, and a crossed one gives exit code 5.
+The page is one file that needs no network. It begins with a verdict for every model and
+calibrator; a crossed limit gives exit code 5.
 
 \b
-calcli report logits.h5 --calibrator logits.ts.json -o report.html
+calcli report logits.h5 --calibrator logits.auto.json -o report.html
 calcli report 'models.h5:*' -o report.html --max ece=0.05
+
+\f
+After the verdict come reliability diagrams, uncertainties, thresholds, classes and groups,
+and where everything comes from. The page opens from disk and reads without its script.
+
+\b
 calcli report --state watch.json -o watched.html
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
@@ -28,11 +34,9 @@ from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.context import MetricSettings
-from calcli.options import REQUIRED, flag, same, taken, typed
 from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
-
-ORDER = 55
+from calcli.settings import command_words, common_fields
 
 MOST_GROUPS = 50
 """Groups up to which they are measured without being asked for."""
@@ -47,31 +51,58 @@ UNSAID = (
 )  # they change no number; -o is added at the end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
-    output: Path = flag(REQUIRED, "The page to write.", "FILE.html", "-o")
-    bundles: list[str] | None = o.bundles(
-        "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named."
-    )
-    calibrator: list[str] | None = flag(
-        None,
-        "Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
-        "ART.json",
-        "-c",
-    )
-    state: str | None = flag(
-        None, "State of calcli watch to draw, beside bundles or alone.", "STATE.json"
-    )
-    title: str | None = flag(None, "Name of the page.", "TEXT")
-    max_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
-    min_: list[str] | None = flag(None, "Limit, as for evaluate.", "NAME=VALUE")
-    bins: int = same(MetricSettings, "bins")
-    level: float = flag(0.95, "Level of intervals.", "P", min=0.5, max=0.999)
-    split: bool | None = o.split()
-    ordered: bool = o.ordered()
-    again: bool = o.again()
-    seed: int = o.seed()
-    force: bool = o.force()
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.html", help="The page to write."),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "FILE.h5, FILE.h5:GROUP or FILE.h5:*; group test when none is named."
+        ),
+    ] = None
+    calibrator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
+        ),
+    ] = None
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE.json",
+            help="State of calcli watch to draw, beside bundles or alone.",
+        ),
+    ] = None
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Name of the page.")
+    ] = None
+    max_: Annotated[
+        list[str] | None,
+        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate."),
+    ] = None
+    min_: Annotated[
+        list[str] | None,
+        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate."),
+    ] = None
+    bins: o.Bins = MetricSettings.bins
+    level: Annotated[
+        float,
+        typer.Option(
+            "--level", metavar="P", help="Level of intervals.", min=0.5, max=0.999
+        ),
+    ] = 0.95
+    split: o.Split = None
+    ordered: o.Ordered = False
+    again: o.Again = False
+    seed: o.Seed = 0
+    force: o.Force = False
 
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
@@ -93,7 +124,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     @property
     def commands(self) -> list[list[str]]:
         """Commands that write the page again and print its numbers."""
-        asked = [group for group in typed(self) if group[0] not in UNSAID]
+        asked = [group for group in command_words(self) if group[0] not in UNSAID]
         numbers = [
             word
             for group in asked
@@ -146,7 +177,7 @@ def compose(args: ReportArgs) -> Composed:
     """Evaluate every bundle and compose the page."""
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
-    settings = MetricSettings(**taken(MetricSettings, args))
+    settings = MetricSettings(**common_fields(MetricSettings, args))
     needed = metrics_of_page([each.metric for each in asked])
     plan = Plan(
         needed,

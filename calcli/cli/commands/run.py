@@ -1,22 +1,31 @@
 """Fit a calibrator, judge it on other rows, and write an HTML report.
 
-Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
-verdict. Both files are read before anything is fitted; a failure leaves no file behind. One
-file may stand alone: with groups cal and test it is split by them; with one set of rows the
-calibrator is fitted to all of them, and judged by cross-fitting (every row is scored by a fit
-that did not see it).
+A single set of labelled rows is enough: then the calibrator is fitted to all of them and
+judged by cross-fitting. A failure leaves no file behind.
 
 \b
 calcli run val.npz test.npz
-calcli run scores.npz
+calcli run scores.npz -o calibration/
+
+\f
+Writes <CAL's stem>.<method>.json and <TEST's stem>.report.html to a folder, and prints the
+verdict. Both files are read before anything is fitted. One file may stand alone: with
+groups cal and test it is split by them; else every row is scored by a fit that did not see
+it.
+
+\b
 calcli run logits.h5 --method ts -o calibration/
 """
 
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from calcli.calibrator import Context
+import typer
+
 from calcli.cli import options as o
 from calcli.cli.commands import fit
 from calcli.cli.commands.report import (
@@ -27,54 +36,99 @@ from calcli.cli.commands.report import (
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
+from calcli.cli.print_fit import fitted_sentence
 from calcli.cli.render import print_json
-from calcli.errors import DataError, UsageError
-from calcli.evaluation.cross_fitting import cross_fitted
+from calcli.errors import CalcliError, DataError, FitError, UsageError
+from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_same_scores
+from calcli.fit_and_apply import check_same_scores, resolved
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.io.artifact import Artifact, dumps, loads
 from calcli.io.atomic import check_outputs_in, new_folder, write_together
+from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.row_facts import facts_of
 from calcli.metrics.context import MetricSettings
-from calcli.options import REQUIRED, argument, flag, typed
 from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
+from calcli.settings import command_words
 
-ORDER = 15
+TEST = "test"
+"""Group of the rows to evaluate, where a file has one."""
 
 MOST_LINES = 24
 """Lines that are printed without ``--full``, whatever the data."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunArgs(o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
-    calibration: str = argument(
-        REQUIRED, "Rows to fit to; group cal (or val) when none is named.", "CAL"
-    )
-    test: str | None = argument(
-        None, "Rows to evaluate; those of CAL's file when none are named.", "TEST"
-    )
-    method: str = flag(
-        "", "Method, or a composition such as ts+hb.", "NAME", "-m", shown=fit.DEFAULTS
-    )
-    set_: list[str] | None = flag(
-        None, "Option of the method (repeatable).", "NAME=VALUE"
-    )
-    full: bool = flag(False, "Print all findings, metrics and evidence.")
-    output: str = flag(
-        ".", "Folder of the calibrator and the report.", "FOLDER", "-o", shown="here"
-    )
-    seed: int = o.seed()
-    again: bool = o.again()
-    force: bool = o.force()
+    calibration: Annotated[
+        str,
+        typer.Argument(
+            metavar="CAL", help="Rows to fit to; group cal (or val) when none is named."
+        ),
+    ]
+    test: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEST",
+            help="Rows to evaluate; those of CAL's file when none are named.",
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="NAME",
+            autocompletion=o.complete_methods,
+            help="Method, or a composition such as ts+hb.",
+            show_default=fit.DEFAULTS,
+        ),
+    ] = ""
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Keep every prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
+    full: Annotated[
+        bool, typer.Option("--full", help="Print all findings, metrics and evidence.")
+    ] = False
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Folder of the calibrator and the report.",
+            show_default="here",
+        ),
+    ] = "."
+    seed: o.Seed = 0
+    again: o.Again = False
+    force: o.Force = False
 
 
 @dataclass(frozen=True)
@@ -106,26 +160,31 @@ def run(args: RunArgs) -> int:
     shared = (*o.names_of(o.Reading), "seed", "force", "quiet")
     common = {name: getattr(args, name) for name in shared}
     fitting = fit.FitArgs(
-        method=args.method, bundles=[args.calibration], set_=args.set_, **common
+        method=args.method,
+        bundles=[args.calibration],
+        set_=args.set_,
+        keep_predictions=args.keep_predictions,
+        free_predictions=args.free_predictions,
+        **common,
     )
     fit.check_held_out(fitting)
     fitting.options()  # refuses unknown ones before rows are read
     with CommandContext(args) as command:
-        with command.rows(fitting.expanded, o.CALIBRATION) as calibration:
-            test = args.test
-            if test is None and calibration.group:
-                test = str(split_where(args.calibration)[0])
+        with _calibration_rows(args, fitting, command) as calibration:
+            test = args.test or _test_group(args, calibration)
             fitting = fit.with_default_method(fitting, calibration)
             outputs = _outputs(args, fitting, test)
             outputs.check(force=args.force)
             if test is not None:
                 _check_test(args, fitting, calibration, test)
+            else:
+                _check_two_parts(fitting, calibration)
             command.say_read(calibration)
             fitted = fit.fit_rows(fitting, calibration, command).artifact
             # It is judged as it will be read from its file.
             text = dumps(fitted)
             artifact = loads(text, str(outputs.calibrator))
-            command.say(fit.fitted_sentence(artifact))
+            command.say(fitted_sentence(artifact))
             job = _job(args, command, artifact, outputs)
             if test is None:
                 model, results = _judge_by_cross_fitting(
@@ -139,11 +198,51 @@ def run(args: RunArgs) -> int:
         page = report_page(
             [model],
             evaluation.to_dict(),
-            commands=[["calcli", "run", *(w for words in typed(args) for w in words)]],
+            commands=[
+                ["calcli", "run", *(w for words in command_words(args) for w in words)]
+            ],
         )
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
     return command.code
+
+
+@contextmanager
+def _calibration_rows(
+    args: RunArgs, fitting: fit.FitArgs, command: CommandContext
+) -> Iterator[DataSet]:
+    """Open the rows of the fit.
+
+    A command that an error proposes, to make one file of bundles, is followed by this
+    command on that file.
+    """
+    with ExitStack() as stack:
+        try:
+            rows = stack.enter_context(command.rows(fitting.expanded, o.CALIBRATION))
+        except CalcliError as problem:
+            if not problem.commands or args.test is not None:
+                raise
+            extract = problem.commands[0]  # it ends with its output
+            reading = command_words(args.where)
+            own = [
+                word
+                for option in command_words(args)
+                if option not in (*reading, (args.calibration,))
+                for word in option
+            ]
+            raise problem.advising(
+                extract, ["calcli", "run", extract[-1], *own]
+            ) from None
+        yield rows
+
+
+def _test_group(args: RunArgs, calibration: DataSet) -> str | None:
+    """Group ``test`` of the file of the calibration rows; None where there is none."""
+    if not isinstance(calibration, BundleRows) or calibration.group == TEST:
+        return None
+    if TEST not in calibration.bundles_of_file:
+        return None
+    return f"{split_where(args.calibration)[0]}:{TEST}"
 
 
 def _outputs(args: RunArgs, fitting: fit.FitArgs, test: str | None) -> Outputs:
@@ -175,12 +274,34 @@ def _check_test(
     if len(names) > 1:
         advice = "calcli fit, then calcli evaluate, take several"
         raise UsageError(f"{test}: stands for {len(names)} sets of rows; {advice}")
-    with open_rows(names[0], prefer=("test",), **args.opening) as rows:
+    with open_rows(names[0], prefer=(TEST,), **args.opening) as rows:
         check_same_scores(calibration, rows, again=args.again)
         check_weights(rows)
         for column in method(fitting.method).columns_to_fit(fitting.options()):
             rows.carry(column)
         facts_of(rows)  # walks over the rows, which are checked on the way
+
+
+def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
+    """Refuse rows that have no two parts, one to fit to and one to judge.
+
+    Raises DataError.
+    """
+    check_weights(rows)
+    if len(cross_fitting_folds(rows, fitting.seed)) < 2:
+        what = (
+            "cross-fitting needs two different rows, of two units where there are any"
+        )
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise DataError(f"{rows.name}: {what}, found {samples(rows.n)}; {advice}")
+
+
+def _fit_command(fitting: fit.FitArgs) -> str:
+    """Command that only fits."""
+    words = ["calcli", "fit"]
+    if not fitting.by_default:
+        words += ["-m", fitting.method]
+    return shlex.join([*words, *fitting.given])
 
 
 def _job(
@@ -201,19 +322,22 @@ def _judge_by_cross_fitting(
     job: EvaluationJob, fitting: fit.FitArgs, artifact: Artifact, rows: DataSet
 ) -> tuple[ModelResults, list[Result]]:
     """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
-    context = Context(fitting.seed, progress=job.command.progress)
-    crossed = cross_fitted(fitting.method, fitting.options(), rows, context)
-    if crossed is None:
-        advice = "folds need two rows; name other rows to evaluate"
-        raise DataError(f"{rows.name}: has too few rows to cross-fit: {advice}")
-    name = job.templates[0]
+    context = fit.context_of(fitting, rows, job.command)
+    name, options = resolved(fitting.method, fitting.options(), rows, fitting.keep)
+    try:
+        crossed = cross_fitted(name, options, rows, context)
+    except FitError as problem:
+        what = f"{rows.name}: cross-fitting: {problem}"
+        advice = f"{_fit_command(fitting)} fits without a judgement"
+        raise FitError(f"{what}; {advice}") from None
+    path = job.templates[0]
     calibrator = Candidate(
-        name=name, method=artifact.method, calibrator=crossed, path=name
+        name=path, method=artifact.method, calibrator=crossed, path=path
     )
     candidates = [Candidate(None, "uncalibrated", None), calibrator]
     job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
     model, results = model_of_rows(
-        job, rows, candidates, [NamedArtifact(name, artifact)], in_sample=True
+        job, rows, candidates, [NamedArtifact(path, artifact)], in_sample=True
     )
     folds = len(crossed.parts)
     results[1] = replace(results[1], n_folds=folds)

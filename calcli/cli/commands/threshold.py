@@ -1,18 +1,23 @@
 """Find the lowest confidence above which accuracy is at least A, with a guarantee.
 
 Rows of at least that confidence are accepted; calcli apply --threshold marks them. The
-rows must not be those of the calibrator's fit. Weighted rows are refused: the bound is exact
-for counts only. Where the bundle has a dataset unit, rows of one unit belong together, and the guarantee is
-for units that are drawn independently.
+rows must not be those of the calibrator's fit.
 
 \b
-calcli threshold logits.h5:test --calibrator logits.ts.json --accuracy 0.95
-calcli threshold logits.h5:test --calibrator logits.ts.json --accuracy 0.95 -o threshold.json
-calcli apply logits.ts.json new.h5 --threshold threshold.json -o accepted.csv
+calcli threshold logits.h5:test -c logits.auto.json --accuracy 0.95 -o threshold.json
+calcli apply logits.auto.json new.h5 --threshold threshold.json -o accepted.csv
+
+\f
+Weighted rows are refused: the bound is exact for counts only. Where the bundle has a
+dataset unit, rows of one unit belong together, and the guarantee is for units that are
+drawn independently.
 """
 
 import json
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, not_held_out
@@ -20,34 +25,50 @@ from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
-from calcli.options import REQUIRED, flag
+from calcli.io.question_artifact import load
 
-ORDER = 43
 SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
-    accuracy: float = flag(REQUIRED, "Accuracy that accepted rows must have.", "A")
-    bundles: list[str] | None = o.bundles(
-        "Labelled rows, of several bundles together; group test when none is named."
-    )
-    calibrator: str | None = flag(
-        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
-    )
-    confidence: float = flag(
-        0.95,
-        "Probability with which the guarantee holds.",
-        "P",
-        "--level",
-        formerly="--confidence",
-    )
-    output: str | None = flag(None, "File for apply --threshold.", "OUT.json", "-o")
-    again: bool = o.again()
-    force: bool = o.force()
+    accuracy: Annotated[
+        float,
+        typer.Option(
+            "--accuracy", metavar="A", help="Accuracy that accepted rows must have."
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "Labelled rows, of several bundles together; group test when none is named."
+        ),
+    ] = None
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Calibrator; else the uncalibrated scores.",
+        ),
+    ] = None
+    confidence: Annotated[
+        float,
+        typer.Option(
+            "--level", metavar="P", help="Probability with which the guarantee holds."
+        ),
+    ] = 0.95
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT.json", help="File for apply --threshold."
+        ),
+    ] = None
+    again: o.Again = False
+    force: o.Force = False
 
 
 def run(args: ThresholdArgs) -> int:

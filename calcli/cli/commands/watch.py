@@ -1,19 +1,29 @@
-"""Watch a deployed calibrator: one batch of labelled rows at a time, with a known rate of false alarms.
+"""Watch a deployed calibrator, batch by batch, with a known rate of false alarms.
 
-The state file keeps the evidence, so that the command can be run after every batch, by cron or in a pipeline. The
-alarm means: the probabilities are no longer right within the tolerance. It goes off with chance at most --level in
-an episode where they are, however often one looks. It stays until --reset, which opens the next episode.
-Samples that were there before are refused; of a log that grows the new ones count.
+The alarm means: the probabilities are no longer right within the tolerance. Exit code 5
+while alarmed.
 
 \b
-calcli watch week7.h5 -c logits.ts.json --state watch.json
-calcli watch week8.h5 -c logits.ts.json --state watch.json --json
+calcli watch week7.h5 -c logits.auto.json --state watch.json
 calcli watch --state watch.json
+
+\f
+The state file keeps the evidence, so that the command can be run after every batch, by
+cron or in a pipeline. The alarm goes off with chance at most --level in an episode in
+which the probabilities are right, however often one looks. It stays until --reset, which
+opens the next episode. Samples that were there before are refused; of a log that grows
+the new ones count.
+
+\b
+calcli watch week8.h5 -c logits.auto.json --state watch.json --json
 calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -21,49 +31,75 @@ from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import load
 from calcli.io.locate import split_where
-from calcli.options import REQUIRED, flag
+from calcli.io.question_artifact import load
 
-ORDER = 44
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
-    state: str = flag(
-        REQUIRED, "File that keeps the evidence; made at the first batch.", "STATE.json"
-    )
-    bundles: list[str] | None = o.bundles(
-        "One batch of labelled rows, of several bundles together; without any, say how things stand."
-    )
-    calibrator: str | None = flag(
-        None, "Calibrator; else the uncalibrated scores.", "ART.json", "-c"
-    )
-    tolerance: float | None = flag(
-        None,
-        "Over- or underconfidence of any row that is tolerated.",
-        "EPS",
-        shown="0.02",
-        min=0.0,
-        max=0.499,
-    )
-    level: float | None = flag(
-        None,
-        "Chance of a false alarm in an episode.",
-        "P",
-        shown="0.05",
-        min=1e-9,
-        max=0.5,
-    )
-    label: str | None = flag(
-        None,
-        "Watch the confidence, or P(class 1), where all too high or low shows.",
-        "top|positive",
-        shown="top",
-    )
-    reset: bool = flag(False, "Open a new episode, with evidence 1 and its own level.")
-    again: bool = o.again()
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="STATE.json",
+            help="File that keeps the evidence; made at the first batch.",
+        ),
+    ]
+    bundles: Annotated[
+        list[str] | None,
+        o.bundles(
+            "One batch of labelled rows, of several bundles together; without a batch, show the status."
+        ),
+    ] = None
+    calibrator: Annotated[
+        str | None,
+        typer.Option(
+            "--calibrator",
+            "-c",
+            metavar="ART.json",
+            help="Calibrator; else the uncalibrated scores.",
+        ),
+    ] = None
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance",
+            metavar="EPS",
+            help="Over- or underconfidence of any row that is tolerated.",
+            min=0.0,
+            max=0.499,
+            show_default="0.02",
+        ),
+    ] = None
+    level: Annotated[
+        float | None,
+        typer.Option(
+            "--level",
+            metavar="P",
+            help="Chance of a false alarm in an episode.",
+            min=1e-9,
+            max=0.5,
+            show_default="0.05",
+        ),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            metavar="top|positive",
+            help="Watch the confidence, or P(class 1), where all too high or low shows.",
+            show_default="top",
+        ),
+    ] = None
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset", help="Open a new episode, with evidence 1 and its own level."
+        ),
+    ] = False
+    again: o.Again = False
 
 
 def run(args: WatchArgs) -> int:

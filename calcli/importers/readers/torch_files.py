@@ -37,7 +37,7 @@ def _is_pt(file: SourceFile) -> bool:
     extra="torch",
     examples=[
         ("outputs.pt", ""),
-        ("predictions_*.pt batch_indices_*.pt", "--join --no-labels --kind logits"),
+        ("predictions_*.pt batch_indices_*.pt", "--join --labels none --kind logits"),
     ],
 )
 def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:

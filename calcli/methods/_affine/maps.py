@@ -33,8 +33,8 @@ from calcli.methods._affine.objective import (
     rows_to_fit,
 )
 from calcli.methods._affine.vector import VectorObjective
-from calcli.methods._temperature import LaterPrior, effective_rows, likeliest
-from calcli.numerics import FloatArray, IntArray, floored_log, log_softmax, softmax
+from calcli.methods._temperature import LaterPrior, likeliest
+from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
@@ -186,19 +186,19 @@ class OdirMap(FullMap):
         long = refuse_hopeless(
             rows, fits, "use svs, or give lambda and --set final=refit for one fit"
         )
-        fold = None if one_fit else path_folds(rows, folds, context.rng())
+        fold = None if one_fit else content_folds(rows, folds, context.seed)
         source = rows_to_fit(rows, cls.features, cls.full, fold)
         parts = [] if one_fit else folded(source.folds(), theta)
         temperature = notes.best_temperature(options.prior)
         ridge = partial(odir_ridge, rows.k, options, temperature)
-        lam, thetas = grid[0], [theta / temperature] * folds
+        lam, thetas = grid[0], [theta / temperature] * max(1, len(parts))
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
         notes.details |= {
             "lambda": lam,
             "mu": lam if options.mu is None else options.mu,
         }
-        last = ridge(lam, effective_rows(rows))
+        last = ridge(lam, rows.effective_n)
         if options.final == "refit":
             start = lambda: np.mean(thetas, axis=0)  # noqa: E731
             found = notes.fit_map(
@@ -283,7 +283,7 @@ class Structured(AffineMap):
         search = likeliest(rows, context, options.prior)
         temperature, smoothing, notes.before = (
             search.temperature,
-            1.0 / (rows.n + 1),
+            1.0 / (rows.effective_n + 1),
             search.before,
         )
         if search.root.status in ("at_low", "at_high"):
@@ -308,15 +308,15 @@ class Structured(AffineMap):
             return notes.fit(build(*split_map(theta)))
         lam, folds, long = options.lambda_, min(5, rows.n), ""
         if cls.full:
-            if rows.n < ROWS_PER_CLASS * k:
+            if rows.effective_n < ROWS_PER_CLASS * k:
                 notes.warn(
-                    f"{rows.n} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
                 )
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
             long = refuse_hopeless(rows, fits, "use svs, or give lambda")
-        fold = path_folds(rows, folds, context.rng()) if lam == "cv" else None
+        fold = content_folds(rows, folds, context.seed) if lam == "cv" else None
         source = rows_to_fit(rows, features, cls.full, fold)
         if fold is not None:
             parts = folded(source.folds(), theta, complete=True)
@@ -324,7 +324,7 @@ class Structured(AffineMap):
             theta = np.mean(thetas, axis=0) if cls.full else theta
         notes.details["lambda"] = lam
         objective = objective_of(
-            source.chunks(), ridge(lam, effective_rows(rows)), complete=True
+            source.chunks(), ridge(lam, rows.effective_n), complete=True
         )
         what = f"fitting{long}" if cls.full else SCALES
         return notes.fit(
@@ -355,6 +355,7 @@ PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
     400,
     100,
 )  # gradients and Hessian products of the last fit, and of one on the path
+SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
 CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
 
 Fold = tuple[
@@ -482,7 +483,7 @@ class FitNotes:
             for value, mass in held_out:
                 mean += mass / total * value
             nll.append(mean)
-            if mean < nll[best] or index == 0:
+            if mean < (1 - SAME_LOSS) * nll[best] or index == 0:
                 best, best_thetas = index, list(thetas)
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
@@ -508,6 +509,11 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
     return Ridge(np.full((k, columns), weight), identity_map(k, columns))
 
 
+SHARPENS = 1.0 - 1e-6
+"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up to
+rounding, on which the penalty must not depend."""
+
+
 def held_back(
     ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
 ) -> Ridge:
@@ -515,7 +521,7 @@ def held_back(
 
     diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
-    if not prior or temperature >= 1.0:
+    if not prior or temperature >= SHARPENS:
         return ridge
     k, columns = ridge.weight.shape
     at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
@@ -545,10 +551,15 @@ def solve(
     Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
     optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi 2019).
     """
-    aim = LOOSE_AIM if context.start else objective.aim
+    aim = LOOSE_AIM if context.loose else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
     found = minimise_convex(
-        objective, objective.aligned(start), aim=aim, steps=60, progress=progress
+        objective,
+        objective.aligned(start),
+        aim=aim,
+        steps=60,
+        close=context.loose,
+        progress=progress,
     )
     ridge = objective.ridge
     if found.converged or objective.strength == 0.0:
@@ -595,16 +606,6 @@ def _levels(block: Block) -> tuple[float, float, float]:
         float((0.5 * high - 0.5 * low).max()),
         size,
     )
-
-
-def path_folds(rows: Rows, folds: int, rng: np.random.Generator) -> IntArray:
-    """Random fold of each row, (n,), independent of the order of rows and classes."""
-    losses = np.concatenate(list(rows.each(_label_losses)))
-    return content_folds(rows.labels(), losses, folds, rng, rows.units())
-
-
-def _label_losses(block: Block) -> FloatArray:
-    return np.asarray(-log_softmax(block.z)[np.arange(len(block)), block.labels])
 
 
 def folded(

@@ -139,6 +139,10 @@ class BinaryCalibrator(Calibrator):
         return msgspec.structs.replace(options, mode="binary" if k == 2 else "top")
 
     @classmethod
+    def moves_predictions(cls, options: Any) -> bool:
+        return getattr(options, "mode", "ova") != "top"
+
+    @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         return cls.fit_maps(rows, cls.resolve_options(options, rows.k), context)
 

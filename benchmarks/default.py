@@ -1,0 +1,232 @@
+"""What the default does to the scores of other people's models, and of models trained here.
+
+    python benchmarks/default.py FILE.npz ... --trained -o default.json
+    PYTHONPATH=CHECKOUT python benchmarks/default.py FILE.npz ... --trained --name NAME -o default.json
+    python benchmarks/default.py
+
+The first fits ``ts`` and ``auto`` to splits of every model and stores mean NLL, Brier score,
+accuracy and verdict on the other half, with the processor seconds of the fit. The second adds
+the ``auto`` of another version, whose checkout comes first on the path, under a name of its
+own. The third prints the table of benchmarks/default.json. FILE.npz holds labels and one or
+more arrays named logits*, or probs. Tasks that the result file holds are not done again.
+
+Verdicts are of as many test rows as calibration rows, and of half as many; ``exact`` ones know
+nothing of the error of the fit.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _problems import Array, Problem, saved, split, text, trained
+
+STORED = Path(__file__).with_name("default.json")
+LEAST_JUDGED = 1000  # calibration rows from which verdicts are asked for
+
+
+# ---- one task
+
+
+def measure(p: Array, label: Array, y: Array) -> dict[str, float]:
+    """Mean losses of probabilities (n, k) and predictions (n,)."""
+    own = p[np.arange(len(y)), y]
+    nll = -np.log(np.maximum(own, 1e-12))
+    brier = np.einsum("ij,ij->i", p, p) - 2.0 * own + 1.0
+    return {
+        "nll": round(float(nll.mean()), 6),
+        "brier": round(float(brier.mean()), 6),
+        "accuracy": round(float((label == y).mean()), 6),
+    }
+
+
+def verdicts(
+    z: Array, p: Array, y: Array, calibrator: Any, rows: int
+) -> dict[str, str]:
+    """Verdicts on test rows, as many as calibration rows and half as many."""
+    import calcli
+
+    found = {}
+    log_p = np.log(np.maximum(p, 1e-300))
+    for name, m in (("half", rows // 2), ("full", rows)):
+        if m > len(y):
+            continue
+        exact = calcli.evaluate(log_p[:m], y[:m], kind="log_probs")
+        found[f"exact {name}"] = exact.results[0].report.verdict_kind
+        known = calcli.evaluate(z[:m], y[:m], calibrator)
+        found[name] = known.results[1].report.verdict_kind
+    return found
+
+
+def fitted(problem: Problem, rows: int, seed: int, method: str) -> dict[str, Any]:
+    """Losses, seconds and verdicts of one method on one split; ``identity`` is no fit."""
+    import calcli
+
+    first, test = split(problem.labels, rows, seed)
+    test = np.random.default_rng(seed).permutation(test)
+    z, y = problem.logits[test], problem.labels[test]
+    began = time.process_time()
+    calibrator = calcli.fit(problem.logits[first], problem.labels[first], method)
+    seconds = time.process_time() - began
+    p = calibrator.predict_proba(z)
+    found: dict[str, Any] = measure(p, calibrator.predict(z), y)
+    if method != "identity":
+        found["cpu_seconds"] = round(seconds, 3)
+        if rows >= LEAST_JUDGED:
+            found |= verdicts(z, p, y, calibrator, rows)
+    return found
+
+
+# ---- the table
+
+
+def table(tasks: list[dict[str, Any]]) -> str:
+    """Markdown: a row per group and number of calibration rows.
+
+    NLL in 1e-3 nats, and accuracy in points, as differences of ``auto`` to the others.
+    """
+    names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
+    others = [name for name in names if name not in ("auto", "ts", "identity")]
+    compared = ["identity", "ts", *others]
+    head = ["group", "samples", "tasks"]
+    head += [f"NLL minus {spoken(name)}" for name in compared]
+    head += [
+        "accuracy minus uncalibrated",
+        "CPU s",
+        *(f"CPU s {name}" for name in others),
+    ]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    sizes = sorted({task["rows"] for task in tasks})
+    for group in dict.fromkeys(task["group"] for task in tasks):
+        for rows in sizes:
+            here = [t for t in tasks if (t["group"], t["rows"]) == (group, rows)]
+            if here:
+                lines.append(line(group, rows, here, compared, others))
+    return "\n".join(lines)
+
+
+def spoken(name: str) -> str:
+    """Name of an entry in the head of the table."""
+    return (
+        "uncalibrated" if name == "identity" else f"`{name}`" if name == "ts" else name
+    )
+
+
+def line(
+    group: str,
+    rows: int,
+    tasks: list[dict[str, Any]],
+    compared: list[str],
+    others: list[str],
+) -> str:
+    """A row of the table."""
+    cells = [group, str(rows), str(len(tasks))]
+    cells += [difference(tasks, "nll", name, 1e3) for name in compared]
+    cells.append(difference(tasks, "accuracy", "identity", 100.0))
+    cells += [mean(tasks, "cpu_seconds", name) for name in ("auto", *others)]
+    return f"| {' | '.join(cells)} |"
+
+
+def values(tasks: list[dict[str, Any]], what: str, name: str) -> Array:
+    """A figure of an entry on every task, NaN where it is missing."""
+    return np.array([task["scores"].get(name, {}).get(what, np.nan) for task in tasks])
+
+
+def difference(tasks: list[dict[str, Any]], what: str, name: str, unit: float) -> str:
+    """Mean difference of ``auto`` to another entry."""
+    found = values(tasks, what, "auto") - values(tasks, what, name)
+    return "" if np.isnan(found).all() else f"{unit * np.nanmean(found):+.1f}"
+
+
+def mean(tasks: list[dict[str, Any]], what: str, name: str) -> str:
+    """Mean figure of an entry."""
+    found = values(tasks, what, name)
+    return "" if np.isnan(found).all() else f"{np.nanmean(found):.2f}"
+
+
+def judged(tasks: list[dict[str, Any]]) -> str:
+    """Markdown: how many test sets are called calibrated, of those large enough to judge."""
+    lines = ["| | test samples | judged | calibrated | exact test |", "|---" * 5 + "|"]
+    names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
+    for name in names:
+        for size, words in (("half", "half as many"), ("full", "as many")):
+            exact = shares(tasks, name, f"exact {size}")
+            if exact is not None:
+                known = shares(tasks, name, size) or (0, 0.0)
+                cells = [spoken(name), words, str(exact[0])]
+                cells += [f"{known[1]:.3f}", f"{exact[1]:.3f}"]
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def shares(
+    tasks: list[dict[str, Any]], name: str, what: str
+) -> tuple[int, float] | None:
+    """Number of verdicts, and share of ``calibrated`` among them; ``too_few`` left out."""
+    kinds = [task["scores"].get(name, {}).get(what) for task in tasks]
+    kinds = [kind for kind in kinds if kind not in (None, "too_few")]
+    if not kinds:
+        return None
+    return len(kinds), sum(kind == "calibrated" for kind in kinds) / len(kinds)
+
+
+# ---- the run
+
+
+def problems(files: list[Path], own: bool) -> Iterator[Problem]:
+    for path in files:
+        yield from saved(path)
+    if own:
+        yield from trained()
+        yield from text()
+
+
+def key_of(task: dict[str, Any]) -> tuple[str, int, int]:
+    return task["data"], task["rows"], task["seed"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the default does.")
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument(
+        "--trained", action="store_true", help="also models trained here"
+    )
+    parser.add_argument("--rows", default="250,1000,2500,5000")
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument(
+        "--name", default="auto", help="what auto is called in the result"
+    )
+    parser.add_argument("-o", "--output", type=Path)
+    args = parser.parse_args()
+    target = args.output or STORED
+    tasks = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
+    warnings.simplefilter("ignore")
+    by_key = {key_of(task): task for task in tasks}
+    entries = {"auto": args.name}
+    if args.name == "auto":
+        entries = {"identity": "identity", "ts": "ts", "auto": "auto"}
+    for problem in problems(args.files, args.trained):
+        for rows in map(int, args.rows.split(",")):
+            if 2 * rows > 1.05 * len(problem.labels):
+                continue
+            for seed in range(args.seeds):
+                key = problem.name, rows, seed
+                if key not in by_key:
+                    facts = {"data": problem.name, "group": problem.group}
+                    by_key[key] = {**facts, "rows": rows, "seed": seed, "scores": {}}
+                scores = by_key[key]["scores"]
+                missing = {m: n for m, n in entries.items() if n not in scores}
+                for method, name in missing.items():
+                    scores[name] = fitted(problem, rows, seed, method)
+        lines = ",\n".join(map(json.dumps, by_key.values()))
+        target.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    found = list(by_key.values())
+    print(f"{table(found)}\n\n{judged(found)}")
+
+
+if __name__ == "__main__":
+    main()

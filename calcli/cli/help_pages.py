@@ -1,0 +1,91 @@
+"""What the help of a command shows: a short page, and all of it with ``--help-all``.
+
+A page of ``--help`` fits 60 lines of 80 columns. It shows the options of COMMON in the
+order in which they are used; every other option stands under its heading of HEADINGS in
+``--help-all``.
+"""
+
+COMMON = {
+    "extract": "output scores labels kind split group_by unit ids sample_weight gold"
+    " confidence correct join normalize drop_missing model inputs transform",
+    "run": "method keep_predictions set_ output full group_by unit seed force json",
+    "fit": "method keep_predictions set_ by output full seed force json quiet",
+    "adapt": "output source prior force_shift seed force json quiet",
+    "apply": "output as_ form threshold again files_from workers force json quiet",
+    "evaluate": "calibrator metric full group_by per_class baseline label bins level"
+    " max_ min_ fail_on junit pool form signature json quiet",
+    "threshold": "accuracy calibrator confidence output again group_by force json quiet",
+    "watch": "calibrator state tolerance level label reset json quiet",
+    "compare": "methods baseline baseline_bundle test folds seed output diagram form"
+    " json",
+    "export": "output to onto at check again force json quiet",
+    "diagram": "calibrator output style label per_class group_by panels layout names"
+    " title width theme bins level pool seed force quiet",
+    "report": "calibrator output title max_ min_ group_by state pool force json",
+    "inspect": "json",
+    "methods": "form json",
+    "metrics": "form json",
+    "completion": "",
+}
+"""Command -> field names of the options that ``--help`` shows, in the order of use."""
+
+HEADINGS = {
+    "Input": "scores labels kind percent gold join files_from pool external group"
+    " confidence correct per_label class_names classes",
+    "Columns": "ids unit group_by ordered sample_weight",
+    "Rows": "ignore_label drop_duplicates drop_missing",
+    "Split": "split stratify",
+    "Language models": "normalize choices filter reduce votes",
+    "Running a model": "model inputs weights layout scale resize grey transform"
+    " transforms mean std batch device dtype",
+    "Metrics": "metric bins norm scheme label threshold compat level resamples"
+    " interval",
+    "Limits": "max_ min_ fail_on junit",
+    "Output": "output form force json quiet signature explain full",
+    "Workers": "workers cluster",
+}
+"""Heading in ``--help-all`` -> field names of its options; the others come first."""
+
+EXCEPTIONS = {
+    "apply": {"threshold": "Options"},
+    "diagram": dict.fromkeys(("layout", "label", "bins", "level"), "Options"),
+    "extract": {"seed": "Split", "ordered": "Split"},
+    "fit": {"device": "Options"},
+    "threshold": {"confidence": "Options"},
+}
+"""Command -> {field name: its heading there, instead of that in HEADINGS}."""
+
+READING = frozenset(
+    [
+        "scores",
+        "labels",
+        "kind",
+        "external",
+        "ignore_label",
+        "group_by",
+        "unit",
+        "ids",
+        "sample_weight",
+    ]
+)
+"""Field names of the options that say how a file is read."""
+
+READING_LINE = (
+    "Reading files (--scores --labels --kind --unit --ids …): see calcli extract --help"
+)
+
+
+def common_options(command: str) -> list[str]:
+    """Field names of the options on the short page of a command, in their order."""
+    return COMMON[command].split()
+
+
+def heading_of(command: str, field: str) -> str:
+    """Heading of an option in ``--help-all``."""
+    exception = EXCEPTIONS.get(command, {}).get(field)
+    if exception is not None:
+        return exception
+    for heading, fields in HEADINGS.items():
+        if field in fields.split():
+            return heading
+    return "Options"

@@ -1,0 +1,14 @@
+"""The line that says what was read."""
+
+from calcli.rows import classes
+
+
+def read_line(name: str, n: int, k: int, arrays: str = "") -> str:
+    """``Read val.npz: 5,000 samples, 100 classes ('logits', 'labels').``
+
+    name : of the rows. n : their number. k : number of classes, at most 1 for
+    confidences. arrays : which array is what, of files that were imported.
+    """
+    samples = "1 sample" if n == 1 else f"{n:,} samples"
+    of_what = f" ({arrays})" if arrays else ""
+    return f"Read {name}: {samples}, {classes(k)}{of_what}."

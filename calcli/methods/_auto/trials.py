@@ -1,0 +1,573 @@
+"""Trial of candidates on held-out rows of the calibration data."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cache
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context
+from calcli.composition import Composition, FittedPrefixes, mapped
+from calcli.errors import CalcliError
+from calcli.fast_dataclass import dataclass
+from calcli.folds import content_order, sampled_folds
+from calcli.methods._auto.candidates import (
+    Candidate,
+    chained,
+    fit_candidate,
+    is_per_class,
+)
+from calcli.methods._auto.progress import Work, cost_of
+from calcli.numerics import FloatArray, IntArray
+from calcli.parallel import available_memory, in_order
+from calcli.registry import stages_of
+from calcli.rows import ArrayRows, Rows, ScoreKind
+from calcli.statistics.units import Units
+
+REPEATED_ROWS = 1000
+"""Most rows for which the folds are drawn twice: weights from one draw are half noise, and
+few rows cost little."""
+FOLDS, FEWER_FOLDS, MANY_SCORES = 5, 3, 250_000
+"""Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at 100
+classes and saves a quarter of the time."""
+CHEAP_SCORES = 2_000_000
+"""Scores up to which every fold is held out in turn. Beyond, as many as give ``HELD_ROWS``."""
+HELD_ROWS = 5000
+KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory
+SOURCE_BYTES = (
+    1 << 29
+)  # scores in their own precision up to this size are held in memory
+
+BEHIND = 4.0
+"""Standard errors of the paired difference to the best from which a candidate is left out."""
+FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
+FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
+SOME_CLASSES_SCORES, FEWEST_CLASSES = 500_000, 20
+"""Scores of the sample with fewer classes, and the fewest classes that stand for all."""
+
+TRIAL, FINAL, FINAL_MANY = 3e-4, 1e-7, 1e-4
+"""What the last Newton step of a fit may promise, in nats: of those that are compared, of
+members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small part of
+what it promises."""
+
+Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
+
+
+# ---- rows
+
+
+def in_memory(rows: Rows, seed: int | None = None) -> Rows:
+    """Rows as an array in memory if they are small and have no transforms, else unchanged.
+
+    Logits in float64 where that is small, else the scores in their own precision. seed : put
+    them in a random order that their contents decide, so that what works on the first rows, or
+    on rows at regular distances, does not depend on the order of the source.
+    """
+    kind: ScoreKind = rows.kind
+    is_small = 8 * rows.n * rows.k <= KEPT_BYTES
+    if rows.transforms or not (is_small or fits_in_memory(rows)):
+        return rows
+    blocks = list(rows.blocks())
+    if kind == "confidence" or not is_small:
+        scores = np.concatenate([block.scores for block in blocks])
+    else:
+        kind = "logits" if rows.kind == "logits" else "log_probs"
+        scores = np.concatenate([block.z for block in blocks])
+    in_place = ArrayRows(
+        scores, rows.labels(), kind, weight=rows.weights(), units=rows.units()
+    )
+    if blocks[0].original is not None:
+        predictions = [block.original_prediction for block in blocks]
+        in_place.original = np.concatenate(predictions)
+    in_place = in_place.counting(rows.zeros)
+    if seed is None:
+        return in_place
+    return reordered(in_place, content_order(rows, seed))
+
+
+def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
+    """Rows in memory in another order. order : (n,) indices."""
+    weight, units = rows.weight, rows.units()
+    moved = ArrayRows(
+        rows.scores[order],
+        rows.labels()[order],
+        rows.kind,
+        weight=None if weight is None else weight[order],
+        units=None if units is None else units.take(order),
+    )
+    if rows.original is not None:
+        moved.original = rows.original[order]
+    return moved.counting(rows.zeros)
+
+
+def fits_in_memory(rows: Rows) -> bool:
+    """True for scores that may be held, and copied fold by fold, in a part of free memory."""
+    itemsize = next(iter(rows.blocks())).scores.itemsize
+    size = itemsize * rows.n * rows.k
+    free = available_memory()
+    return size <= SOURCE_BYTES and (free is None or 4 * size <= free)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are held out.
+
+    fold : (draws, n) fold of every row in every draw. parts : what is held out, in order.
+    index : (m,) rows that are held out, those of all folds or of some, ascending.
+    """
+
+    fold: IntArray
+    parts: tuple[Part, ...]
+    index: IntArray
+
+    @classmethod
+    def of(cls, rows: Rows, folds: int | None, seed: int) -> "Plan":
+        """Draw folds; with many rows only some of them are held out.
+
+        folds : their number; None for one that suits the number of scores.
+        """
+        scores = rows.n * rows.k
+        if folds is None:
+            folds = FEWER_FOLDS if MANY_SCORES <= scores <= CHEAP_SCORES else FOLDS
+        folds = min(folds, rows.n)
+        draws = 2 if rows.n <= REPEATED_ROWS else 1
+        fold = [sampled_folds(rows, folds, seed, draw) for draw in range(draws)]
+        n_folds = [int(numbers.max()) + 1 for numbers in fold]
+        if scores > CHEAP_SCORES:
+            n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
+        parts = [(draw, f) for draw in range(draws) for f in range(n_folds[draw])]
+        index = np.flatnonzero(fold[0] < n_folds[0])
+        return cls(np.stack(fold), tuple(parts), index)
+
+    def held(self, part: Part) -> IntArray:
+        """Rows that a part holds out, ascending."""
+        draw, number = part
+        return np.flatnonzero(self.fold[draw] == number)
+
+    def places(self, part: Part) -> IntArray:
+        """Places of a part's rows in ``index``."""
+        return np.searchsorted(self.index, self.held(part))
+
+    def split(self, rows: Rows, part: Part) -> tuple[Rows, Rows]:
+        """Training rows and held-out rows of a part."""
+        draw, number = part
+        is_held = self.fold[draw] == number
+        learn = in_memory(rows.take(np.flatnonzero(~is_held)))
+        held_rows = in_memory(rows.take(np.flatnonzero(is_held)))
+        return learn, held_rows
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Result of trying one candidate.
+
+    log_p, brier : log-probabilities of the labels and Brier scores of the held-out rows,
+    (draws, m). fits : the calibrator fitted without each part. failed : why it has no result,
+    or empty. seconds : time spent on it, by this machine's clock.
+    """
+
+    name: str
+    candidate: Candidate
+    log_p: FloatArray = field(default_factory=lambda: np.empty(0))
+    brier: FloatArray = field(default_factory=lambda: np.empty(0))
+    fits: Mapping[Part, Calibrator] = field(default_factory=dict)
+    failed: str = ""
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def calibrator(self) -> Calibrator:
+        """The first of the fits."""
+        return next(iter(self.fits.values()))
+
+
+# ---- one candidate on one part
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Fit of a candidate to some rows, and its losses on others, (rows,) each."""
+
+    calibrator: Calibrator | None = None
+    log_p: FloatArray = field(default_factory=lambda: np.empty(0))
+    brier: FloatArray = field(default_factory=lambda: np.empty(0))
+    failed: str = ""
+    seconds: float = 0.0
+
+
+def tried(
+    candidate: Candidate,
+    learn: Rows,
+    scored: "ScoredRows",
+    known: FittedPrefixes,
+    context: Context,
+) -> Outcome:
+    """Fit a candidate and score it on held-out rows; records errors in ``failed``."""
+    began = time.monotonic()
+    try:
+        fit = fit_candidate(candidate, learn, known, context)
+        log_p, brier = scored.losses(candidate, fit.calibrator)
+    except (CalcliError, np.linalg.LinAlgError, FloatingPointError) as error:
+        return Outcome(failed=str(error), seconds=time.monotonic() - began)
+    return Outcome(fit.calibrator, log_p, brier, "", time.monotonic() - began)
+
+
+class ScoredRows:
+    """Held-out rows, and what the first stages of compositions made of them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.after: dict[tuple[Candidate, ...], Rows] = {}
+
+    def losses(
+        self, candidate: Candidate, calibrator: Calibrator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log-probability of the label and Brier score of every row, under a candidate's fit."""
+        rows = self.rows
+        if isinstance(calibrator, Composition):
+            stages = stages_of(*candidate)
+            for i, stage in enumerate(calibrator.stages[:-1]):
+                prefix = tuple(stages[: i + 1])
+                if prefix not in self.after:
+                    self.after[prefix] = mapped(rows, stage.calibrator)
+                rows = self.after[prefix]
+            calibrator = calibrator.stages[-1].calibrator
+        return losses_of(calibrator, rows)
+
+
+def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """Log-probability of the label and Brier score (summed over classes) of every row.
+
+    Of confidences, of the outcome right or wrong.
+    """
+    log_p_y = np.empty(rows.n)
+    brier = np.empty(rows.n)
+    for block in rows.blocks(rows.places_of(calibrator.required_transforms)):
+        to = slice(block.start, block.start + len(block))
+        prediction = calibrator.apply(block)
+        if rows.kind == "confidence":
+            wrong = block.labels == 0
+            p = np.where(wrong, 1.0 - prediction.confidence, prediction.confidence)
+            with np.errstate(divide="ignore"):
+                log_p_y[to] = np.log(p)
+            brier[to] = (1.0 - p) ** 2
+            continue
+        log_p = prediction.log_probs
+        log_p_y[to] = log_p[np.arange(len(block)), block.labels]
+        p_y = np.exp(log_p_y[to])
+        brier[to] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
+    return log_p_y, brier
+
+
+# ---- all candidates on all parts
+
+
+class Trying:
+    """Trial of candidates, part by part.
+
+    The candidates are fitted without the first part; those that are clearly behind on it are
+    left out; the others are fitted without each further part, from their first fit on.
+    Candidates with the same first stage are one task. Tasks run in parallel where there are
+    processors; results do not depend on that.
+    """
+
+    def __init__(
+        self,
+        candidates: Mapping[str, Candidate],
+        rows: Rows,
+        plan: Plan,
+        context: Context,
+        budget: float | None,
+    ) -> None:
+        self.candidates, self.rows, self.plan = candidates, rows, plan
+        self.context, self.budget = context, budget
+        self.began = time.monotonic()
+        self.starts: dict[str, Calibrator] = {}
+        self.left_out: dict[str, str] = {}
+        self.outcomes: dict[str, dict[Part, Outcome]] = {
+            name: {} for name in candidates
+        }
+        self.first_name = next(iter(candidates))
+        self.work = Work(context.progress, sum(self.costs(1 + len(plan.parts))))
+
+    def costs(self, fits: float) -> list[float]:
+        """Expected costs of fitting each candidate that is still in so many times."""
+        return [fits * cost_of(self.candidates[name]) for name in self.remaining]
+
+    @property
+    def remaining(self) -> list[str]:
+        """Candidates that are neither left out nor have failed, in their order."""
+        return [
+            name
+            for name, outcomes in self.outcomes.items()
+            if name not in self.left_out
+            and not any(outcome.failed for outcome in outcomes.values())
+        ]
+
+    def results(self) -> list[Trial]:
+        """Try all candidates; returns their trials in the order of the list."""
+        self.sample_first()
+        first, *others = self.plan.parts
+        self.fit_first(first)
+        self.leave_out_after(first)
+        self.work.expect(self.costs(len(others) + 1))
+        if others:
+            self.fit_others(first, others)
+        return [self.trial(name) for name in self.candidates]
+
+    def trial(self, name: str) -> Trial:
+        """Collect the outcomes of a candidate."""
+        outcomes = self.outcomes[name]
+        seconds = sum(outcome.seconds for outcome in outcomes.values())
+        failed = self.left_out.get(name, "")
+        for outcome in outcomes.values():
+            failed = failed or outcome.failed
+        if failed:
+            return Trial(name, self.candidates[name], failed=failed, seconds=seconds)
+        shape = (len(self.plan.fold), len(self.plan.index))
+        log_p, brier = np.empty(shape), np.empty(shape)
+        fits = {}
+        for part, outcome in outcomes.items():
+            places = self.plan.places(part)
+            log_p[part[0], places] = outcome.log_p
+            brier[part[0], places] = outcome.brier
+            if outcome.calibrator is not None:
+                fits[part] = outcome.calibrator
+        return Trial(name, self.candidates[name], log_p, brier, fits, seconds=seconds)
+
+    # ---- the first part
+
+    def fit_first(self, part: Part) -> None:
+        """Fit the candidates without the first part, and score them on it."""
+        learn, held_rows = self.plan.split(self.rows, part)
+        scored = ScoredRows(held_rows)
+        remaining = {name: self.candidates[name] for name in self.remaining}
+        chains = chained(remaining) if self.budget is None else [list(remaining)]
+
+        def fit(chain: list[str]) -> dict[str, Outcome]:
+            known, outcomes = FittedPrefixes(), dict[str, Outcome]()
+            for name in chain:
+                if outcomes and self.is_too_long():
+                    why = f"left out: the budget of {self.budget:g} s was spent"
+                    outcomes[name] = Outcome(failed=why)
+                    continue
+                outcomes[name] = self.outcome(name, learn, scored, known, self.starts)
+            return outcomes
+
+        for outcomes in in_order(fit, chains):
+            for name, outcome in outcomes.items():
+                self.outcomes[name][part] = outcome
+
+    def outcome(
+        self,
+        name: str,
+        learn: Rows,
+        scored: ScoredRows,
+        known: FittedPrefixes,
+        starts: Mapping[str, Calibrator],
+    ) -> Outcome:
+        """Try one candidate; from an earlier fit on, loosely, where there is one."""
+        piece = self.work.begin(cost_of(self.candidates[name]))
+        start = starts.get(name)
+        context = Context(
+            self.context.seed,
+            self.context.device,
+            piece.walked,
+            start=start,
+            loose=TRIAL,
+        )
+        outcome = tried(self.candidates[name], learn, scored, known, context)
+        piece.end()
+        return outcome
+
+    def is_too_long(self) -> bool:
+        """True if all parts and the last fit would exceed the budget at the speed so far."""
+        if self.budget is None:
+            return False
+        spent = time.monotonic() - self.began
+        return spent * (len(self.plan.parts) + 1) > self.budget
+
+    def leave_out_after(self, part: Part) -> None:
+        """Leave out candidates that are clearly behind on a part."""
+        outcomes = {name: self.outcomes[name][part] for name in self.remaining}
+        held_rows = self.rows.take(self.plan.held(part))
+        self.leave_out_behind(outcomes, held_rows, self.remaining)
+
+    # ---- the other parts
+
+    def fit_others(self, first: Part, others: Sequence[Part]) -> None:
+        """Fit the remaining candidates without each other part, from their first fits on."""
+        starts = {}
+        for name in self.remaining:
+            calibrator = self.outcomes[name][first].calibrator
+            if calibrator is not None:
+                starts[name] = calibrator
+        remaining = {name: self.candidates[name] for name in self.remaining}
+        chains = chained(remaining)
+
+        def tasks() -> Iterator[
+            tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
+        ]:
+            for part in others:
+                halves = cache(lambda part=part: self.plan.split(self.rows, part))
+                for chain in chains:
+                    yield part, halves, chain
+
+        def fit(
+            task: tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]],
+        ) -> tuple[Part, dict[str, Outcome]]:
+            part, halves, chain = task
+            learn, held_rows = halves()
+            scored, known = ScoredRows(held_rows), FittedPrefixes()
+            outcomes = {
+                name: self.outcome(name, learn, scored, known, starts) for name in chain
+            }
+            return part, outcomes
+
+        for part, outcomes in in_order(fit, tasks()):
+            for name, outcome in outcomes.items():
+                self.outcomes[name][part] = outcome
+
+    # ---- a sample of many rows, before all
+
+    def sample_first(self) -> None:
+        """With many rows, try all candidates on a sample of them.
+
+        Those that are clearly behind are left out, and the others begin at their fits. What
+        has parameters of every class is judged on rows of fewer classes, as many of each as
+        there are.
+        """
+        n, k = self.rows.n, self.rows.k
+        count = min(CHEAP_SCORES // k, n // 10)
+        is_small = n * k <= CHEAP_SCORES or count < FEWEST_SAMPLED
+        if is_small or self.budget is not None:
+            return
+        draw, number = self.plan.parts[0]
+        order = content_order(self.rows, self.context.seed)
+        learned = order[self.plan.fold[draw][order] != number]
+        learn = in_memory(self.rows.take(learned[:count]))
+        judge = in_memory(self.rows.take(learned[count : 2 * count]))
+        shared = [
+            name for name in self.candidates if not is_per_class(self.candidates[name])
+        ]
+        outcomes = self.tried_on(shared, learn, judge)
+        for name, outcome in outcomes.items():
+            if outcome.calibrator is not None:
+                self.starts[name] = outcome.calibrator
+        self.leave_out_behind(outcomes, judge, shared)
+        self.judge_per_class()
+
+    def judge_per_class(self) -> None:
+        """Leave out candidates that are clearly behind on rows of fewer classes."""
+        per_class = [
+            name for name in self.remaining if is_per_class(self.candidates[name])
+        ]
+        sample = rows_of_some_classes(self.rows, self.context.seed)
+        if sample is None or not per_class:
+            return
+        fold = sampled_folds(sample, 5, self.context.seed)
+        learn = sample.take(np.flatnonzero(fold != 0))
+        judge = sample.take(np.flatnonzero(fold == 0))
+        outcomes = self.tried_on(self.remaining, learn, judge)
+        self.leave_out_behind(outcomes, judge, per_class)
+
+    def tried_on(
+        self, names: Sequence[str], learn: Rows, judge: Rows
+    ) -> dict[str, Outcome]:
+        """Outcomes of candidates on a sample, those of failed ones left out."""
+        share = learn.n * learn.k / (self.rows.n * self.rows.k)
+        chains = chained({name: self.candidates[name] for name in names})
+
+        def fit(chain: list[str]) -> dict[str, Outcome]:
+            scored, known = ScoredRows(judge), FittedPrefixes()
+            outcomes = {}
+            for name in chain:
+                piece = self.work.begin(share * cost_of(self.candidates[name]))
+                context = Context(
+                    self.context.seed,
+                    self.context.device,
+                    piece.walked,
+                    loose=TRIAL,
+                )
+                outcome = tried(self.candidates[name], learn, scored, known, context)
+                piece.end()
+                if not outcome.failed:
+                    outcomes[name] = outcome
+            return outcomes
+
+        whole: dict[str, Outcome] = {}
+        for outcomes in in_order(fit, chains):
+            whole |= outcomes
+        return whole
+
+    def leave_out_behind(
+        self, outcomes: Mapping[str, Outcome], judge: Rows, only: Sequence[str]
+    ) -> None:
+        """Leave out those of some candidates that are clearly behind the best of all."""
+        log_p = {name: outcome.log_p for name, outcome in outcomes.items()}
+        behind = clearly_behind(log_p, judge.weights(), judge.units())
+        for name, reason in behind.items():
+            if name in only and name != self.first_name:
+                self.left_out[name] = reason
+
+
+def clearly_behind(
+    log_p: Mapping[str, FloatArray], weight: FloatArray | None, units: Units | None
+) -> dict[str, str]:
+    """Candidates that are clearly behind the best, with the reason.
+
+    log_p : log-probabilities of the labels of the same held-out rows, (n,) by candidate.
+    """
+    if not log_p:
+        return {}
+    nll = {name: -values for name, values in log_p.items()}
+    n = len(next(iter(nll.values())))
+    if n < FEWEST_TO_JUDGE:
+        return {}
+    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    best = min(nll.values(), key=lambda losses: float(share @ losses))
+    reasons = {}
+    for name, losses in nll.items():
+        z = standardised_mean(losses - best, share, units)
+        if z > BEHIND:
+            gap = float(share @ (losses - best))
+            reasons[name] = (
+                f"left out: NLL {gap:.4f} above the best on {n} held-out rows,"
+                f" {z:.1f} standard errors"
+            )
+    return reasons
+
+
+def standardised_mean(
+    values: FloatArray, share: FloatArray, units: Units | None
+) -> float:
+    """Weighted mean of values (n,) over its standard error, by unit; 0 where all are equal.
+
+    share : (n,) weights that sum to 1.
+    """
+    mean = float(share @ values)
+    residual = share * (values - mean)
+    sums = residual if units is None else units.sums(residual)
+    error = float(np.sqrt(sums @ sums))
+    return mean / error if error > 1e-12 * abs(mean) else 0.0
+
+
+def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
+    """Rows of some classes with the scores of these alone, as many a class as there are.
+
+    None where all classes together are few enough. The classes are drawn by the seed.
+    """
+    count = int(math.sqrt(SOME_CLASSES_SCORES * rows.k / rows.n))
+    if count < FEWEST_CLASSES or 2 * count > rows.k:
+        return None
+    chosen = np.sort(np.random.default_rng(seed).permutation(rows.k)[:count])
+    place = np.full(rows.k, -1, dtype=np.int64)
+    place[chosen] = np.arange(count)
+    y = rows.labels()
+    index = np.flatnonzero(place[y] >= 0)
+    some = rows.take(index)
+    scores = np.concatenate([block.z[:, chosen] for block in some.blocks()])
+    return ArrayRows(
+        scores, place[y[index]], "logits", weight=some.weights(), units=some.units()
+    )

@@ -1,0 +1,159 @@
+"""Weights of the average, from held-out log-probabilities, and the choice of one candidate."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from calcli.methods._auto.candidates import stored_numbers
+from calcli.methods._auto.trials import Trial, standardised_mean
+from calcli.numerics import FloatArray
+from calcli.statistics.units import Units
+
+MEMBERS = 6
+LEAST_WEIGHT = 0.01
+PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
+"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n rows
+of k classes. It falls from one standard error above the best held-out NLL on, to 0 at
+``FADED`` standard errors."""
+FLOOR_ROWS = 0.1
+"""Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities that
+determine the weights, so that none of them can cost 20 nats."""
+LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
+"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early
+shrinks towards them, which more rows need less."""
+SAFE_ROWS, UNSURE, SURE = 5.0, 1.0, 3.0
+"""A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong rows))^2 of all
+weight where the average's gain over it is at most ``UNSURE`` standard errors, none from
+``SURE`` on: held-out rows that are nearly all right cannot tell sharp members from safe ones."""
+
+
+def effective_number(share: FloatArray) -> float:
+    """Kish's effective number of rows of shares (n,) that sum to 1."""
+    if share.min() == share.max():
+        return float(len(share))  # without rounding
+    return 1.0 / float(share @ share)
+
+
+def likelihood_weights(
+    log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0
+) -> FloatArray:
+    """Mixture weights (m,) by EM from equal ones, with prior weight on the first.
+
+    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row weights,
+    sum 1. prior_rows : prior weight of the first candidate, in rows.
+    """
+    draws, rows, m = log_p.shape
+    n = effective_number(share)
+    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True))
+    likelihood = likelihood.reshape(draws * rows, m)
+    share = np.tile(share / draws, draws)
+    w = np.full(m, 1.0 / m)
+    prior = np.eye(m)[0] * prior_rows
+    for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
+        w = w * (likelihood.T @ (share / (likelihood @ w)))
+        w = (n * w + prior) / (n + prior_rows)
+    return np.asarray(w / w.sum())
+
+
+def sparse_weights(
+    log_p: FloatArray, share: FloatArray, prior: float
+) -> tuple[list[int], FloatArray]:
+    """Indices and weights of the candidates to keep: at most six, none below 1 %.
+
+    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see ``FADED``).
+    """
+    mean_log_p = log_p.mean(axis=0)
+    best = int(np.argmax(share @ mean_log_p))
+    behind = mean_log_p[:, best] - mean_log_p[:, 0]
+    mean = float(share @ behind)
+    error = max(float(np.sqrt(share**2 @ (behind - mean) ** 2)), 1e-300)
+    prior_rows = prior * float(np.interp(mean, [error, FADED * error], [1.0, 0.0]))
+    w = likelihood_weights(log_p, share, prior_rows)
+    heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
+    kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
+    w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
+    kept = [j for j, weight in zip(kept, w, strict=True) if weight >= LEAST_WEIGHT]
+    w = w[w >= LEAST_WEIGHT]
+    return kept, w / w.sum()
+
+
+def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
+    """Log-probabilities with a little of the uniform distribution mixed in, of n fitted rows."""
+    floor = FLOOR_ROWS / (n + 1)
+    return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
+
+
+def share_of_safe(
+    mixture: FloatArray,
+    safe: FloatArray,
+    share: FloatArray,
+    n_wrong: int,
+    units: Units | None,
+) -> float:
+    """Share of all weight that a safe candidate takes over (see ``SAFE_ROWS``).
+
+    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of the
+    safe candidate. n_wrong : number of held-out rows that the scores predict wrongly.
+    """
+    z = standardised_mean(mixture - safe, share, units)
+    ramp = float(np.interp(z, [UNSURE, SURE], [1.0, 0.0]))
+    return ramp * (SAFE_ROWS / (SAFE_ROWS + n_wrong)) ** 2
+
+
+# ---- the choice of one candidate
+
+
+def table_of(
+    trials: Sequence[Trial], share: FloatArray, criterion: str
+) -> dict[str, dict[str, Any]]:
+    """Table row by name: mean held-out loss, paired difference to the best, standard errors."""
+    losses = {}
+    for trial in trials:
+        if trial.failed:
+            continue
+        if criterion == "brier":
+            losses[trial.name] = trial.brier.mean(axis=0)
+        else:
+            losses[trial.name] = -trial.log_p.mean(axis=0)
+    best = min(losses.values(), key=lambda loss: float(share @ loss))
+    table: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        if trial.failed:
+            table[trial.name] = {"method": trial.name, "failed": trial.failed}
+            continue
+        loss = losses[trial.name]
+        mean = float(share @ loss)
+        difference = loss - best
+        table[trial.name] = {
+            "method": trial.name,
+            "parameters": stored_numbers(trial.calibrator),
+            criterion: mean,
+            "error": float(np.sqrt(share**2 @ (loss - mean) ** 2)),
+            "difference": float(share @ difference),
+            "standard_error": guarded_error(difference, share),
+        }
+    return table
+
+
+def guarded_error(difference: FloatArray, share: FloatArray) -> float:
+    """Standard error of a weighted mean of independent rows.
+
+    A row that makes more than half of its square is left out.
+    """
+    squares = share**2 * (difference - share @ difference) ** 2
+    total = float(squares.sum())
+    largest = float(squares.max())
+    if largest > 0.5 * total:
+        total -= largest
+    return float(np.sqrt(total))
+
+
+def pick(table: Mapping[str, dict[str, Any]], rule: str, criterion: str) -> str:
+    """Name of the candidate that ``best`` or ``one-se`` chooses; the first among equals."""
+    good = [row for row in table.values() if "failed" not in row]
+    by = criterion
+    if rule == "one-se":
+        good = [row for row in good if row["difference"] <= row["standard_error"]]
+        by = "parameters"
+    return str(min(good, key=lambda row: row[by])["method"])

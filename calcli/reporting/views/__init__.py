@@ -1,0 +1,1 @@
+"""Views: what each template shows, as dataclasses of finished texts."""

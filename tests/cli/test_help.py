@@ -1,0 +1,91 @@
+"""Help pages: short by default, complete with --help-all, and true of the parser."""
+
+import re
+from importlib import import_module
+
+import pytest
+
+from calcli.cli.app import COMMANDS, PACKAGE, load
+from calcli.cli.former_names import FORMER
+from calcli.cli.help_pages import COMMON
+
+MOST_LINES = 60
+MOST_OPTIONS = {"extract": 20, "evaluate": 20, "diagram": 20}  # 12 for the others
+
+
+@pytest.fixture
+def help_page(run, monkeypatch):
+    """A function that prints a page of help as a terminal of 80 columns shows it."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def page(*words: str) -> str:
+        result = run(*words)
+        assert result.code == 0, result.err
+        return result.out
+
+    return page
+
+
+def options_of(page: str) -> list[str]:
+    """Spellings of the options that a page lists."""
+    listed = re.findall(r"^ {2,4}(-\S.*?)(?:  |$)", page, re.MULTILINE)
+    return [name for line in listed for name in re.findall(r"--[a-z][a-z-]*", line)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_help_page_is_short(command: str, help_page):
+    page = help_page(command, "--help")
+    lines = page.splitlines()
+    assert len(lines) <= MOST_LINES
+    examples = [line for line in lines if line.startswith("  calcli ")]
+    assert len(examples) <= 3
+    assert all(len(line) <= 80 for line in lines if line not in examples)
+    assert all(len(line) <= 90 for line in examples)
+    rows = re.findall(r"^ {2,4}-", page, re.MULTILINE)
+    assert len(rows) <= MOST_OPTIONS.get(command, 12)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_all_options_are_on_the_page_of_all_options(command: str, help_page):
+    page = help_page(command, "--help-all")
+    listed = set(options_of(page))
+    for parameter in load(command).params:
+        names = [name for name in parameter.opts if name.startswith("--")]
+        assert set(names) <= listed
+    short = help_page(command, "--help")
+    assert set(options_of(short)) <= listed | {"--scores"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_common_options_exist(command: str):
+    fields = {parameter.name for parameter in load(command).params}
+    assert set(COMMON[command].split()) <= fields
+
+
+def test_the_list_of_commands_says_what_their_modules_say():
+    for command, summary in COMMANDS.items():
+        text = import_module(f"{PACKAGE}.{command}").__doc__
+        assert text is not None
+        assert text.splitlines()[0] == summary
+
+
+def test_help_command_prints_the_help_of_a_command(help_page):
+    assert help_page("help", "fit") == help_page("fit", "--help")
+    assert help_page("help") == help_page("--help")
+
+
+def test_every_former_name_is_no_option_any_more_and_its_replacement_is_one():
+    for command, names in FORMER.items():
+        options = {name for param in load(command).params for name in param.opts}
+        for former, words in names.items():
+            assert former not in options
+            assert words[0] in options
+
+
+def test_a_former_name_works_and_says_the_new_one(run):
+    former = run("methods", "--jsonl")
+    present = run("methods", "--format", "jsonl")
+    assert former.code == present.code == 0
+    assert former.out == present.out
+    assert former.err == "calcli: --jsonl is now --format jsonl\n"
+    assert present.err == ""

@@ -1,0 +1,123 @@
+"""Cross-fitting: the calibrator that judges a row never saw it, nor its unit, nor a copy of it."""
+
+import numpy as np
+import pytest
+from synthetic import truth
+
+from calcli.calibrator import Context
+from calcli.evaluation import cross_fitting
+from calcli.evaluation.cross_fitting import FOLD_COLUMN, cross_fitted
+from calcli.importers.open_any_file import open_rows
+from calcli.registry import method, parse_options
+
+
+def written(path, n=300, k=4, **columns):
+    """File of n rows; returns its scores and labels."""
+    z, y = truth(n, k, seed=6)
+    np.savez(path, logits=z, labels=y, **columns)
+    return z, y
+
+
+def judged(path, name="ts", seed=0, **layout):
+    """Log-probabilities of all rows of a file, and the fold of each."""
+    with open_rows(str(path), **layout) as rows:
+        crossed = cross_fitted(name, parse_options(name, {}), rows, Context(seed))
+        blocks = list(rows.blocks())
+        log_p = np.concatenate([crossed.apply(block).log_probs for block in blocks])
+        return log_p, rows.columns[FOLD_COLUMN].code
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The scores of the rows that each fit saw."""
+    scores = []
+    fit = cross_fitting.fitted_part
+
+    def recording(name, options, rows, context, progress=None):
+        scores.append(np.concatenate([block.scores for block in rows.blocks()]))
+        return fit(name, options, rows, context, progress)
+
+    monkeypatch.setattr(cross_fitting, "fitted_part", recording)
+    return scores
+
+
+def contains(scores, row):
+    return (scores == row).all(axis=1).any()
+
+
+@pytest.mark.parametrize("name", ["ts", "auto"])
+def test_no_row_is_judged_by_a_fit_that_saw_it(tmp_path, seen, name):
+    z, _ = written(tmp_path / "a.npz")
+    log_p, fold = judged(tmp_path / "a.npz", name)
+    assert len(seen) == 5 and len(log_p) == 300
+    assert sorted(np.bincount(fold)) == [60] * 5
+    for row, number in zip(z, fold, strict=True):
+        assert not contains(seen[number], row)
+        assert all(contains(seen[other], row) for other in range(5) if other != number)
+
+
+def test_each_row_has_the_probabilities_of_a_fit_to_the_other_folds(tmp_path):
+    written(tmp_path / "a.npz")
+    log_p, fold = judged(tmp_path / "a.npz")
+    with open_rows(str(tmp_path / "a.npz")) as rows:
+        for number in range(5):
+            others = rows.take(np.flatnonzero(fold != number))
+            options = parse_options("ts", {})
+            fitted = method("ts").fit(others, options, Context()).calibrator
+            block = next(iter(rows.blocks()))
+            expected = fitted.apply(block).log_probs[fold == number]
+            np.testing.assert_allclose(log_p[fold == number], expected, atol=1e-7)
+
+
+def test_a_unit_is_judged_by_a_fit_that_saw_none_of_its_rows(tmp_path):
+    unit = np.random.default_rng(0).permutation(np.arange(300) // 7)
+    written(tmp_path / "a.npz", unit=unit)
+    _, fold = judged(tmp_path / "a.npz")
+    assert all(len(set(fold[unit == number])) == 1 for number in set(unit))
+    assert len(set(fold)) == 5
+
+
+def test_copies_of_a_row_are_judged_by_a_fit_that_saw_none_of_them(tmp_path):
+    z, y = truth(300, 4, seed=6)
+    order = np.random.default_rng(1).permutation(600)
+    source = np.tile(np.arange(300), 2)[order]
+    np.savez(tmp_path / "a.npz", logits=z[source], labels=y[source])
+    _, fold = judged(tmp_path / "a.npz")
+    assert all(len(set(fold[source == row])) == 1 for row in range(300))
+
+
+@pytest.mark.parametrize("name", ["ts", "auto", "svs"])
+def test_shuffled_rows_get_equal_probabilities(tmp_path, name):
+    z, y = written(tmp_path / "a.npz")
+    order = np.random.default_rng(2).permutation(300)
+    np.savez(tmp_path / "b.npz", logits=z[order], labels=y[order])
+    log_p, _ = judged(tmp_path / "a.npz", name)
+    shuffled, _ = judged(tmp_path / "b.npz", name)
+    np.testing.assert_allclose(np.exp(shuffled), np.exp(log_p[order]), atol=1e-6)
+
+
+def test_rows_of_weight_0_are_in_no_fit(tmp_path, seen):
+    weights = np.random.default_rng(3).integers(0, 2, 300).astype(float)
+    z, _ = written(tmp_path / "a.npz", weights=weights)
+    log_p, fold = judged(tmp_path / "a.npz")
+    assert np.isfinite(log_p).all()
+    for row, number, weight in zip(z, fold, weights, strict=True):
+        assert not contains(seen[number], row)
+        if weight == 0.0:
+            assert not any(contains(scores, row) for scores in seen)
+
+
+def test_progress_of_all_fits_is_one_number(tmp_path):
+    written(tmp_path / "a.npz")
+    steps = []
+
+    def progress(what, done, total):
+        steps.append((what, done / total))
+
+    with open_rows(str(tmp_path / "a.npz")) as rows:
+        cross_fitted(
+            "auto", parse_options("auto", {}), rows, Context(0, "cpu", progress)
+        )
+    shares = [share for _, share in steps]
+    assert {what for what, _ in steps} == {"cross-fitting"}
+    assert shares == sorted(shares) and shares[-1] <= 1.0 and len(set(shares)) > 20
