@@ -22,6 +22,9 @@ Path = tuple[str | int, ...]
 YES_NO: AnswerType = "yes/no"
 YES, NO = "yes", "no"
 
+ONLY = "answer"
+"""Name of the question of records that do not name it."""
+
 TYPES: Mapping[str, AnswerType] = {
     "noul": YES_NO,
     "predicate": YES_NO,
@@ -341,6 +344,20 @@ def is_yes_no(options: Sequence[str]) -> bool:
     is_in_order = first in words[0] and second in words[1]
     is_reversed = second in words[0] and first in words[1]
     return is_in_order or is_reversed
+
+
+def yes_option(options: Sequence[str]) -> str:
+    """The option that means yes."""
+    first, second = options
+    return first if first.strip().lower() in ("yes", "true", "y") else second
+
+
+def level_key(option: str) -> tuple[bool, float, str]:
+    """Sort key of levels: by their numbers, others as text."""
+    try:
+        return False, float(option), option
+    except ValueError:
+        return True, 0.0, option
 
 
 def are_levels(options: Sequence[str]) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from calcli.decisions.answers import (
     NAMED_ANSWERS,
     NO,
+    ONLY,
     YES,
     YES_KEYS,
     YES_NO,
@@ -27,6 +28,8 @@ from calcli.decisions.answers import (
     Unanswered,
     find_answers,
     is_yes_no,
+    level_key,
+    yes_option,
 )
 from calcli.decisions.labels import (
     THE_QUESTION,
@@ -44,9 +47,6 @@ from calcli.decisions.wire_confidence import ConfidenceProof
 from calcli.errors import DataError
 from calcli.fast_dataclass import cached_property
 from calcli.numerics import AnyArray, FloatArray, IntArray
-
-ONLY = "answer"
-"""Name of the question of records that do not name it."""
 
 ID_WORDS = (
     *("id", "ids", "record_id", "example_id", "custom_id", "request_id", "uid"),
@@ -211,14 +211,6 @@ class QuestionRows:
         return np.where(labels < 0, -1, classes[order, np.maximum(labels, 0)])
 
 
-def level_key(option: str) -> tuple[bool, float, str]:
-    """Sort key of levels: by their numbers, others as text."""
-    try:
-        return False, float(option), option
-    except ValueError:
-        return True, 0.0, option
-
-
 def places_of(classes: Sequence[str], options: Sequence[str]) -> list[int]:
     """Place of every class among options; yes and no in any spelling."""
     if classes == (NO, YES):
@@ -226,12 +218,6 @@ def places_of(classes: Sequence[str], options: Sequence[str]) -> list[int]:
         return [1 - yes, yes]
     places = {option: place for place, option in enumerate(options)}
     return [places[name] for name in classes]
-
-
-def yes_option(options: Sequence[str]) -> str:
-    """The option that means yes."""
-    first, second = options
-    return first if first.strip().lower() in ("yes", "true", "y") else second
 
 
 def in_order(answer: Answer) -> tuple[float, ...]:

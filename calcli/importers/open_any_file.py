@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
 from calcli.fast_dataclass import dataclass
-from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.bundle import QUESTION, BundleRows, open_bundle
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file
 from calcli.io.inputs import check_open_files
@@ -170,7 +170,8 @@ def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
     name = rows.group or ""
     if name not in made.told:
         made.told.add(name)
-        tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
+        if rows.text_attribute(QUESTION) is None:  # else the log says it
+            tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
     while made.notes:
         tell(made.notes.pop(0))
 

@@ -5,7 +5,6 @@ every question what an artifact holds, its type, and the formula of ``confidence
 ``FILE:QUESTION`` names the calibrator of one question wherever an artifact is read.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from calcli import __version__
+from calcli.decisions.calibrate import AnswerCalibrator
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError
 from calcli.io.artifact import (
@@ -100,14 +100,10 @@ class QuestionsArtifact(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
         return self.params.questions
 
     @property
-    def sha256(self) -> str:
-        """Hash of the maps, without the records of the fits."""
-        maps = {
-            name: [each.method, each.n_classes, each.class_names, each.params]
-            for name, each in self.questions.items()
-        }
-        text = json.dumps(maps, sort_keys=True)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    def answers(self) -> AnswerCalibrator:
+        """The maps as they calibrate records. Its name is set by who writes them."""
+        entries = msgspec.to_builtins(self.params.questions)
+        return AnswerCalibrator.of(entries, METHOD)
 
     def map_of(self, question: str, where: str) -> QuestionMap:
         """Calibrator of a question, named so or by its group in a file of bundles.
