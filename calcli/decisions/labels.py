@@ -18,6 +18,7 @@ from calcli.decisions.answers import (
     WORDS_OF_YES,
     YES_NO,
     Answer,
+    level_key,
     text_of_option,
 )
 from calcli.errors import DataError
@@ -146,9 +147,12 @@ def option_of(label: Any, answer: Answer, *, by_index: bool = False) -> int | No
         if lowered.count(text.lower()) == 1:
             return lowered.index(text.lower())
         return None
-    if re.fullmatch("[0-9]{1,6}", text) and int(text) < len(answer.options):
+    if not re.fullmatch("[0-9]{1,6}", text) or int(text) >= len(answer.options):
+        return None
+    if answer.type != "score":
         return int(text)
-    return None
+    levels = sorted(answer.options, key=level_key)
+    return answer.options.index(levels[int(text)])
 
 
 def _yes_or_no(text: str, options: Sequence[str]) -> int | None:

@@ -370,7 +370,8 @@ def _label_readings(
         )
     if shared is not None:
         for question in types:  # those of large records that were not looked at
-            readings.setdefault(question, LabelReading(shared, False))
+            if question not in search.fits:
+                readings[question] = LabelReading(shared, False)
     return readings
 
 
