@@ -47,6 +47,7 @@ def apply_log(args: Any, artifact: QuestionsArtifact) -> int:
                 for _, record in _calibrated(path, calibrator, args, command):
                     out.write(_line(record))
         command.clear()
+        _say_left_out(calibrator, command)
     facts = {"bundle": path.name, "output": output, "n": n_records, "ignored": 0}
     if args.json:
         print_json({"calcli_apply": 1, "results": [{**facts, "counts": {}}]})
@@ -69,6 +70,23 @@ def _calibrated(
         if number % LINES_BETWEEN == 0:
             command.progress("records", number, 0)
         yield number, made
+
+
+def _say_left_out(calibrator: AnswerCalibrator, command: CommandContext) -> None:
+    """Say of which questions no confidence is written."""
+    names = [
+        name
+        for name, answer_map in calibrator.questions.items()
+        if answer_map.type != "yes/no"
+        and answer_map.confidence is None
+        and not answer_map.is_identity
+    ]
+    if names:
+        listing = ", ".join(name[:60] for name in names[:6])
+        command.say(
+            f"{listing}: 'confidence' is left out, as the fit has not proven how it is"
+            " computed from the distribution"
+        )
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

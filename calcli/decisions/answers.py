@@ -59,7 +59,7 @@ WORDS_OF_NO = frozenset(("no", "false", "n", "0"))
 
 NEVER_SCORES = re.compile(
     r"(?i)(.*[_.])?(confidence|latency|cost|tokens?|price|usage|seconds|ms|duration"
-    r"|time|temperature|score|usd|legend|threshold|weights?)([_.].*)?"
+    r"|time|temperature|score|usd|legend|threshold|weights?|chars)([_.].*)?"
 )
 """Names of numbers that are no probabilities of options, whatever their sum."""
 
@@ -183,8 +183,13 @@ def _read(
     return None
 
 
+def is_measure(name: str) -> bool:
+    """True for a name of a number that is no probability: a cost, a time, a size."""
+    return NEVER_SCORES.fullmatch(name) is not None
+
+
 def _is_no_distribution(key: str | int) -> bool:
-    return isinstance(key, str) and NEVER_SCORES.fullmatch(key) is not None
+    return isinstance(key, str) and is_measure(key)
 
 
 def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
@@ -304,14 +309,15 @@ def _answer(
 ) -> Answer:
     """The answer of an object whose distribution stands under a key."""
     confidence = value.get("confidence")
+    question = question_of(path, parents)
     return Answer(
-        question=question_of(path, parents),
+        question=question,
         type=_type_of(value, parents, options),
         options=options,
         probabilities=probabilities,
         path=path,
         key=key,
-        legend=_legend(value, options, key),
+        legend=_legend(value, parents, question, options, key),
         confidence=float(confidence) if is_probability(confidence) else None,
         stated=value.get("choice"),
     )
@@ -371,18 +377,46 @@ def are_levels(options: Sequence[str]) -> bool:
 
 
 def _legend(
-    value: Mapping[str, Any], options: Sequence[str], key: str
+    value: Mapping[str, Any],
+    parents: Sequence[Any],
+    question: str | None,
+    options: Sequence[str],
+    key: str,
 ) -> tuple[str, ...]:
     """Texts of the levels in the order of the options; empty if not given."""
     legend = value.get("legend")
-    if isinstance(legend, Mapping) and all(option in legend for option in options):
-        return tuple(str(legend[option]) for option in options)
+    if isinstance(legend, Mapping):
+        texts = {str(level): str(text) for level, text in legend.items()}
+        if not all(option in texts for option in options):  # levels by text
+            texts = {text: level for level, text in texts.items()}
+        if all(option in texts for option in options):
+            return tuple(texts[option] for option in options)
     entries = value.get(key)
-    if not isinstance(entries, list) or not entries:
-        return ()
-    if all(isinstance(entry, Mapping) and "label" in entry for entry in entries):
+    if isinstance(entries, list) and all(map(_has_label, entries)):
         return tuple(str(entry["label"]) for entry in entries)
+    criteria = _criteria(parents, question)
+    if len(criteria) == len(options) and are_levels(options):
+        first = min(map(int, options))
+        return tuple(str(criteria[int(option) - first]) for option in options)
     return ()
+
+
+def _has_label(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "label" in entry and "value" in entry
+
+
+def _criteria(parents: Sequence[Any], question: str | None) -> Sequence[Any]:
+    """The levels as they were asked for, in a record; empty if not given."""
+    record = parents[0]
+    asked = record.get("question") if isinstance(record, Mapping) else None
+    request = record.get("request") if isinstance(record, Mapping) else None
+    if not isinstance(asked, Mapping) and isinstance(request, Mapping):
+        questions = request.get("questions")
+        asked = questions.get(question) if isinstance(questions, Mapping) else None
+    criteria = asked.get("criteria") if isinstance(asked, Mapping) else None
+    if isinstance(criteria, Mapping):
+        return list(criteria)
+    return criteria if isinstance(criteria, list) else ()
 
 
 # ---- the name of the question

@@ -85,6 +85,11 @@ class AnswerMap:
             confidence=entry["confidence"],
         )
 
+    @property
+    def is_identity(self) -> bool:
+        """True for no change: such answers stay as they are."""
+        return self.slope == 1.0 and self.intercept == 0.0
+
     def probabilities(self, answer: Answer) -> list[float]:
         """Calibrated probabilities of the options of an answer, in its order."""
         logs = self._logs(answer)
@@ -204,7 +209,8 @@ class AnswerCalibrator:
                 continue
             answer_map = self.map_of(answer)
             if answer_map is not None and answer_map.knows(answer):
-                write(made, answer, answer_map)
+                if not answer_map.is_identity:
+                    write(made, answer, answer_map)
             elif not keeps_unknown:
                 raise self._unknown(answer, answer_map, where)
         made[CALIBRATED_BY] = {

@@ -27,6 +27,7 @@ from calcli.decisions.answers import (
     AnswerType,
     Unanswered,
     find_answers,
+    is_measure,
     is_yes_no,
     level_key,
     yes_option,
@@ -391,7 +392,7 @@ class _Names:
                 self._ids[path] += isinstance(value, str | int)
             if name == MODEL and isinstance(value, str):
                 self.models[value] += 1
-            if name in NO_GROUPS or _is_about_answers(path):
+            if name in NO_GROUPS or _is_about_answers(path) or is_measure(name):
                 continue
             self._add_value(path, value)
 

@@ -388,7 +388,7 @@ def _remark_confidence(log: Log, where: str) -> None:
     for rows in log.questions:
         if rows.proof is not None:
             formula = rows.proof.formula
-            words = "another function" if formula is None else WORDS[formula]
+            words = "in no known way" if formula is None else WORDS[formula]
             formulas.setdefault(words, []).append(rows.name)
     parts = []
     for words, questions in formulas.items():

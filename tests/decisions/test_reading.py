@@ -131,7 +131,9 @@ def test_a_score_is_a_bundle_of_ordered_levels(labels, tmp_path):
                     "type": "score",
                     "score": float(p[i] @ np.arange(3)),
                     "legend": legend,
-                    "probabilities": {level: float(p[i][int(level)]) for level in order},
+                    "probabilities": {
+                        level: float(p[i][int(level)]) for level in order
+                    },
                     "confidence": 0.4,
                 }
             },
@@ -305,7 +307,9 @@ def test_names_of_options_and_questions_may_be_hostile(tmp_path):
     p, y = logs.rows()
     records = [
         {
-            "answers": {"a/b:c\x1b[0m": dict(zip(names, map(float, p[i]), strict=True))},
+            "answers": {
+                "a/b:c\x1b[0m": dict(zip(names, map(float, p[i]), strict=True))
+            },
             "label": {"a/b:c\x1b[0m": names[y[i]]},
         }
         for i in range(60)
