@@ -28,7 +28,16 @@ from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle import OWN_NAMES
-from calcli.io.option_columns import with_padding, without_padding
+from calcli.io.option_columns import (
+    COLUMNS as COLUMNS_ATTRIBUTE,
+)
+from calcli.io.option_columns import (
+    N_OPTIONS,
+    OPTIONS,
+    PADDING,
+    with_padding,
+    without_padding,
+)
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 from calcli.zeros import FloatType, Zeros, float_type
@@ -252,6 +261,13 @@ def _build_rows(
     if not request.scores:
         contradictions.check_logs(scores, reading.scores, labels, names, columns)
     kept = kept_columns(reading, columns, n)
+    n_options = None
+    if columns[reading.scores].attributes.get(OPTIONS):
+        scores = np.asarray(scores[()])
+        n_options = (scores > PADDING).sum(axis=1)
+        scores = with_padding(scores, n_options, kind)
+        kept[N_OPTIONS] = n_options
+        _check_options(labels, n_options, where)
     split = reading.extras.get("split")
     parts = None if split is None else per_row(columns[split], "split", n)
     transforms = _transforms(reading, columns, (n, k), is_binary)
@@ -268,6 +284,7 @@ def _build_rows(
         specs=transforms.specs,
         parts=parts,
         scores=scores,
+        n_options=n_options,
         transformed=transforms.scores,
         decimals=_decimals(columns[reading.scores], request),
         zeros=columns[reading.scores].recorded_zeros,
@@ -280,6 +297,18 @@ def _decimals(scores: Column, request: ImportRequest) -> int | None:
     if decimals is None or not request.percent:
         return decimals
     return decimals + DECIMALS_OF_PERCENT
+
+
+def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
+    """Raise DataError for a label that is none of the options of its row."""
+    if labels is None:
+        return
+    wrong = np.asarray(labels) >= n_options
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        message = f"the label of row {row} is {labels[row]}"
+        expected = f"expected 0 to {n_options[row] - 1}, one of its options"
+        raise DataError(f"{where}: {message}, {expected}")
 
 
 def _stored_type(scores: Any, kind: ScoreKind, is_binary: bool) -> np.dtype[Any]:
@@ -517,6 +546,8 @@ def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
         if role == "calibrated_by"
     }
     attributes = past_of(columns[reading.scores], marks)
+    if columns[reading.scores].attributes.get(OPTIONS):
+        attributes[COLUMNS_ATTRIBUTE] = OPTIONS
     names = {}
     for role, path in reading.columns.items():
         column = columns[path]

@@ -31,11 +31,10 @@ from calcli.io.artifact import Link
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import unique_groups
-from calcli.io.option_columns import COLUMNS, OPTIONS, is_padding
+from calcli.io.option_columns import COLUMNS, OPTIONS, log_probabilities
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
-from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.zeros import FLOAT64, Zeros, digits_of_values
+from calcli.numerics import AnyArray, IntArray
 
 FORMAT = "decisions"
 LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
@@ -270,25 +269,6 @@ def _imported(
         zeros=zeros,
         n_options=n_options,
     )
-
-
-def log_probabilities(probabilities: FloatArray, n_options: IntArray) -> FloatArray:
-    """Logarithms of padded probabilities (n, k), -inf where a row has no option.
-
-    Zeros count by their last digit, as in all of calcli; rows are normalised.
-    """
-    padding = is_padding(n_options, probabilities.shape[1])
-    values = probabilities[~padding][:, None]
-    zeros = Zeros.of(digits_of_values(values, FLOAT64), FLOAT64)
-    n_zeros = ((probabilities <= zeros.clip) & ~padding).sum(axis=1)
-    logs = np.empty(probabilities.shape)
-    for column in range(probabilities.shape[1]):
-        part = zeros.log_of_columns(probabilities, n_zeros, slice(column, column + 1))
-        logs[:, column] = part[:, 0]
-    logs[padding] = -np.inf
-    largest = logs.max(axis=1, keepdims=True)
-    norm = np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)) + largest
-    return np.asarray(logs - norm)
 
 
 def _columns(

@@ -9,8 +9,9 @@ probability is 0 at every temperature, as -inf would make differences that are n
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.numerics import AnyArray, BoolArray, IntArray
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.rows import ScoreKind
+from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
 COLUMNS = "columns"
 OPTIONS = "options"
@@ -64,3 +65,22 @@ def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyA
     padding = is_padding(n_options, scores.shape[1])
     value = 0.0 if kind == "probs" else -np.inf
     return np.where(padding, value, scores).astype(scores.dtype)
+
+
+def log_probabilities(probabilities: FloatArray, n_options: IntArray) -> FloatArray:
+    """Logarithms of padded probabilities (n, k), -inf where a row has no option.
+
+    Zeros count by their last digit, as in all of calcli; rows are normalised.
+    """
+    padding = is_padding(n_options, probabilities.shape[1])
+    values = probabilities[~padding][:, None]
+    zeros = Zeros.of(digits_of_values(values, FLOAT64), FLOAT64)
+    n_zeros = ((probabilities <= zeros.clip) & ~padding).sum(axis=1)
+    logs = np.empty(probabilities.shape)
+    for column in range(probabilities.shape[1]):
+        part = zeros.log_of_columns(probabilities, n_zeros, slice(column, column + 1))
+        logs[:, column] = part[:, 0]
+    logs[padding] = -np.inf
+    largest = logs.max(axis=1, keepdims=True)
+    norm = np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)) + largest
+    return np.asarray(logs - norm)
