@@ -219,10 +219,11 @@ def _artifact(
     """The calibrator of a question with the record of its fit."""
     name, calibrator = named
     rows = question.rows
+    is_of_options = rows.n_options is not None
     counted = rows.counted()
     before = summarise(counted, None, context.progress)
     after = summarise(counted, calibrator, context.progress)
-    zeros = rows.zeros
+    zeros = rows.zeros_of_options if is_of_options else rows.zeros
     options = method(name).resolve_options(parse_options(name, {}), rows.k)
     details = {
         "questions_of_type": len(fit.theta),
@@ -238,7 +239,7 @@ def _artifact(
         source=rows.name,
         data_sha256=rows.data_sha256,
         row_sketch=sketch(facts_of(rows)),
-        label_counts=before.label_counts.tolist(),
+        label_counts=[] if is_of_options else before.label_counts.tolist(),
         ignored=rows.ignored,
         seed=context.seed,
         resolution=UNSET if zeros is None else zeros.resolution,

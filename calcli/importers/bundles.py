@@ -34,12 +34,11 @@ from calcli.io.option_columns import (
 from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
-    PADDING,
     with_padding,
     without_padding,
 )
 from calcli.numerics import AnyArray, IntArray
-from calcli.rows import ScoreKind
+from calcli.rows import PADDING, ScoreKind
 from calcli.zeros import FloatType, Zeros, float_type
 
 SLAB_BYTES = 4 << 20

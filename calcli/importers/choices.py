@@ -16,8 +16,9 @@ from calcli.importers.names import parse_name
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
-from calcli.io.option_columns import OPTIONS, PADDING, is_padding, log_probabilities
+from calcli.io.option_columns import OPTIONS, is_padding, log_probabilities
 from calcli.numerics import IntArray
+from calcli.rows import PADDING
 
 ROUNDED = 0.06
 """How far a row of ten probabilities with two decimals may miss a sum of 1."""

@@ -31,7 +31,12 @@ from calcli.io.artifact import Link
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256
 from calcli.io.locate import unique_groups
-from calcli.io.option_columns import COLUMNS, OPTIONS, log_probabilities
+from calcli.io.option_columns import (
+    COLUMNS,
+    OPTIONS,
+    log_probabilities,
+    zeros_of_options,
+)
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
 from calcli.numerics import AnyArray, IntArray
@@ -197,6 +202,8 @@ def write_log(
             attributes["ordered"] = "1"
         if rows.classes is None:
             attributes[COLUMNS] = OPTIONS
+            zeros = zeros_of_options(rows.probabilities(), rows.n_options)
+            attributes |= zeros.attributes
         if links:
             attributes["calibrated_by"] = chain_text(links)
         dealt = deal(imported, splitting, ignore, request)

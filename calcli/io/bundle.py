@@ -46,6 +46,7 @@ from calcli.io.option_columns import (
     N_OPTIONS,
     OPTIONS,
     check_n_options,
+    log_probabilities,
     without_padding,
 )
 from calcli.io.provenance import chain_of
@@ -154,6 +155,9 @@ class BundleRows(DataSet):
                 )
         self.dtype = dtype.newbyteorder("=")
         self.n_options = self._find_n_options()
+        self._stored_kind = self.kind
+        if self.n_options is not None and self.kind == "probs":
+            self.kind, self.dtype = "log_probs", np.dtype(np.float64)
         self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
         self._zeros = self.recorded_zeros
         self._keep: BoolArray | None = None
@@ -653,7 +657,15 @@ class BundleRows(DataSet):
             for source in (self._labels, self._assigned)
         )
         moved = np.stack(under) if under else None
-        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
+        return Block(
+            at,
+            slab,
+            self.kind,
+            labels,
+            transformed=moved,
+            assigned=assigned,
+            of_options=self.n_options is not None,
+        )
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
@@ -670,10 +682,28 @@ class BundleRows(DataSet):
             return validate.check_confidences(raw, self.scores_where, start)
         if self.n_options is not None:
             n_options = self.n_options[start:stop]
-            raw = without_padding(raw, n_options, self.kind, self.scores_where, start)
+            raw = self._options(raw, n_options, start)
         return validate.check_scores(
             raw, self.kind, self.scores_where, start, self.recorded_zeros
         )
+
+    @property
+    def zeros_of_options(self) -> Zeros | None:
+        """Resolution of the probabilities of options, whose logarithms are stored."""
+        return Zeros.recorded(self._node.attrs, self.name)
+
+    def _options(self, raw: AnyArray, n_options: IntArray, start: int) -> AnyArray:
+        """Scores of options, ``PADDING`` where a row has none.
+
+        Probabilities become logarithms: their padding is no zero that was rounded.
+        """
+        kind = self._stored_kind
+        filled = without_padding(raw, n_options, kind, self.scores_where, start)
+        if kind != "probs":
+            return filled
+        validate.check_scores(filled, kind, self.scores_where, start)
+        logs = log_probabilities(filled.astype(np.float64), n_options)
+        return without_padding(logs, n_options, "log_probs", self.scores_where, start)
 
     @cached_property
     def recorded_zeros(self) -> Zeros | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
-from calcli.rows import ScoreKind
+from calcli.rows import PADDING, ScoreKind
 from calcli.zeros import FLOAT64, Zeros, digits_of_values
 
 COLUMNS = "columns"
@@ -18,8 +18,6 @@ OPTIONS = "options"
 """Attribute of a bundle whose columns are options, and its value."""
 
 N_OPTIONS = "n_options"
-PADDING = -1e5
-"""Score of an option that a row does not have: exp(PADDING / 100) is 0."""
 
 
 def is_padding(n_options: IntArray, k: int) -> BoolArray:
@@ -67,14 +65,20 @@ def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyA
     return np.where(padding, value, scores).astype(scores.dtype)
 
 
+def zeros_of_options(probabilities: FloatArray, n_options: IntArray) -> Zeros:
+    """What a zero counts as among padded probabilities (n, k)."""
+    padding = is_padding(n_options, probabilities.shape[1])
+    values = probabilities[~padding][:, None]
+    return Zeros.of(digits_of_values(values, FLOAT64), FLOAT64)
+
+
 def log_probabilities(probabilities: FloatArray, n_options: IntArray) -> FloatArray:
     """Logarithms of padded probabilities (n, k), -inf where a row has no option.
 
     Zeros count by their last digit, as in all of calcli; rows are normalised.
     """
     padding = is_padding(n_options, probabilities.shape[1])
-    values = probabilities[~padding][:, None]
-    zeros = Zeros.of(digits_of_values(values, FLOAT64), FLOAT64)
+    zeros = zeros_of_options(probabilities, n_options)
     n_zeros = ((probabilities <= zeros.clip) & ~padding).sum(axis=1)
     logs = np.empty(probabilities.shape)
     for column in range(probabilities.shape[1]):
