@@ -56,9 +56,9 @@ def verdicts(
         if m > len(y):
             continue
         exact = calcli.evaluate(log_p[:m], y[:m], kind="log_probs")
-        found[f"exact {name}"] = exact.results[0].report.verdict_kind
+        found[f"exact {name}"] = exact.results[0].report.kind
         known = calcli.evaluate(z[:m], y[:m], calibrator)
-        found[name] = known.results[1].report.verdict_kind
+        found[name] = known.results[1].report.kind
     return found
 
 

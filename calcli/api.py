@@ -1,6 +1,7 @@
 """The public Python API: the same core as the command line, for arrays, tensors and bundles."""
 
 import json
+import logging
 import math
 import sys
 import warnings
@@ -19,12 +20,21 @@ from calcli.diagrams.curve import CurveSettings
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.outputs import format_of, to_object
 from calcli.diagrams.panels import Measured
+from calcli.diagrams.reliability import Diagram
+from calcli.diagrams.reliability_matplotlib import draw_into
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import (
+    Candidate,
+    Plan,
+    Subject,
+    assess,
+    fit_size_of,
+)
+from calcli.evaluation.fit_words import fitted_sentence
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import html_table
 from calcli.fit_and_apply import (
@@ -34,6 +44,7 @@ from calcli.fit_and_apply import (
     fitted_on,
     unseen,
 )
+from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
@@ -69,10 +80,13 @@ from calcli.registry import (
     parse_options,
     split_method,
 )
-from calcli.rows import ArrayRows, Codes, Rows, ScoreKind, classes
+from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind, classes
 
 # ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
 
+
+LOG = logging.getLogger("calcli")
+"""What the command line says on standard error, at level INFO."""
 
 Made = TypeVar("Made")
 
@@ -97,11 +111,24 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     )
 
 
+def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
+    """Kind of scores: as given, else as all values prove. Raises DataError."""
+    if kind is not None:
+        return score_kind(kind, confidence=True)
+    evidence = kind_of_scores(scores)
+    if evidence.kind is None:
+        kinds = ", ".join(f"kind={name!r}" for name in (*SCORE_KINDS, "confidence"))
+        raise DataError(
+            f"scores: {evidence.reason}, which does not say their kind; pass {kinds}"
+        )
+    return evidence.kind
+
+
 @contextmanager
 def open_scores(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     *,
     prefer: Sequence[str],
     weights: Any = None,
@@ -121,10 +148,11 @@ def open_scores(
             )
         layout = Layout(unit=units)
         names = [bundle for name in given for bundle in expand(str(name), layout)]
-        with open_data(names, prefer=prefer, layout=layout) as rows:
+        with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
-    own, scores = score_kind(kind, confidence=True), plain_array(scores, "scores")
+    scores = plain_array(scores, "scores")
+    own = _kind_of(scores, kind)
     if labels is not None and own != "confidence":
         with remarks() as told:
             labels, words = labels_in_memory(labels, scores.shape, class_names)
@@ -164,7 +192,7 @@ def _groups_of(groups: Any, n: int) -> AnyArray:
 def _held_out(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     given: Sequence[Artifact],
     groups: Any,
     again: bool = False,
@@ -210,7 +238,7 @@ def fit(
     scores: Scores,
     labels: Any = None,
     method: str = DEFAULT_METHOD,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     weights: Any = None,
     units: Any = None,
@@ -228,8 +256,9 @@ def fit(
     0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
     method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
     best few by cross-validation (by group ``ts``, of confidences ``platt``).
-    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); or ``confidence``, where scores
-    are (n,) confidences and labels whether each answer was right (bool or 0/1), for methods of the top label.
+    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); left out, what all values prove. Or
+    ``confidence``, where scores are (n,) confidences and labels whether each answer was right (bool or 0/1), for
+    methods of the top label.
     units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
     of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
     towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
@@ -242,7 +271,7 @@ def fit(
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
-    >>> calibrator = fit(logits, [0, 1, 0, 1], method="ts")
+    >>> calibrator = fit(logits, [0, 1, 0, 1], method="ts", kind="logits")
     >>> round(calibrator.params["temperature"], 4), calibrator.status
     (3.641, 'ok')
     """
@@ -266,6 +295,7 @@ def fit(
         context = Context(seed=seed, device=resolve(device, method, rows.n * rows.k))
         artifact = fit_artifact(method, chosen, rows, context, keep_predictions)
         fitted = FittedCalibrator(artifact)
+    LOG.info("%s", fitted_sentence(artifact))
     warn_all(fitted.warnings)
     return fitted
 
@@ -274,7 +304,7 @@ def evaluate(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     metrics: str | Sequence[str] | None = None,
     weights: Any = None,
@@ -320,14 +350,17 @@ def evaluate(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
         doubts += label_doubts(found.seen, subject.class_names)
-        return Evaluation([found.results])
+    for result in found.results:
+        if result.report is not None:
+            LOG.info("%s: %s", result.title, result.report.headline)
+    return Evaluation([found.results])
 
 
 def report(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     path: str | PathLike[str],
     title: str = "",
@@ -342,7 +375,7 @@ def report(
 
     >>> import tempfile, numpy as np
     >>> page = Path(tempfile.mkdtemp()) / "report.html"
-    >>> found = report(np.eye(2)[[0, 1, 1, 0]] * 3, [0, 1, 1, 1], path=page)
+    >>> found = report(np.eye(2)[[0, 1, 1, 0]] * 3, [0, 1, 1, 1], kind="logits", path=page)
     >>> page.exists(), found.results[0].method
     (True, 'uncalibrated')
     """
@@ -397,7 +430,7 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
 def _tried(
     scores: Scores,
     labels: Any,
-    kind: str,
+    kind: str | None,
     artifacts: Sequence[Artifact],
     groups: Any = None,
     **about: Any,
@@ -417,7 +450,11 @@ def _tried(
             )
             candidates.append(
                 Candidate(
-                    name, own.method, own.calibrator, seen=partial(fitted_on, own, rows)
+                    name,
+                    own.method,
+                    own.calibrator,
+                    fit_size=fit_size_of(own),
+                    seen=partial(fitted_on, own, rows),
                 )
             )
         group = rows.column("group") if groups is None else _groups_of(groups, rows.n)
@@ -435,7 +472,7 @@ def compare(
     scores: Scores,
     labels: Any = None,
     methods: str | Sequence[str] | None = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     weights: Any = None,
     units: Any = None,
@@ -512,7 +549,7 @@ def threshold(
     scores: Scores,
     labels: Any = None,
     calibrator: "FittedCalibrator | None" = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     accuracy: float,
     confidence: float = 0.95,
@@ -575,7 +612,7 @@ def export(
     >>> import tempfile, numpy as np
     >>> file = Path(tempfile.mkdtemp()) / "calibrator.py"
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
-    >>> export(fit(logits, [0, 1, 0, 1]), file)["labels_differ"]
+    >>> export(fit(logits, [0, 1, 0, 1], kind="logits"), file)["labels_differ"]
     0
     """
     from calcli.exporting.exporting import check, export_facts, target_of
@@ -682,7 +719,7 @@ def diagram(
     scores: Scores,
     labels: Any = None,
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]" = (),
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     style: str = "corp",
     title: str | None = None,
@@ -690,12 +727,14 @@ def diagram(
     units: Any = None,
     groups: Any = None,
     again: bool = False,
+    ax: Any = None,
     **settings: Any,
 ) -> Picture:
     """Draw the reliability of scores with labels, uncalibrated and through each calibrator.
 
     scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
-    ``calcli diagram --help``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
+    ``calcli diagram --help``. ax : matplotlib axes to draw all curves into, without histogram and numbers, of the
+    styles ``corp`` and ``bins``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
     >>> import numpy as np
@@ -718,15 +757,28 @@ def diagram(
             Measured(rows.name, name, table)
             for name, table in zip(names, tables, strict=True)
         ]
-        request = Request(curves, sets=sets, title=title, names=rows.class_names)
-        return Picture(how.measure(request))
+        request = Request(
+            curves,
+            sets=sets,
+            title=title,
+            names=rows.class_names,
+            layout="side" if ax is None else "overlay",
+        )
+        figure = how.measure(request)
+    if ax is not None:
+        if not isinstance(figure, Diagram):
+            raise UsageError(
+                f"style {style!r} draws no curves into ax=; corp and bins do"
+            )
+        draw_into(figure, ax)
+    return Picture(figure)
 
 
 def watch(
     scores: Scores,
     labels: Any = None,
     calibrator: "FittedCalibrator | None" = None,
-    kind: str = "logits",
+    kind: str | None = None,
     *,
     units: Any = None,
     groups: Any = None,
@@ -782,6 +834,11 @@ def _artifacts(
     return [each._artifact for each in given]
 
 
+def _is_data_frame(scores: Any) -> bool:
+    """True for a DataFrame of pandas, which need not be installed."""
+    return type(scores).__name__ == "DataFrame" and hasattr(scores, "iloc")
+
+
 def warn_all(notes: Sequence[str]) -> None:
     """Issue Python warnings, attributed to the nearest caller outside calcli."""
     level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
@@ -830,15 +887,22 @@ class FittedCalibrator:
 
     def predict_proba(
         self, scores: Scores, kind: str | None = None, groups: Any = None
-    ) -> FloatArray:
+    ) -> Any:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
         scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
         calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
         the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, for NaN, and where the fit has seen the group of no row.
+        other classes or kinds, for NaN, and where the fit has seen the group of no row. A pandas DataFrame of scores
+        gives one of probabilities, with its index and the names of the classes.
         """
-        return self._applied(scores, kind, groups)[0]
+        probs, _ = self._applied(scores, kind, groups)
+        if not _is_data_frame(scores):
+            return probs
+        columns = self._artifact.class_names
+        if columns is None and scores.shape[1] == probs.shape[1]:
+            columns = list(scores.columns)
+        return type(scores)(probs, index=scores.index, columns=columns)
 
     def predict(
         self, scores: Scores, kind: str | None = None, groups: Any = None

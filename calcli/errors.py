@@ -5,7 +5,7 @@ expected and what to do next. Only ``calcli.cli.main.main`` turns them into exit
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -103,10 +103,23 @@ def has_file(package: str, name: str) -> bool:
     return spec is not None and spec.submodule_search_locations is None
 
 
-def unknown_name(what: str, name: str, valid: Iterable[str]) -> UsageError:
-    """Build the error for an unknown name: it suggests the nearest ones, then lists all."""
+def unknown_name(
+    what: str,
+    name: str,
+    valid: Iterable[str],
+    aliases: Mapping[str, str] | None = None,
+) -> UsageError:
+    """Build the error for an unknown name: it suggests the nearest ones, then lists all.
+
+    aliases : other names that are read, and the name that each stands for.
+    """
     known = sorted(valid)
-    near = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    aliases = aliases or {}
+    matches = get_close_matches(name.lower(), [*known, *aliases], n=3, cutoff=0.5)
+    near = [
+        f"{match} ({aliases[match]})" if match in aliases else match
+        for match in matches
+    ]
     hint = f" did you mean {' or '.join(near)}?" if near else ""
     return UsageError(
         f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}"

@@ -83,7 +83,7 @@ def method(name: str) -> type[Calibrator]:
         return composition(tuple((part, method(part)) for part in name.split("+")))
     file = _file(name)
     if file is None:
-        raise unknown_name("method", name, method_names())
+        raise unknown_name("method", name, method_names(), _aliases())
     for cls in vars(import_module(file)).values():
         if (
             isinstance(cls, type)

@@ -25,6 +25,7 @@ from calcli.cli.help_pages import (
     heading_of,
 )
 from calcli.errors import UsageError
+from calcli.io.missing import is_address
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
@@ -244,6 +245,11 @@ def _note_inputs(values: dict[str, list[Any]]) -> None:
     ]
     if inputs.count("-") > 1:
         raise UsageError("standard input can be read once: only one name may be -")
+    for name in inputs:
+        if is_address(name):
+            raise UsageError(
+                f"{name}: is a web address, expected a file; download it first"
+            )
     if inputs:
         # It imports h5py, which not every command needs.
         from calcli.io.locate import note_bundles

@@ -1,12 +1,11 @@
 """Work of evaluate, report and run on bundles: open, load calibrators, assess, warn."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from msgspec import UNSET
 
 from calcli.cli.context import CommandContext, not_held_out
 from calcli.errors import DataError
@@ -17,8 +16,8 @@ from calcli.evaluation.evaluate_bundle import (
     Plan,
     Subject,
     assess,
+    fit_size_of,
 )
-from calcli.evaluation.facts import FitSize
 from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
@@ -289,20 +288,6 @@ class EvaluationJob:
             " the values before that are gone: marginal2_raw and mse_raw are of what is"
             " stored; give the scores with --calibrator"
         )
-
-
-def fit_size_of(artifact: Artifact) -> FitSize | None:
-    """Size of a calibrator's fit; None for one that was not fitted to rows."""
-    if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":
-        return None
-    units: Mapping[str, object] = artifact.fit.details
-    n_units = units.get("units")
-    effective_rows = artifact.fit.effective_rows
-    return FitSize(
-        n=artifact.fit.n,
-        units=n_units if isinstance(n_units, int) else None,
-        effective_rows=effective_rows if effective_rows is not UNSET else None,
-    )
 
 
 def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:

@@ -133,7 +133,7 @@ def report_lines(
 def print_headlines(evaluation: Evaluation) -> None:
     """Print the headline of every result, a line each."""
     for results in evaluation.bundles:
-        for result in results:
+        for result in by_interest(results):
             if result.report is not None:
                 say(named_headline(result, results))
 
@@ -176,6 +176,16 @@ def recommended(results: Sequence[Result]) -> Result:
     return results[1] if len(results) == 2 else results[0]
 
 
+def by_interest(results: Sequence[Result]) -> list[Result]:
+    """The versions, the one to speak of first, the uncalibrated scores last."""
+    first = recommended(results)
+    ordered = [first]
+    ordered += [result for result in results[1:] if result is not first]
+    if results[0] is not first:
+        ordered.append(results[0])
+    return ordered
+
+
 # ---- one bundle
 
 
@@ -188,7 +198,7 @@ def bundle_lines(
     """
     first = recommended(results)
     columns = fitting_columns(results)
-    lines = [*headline_lines(results, first, full=full), ""]
+    lines = [*headline_lines(results, full=full), ""]
     lines += table_lines(version_lines(results, columns))
     lines += legend_lines(results, [column.head for column in columns])
     yield from lines
@@ -206,13 +216,9 @@ def bundle_lines(
     yield from group_table_lines(shown, results, most)
 
 
-def headline_lines(
-    results: Sequence[Result], first: Result, *, full: bool
-) -> Iterator[str]:
+def headline_lines(results: Sequence[Result], *, full: bool) -> Iterator[str]:
     """Headlines of all versions, findings of the first to speak of, or of all."""
-    others = [result for result in results[1:] if result is not first]
-    if results[0] is not first:
-        others.append(results[0])
+    first, *others = by_interest(results)
     yield from wrapped(named_headline(first, results))
     yield from finding_lines(first, None if full else MOST_FINDINGS)
     for result in others:

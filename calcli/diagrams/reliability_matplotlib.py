@@ -206,19 +206,36 @@ def _grid(job: Drawing) -> tuple[int, float, float]:
     return columns, side, beside
 
 
+def draw_into(diagram: "Diagram", axes: Any) -> None:
+    """Draw the curves of the first panel into matplotlib axes, with a legend."""
+    job = Drawing(diagram, Paper(stats=False))
+    panel = diagram.panels[0]
+    _draw_curves(axes, panel, job)
+    x, y = panel.curves[0].words
+    axes.set(xlabel=x, ylabel=y)
+    handles = _legend(job, has_histogram=False)
+    axes.legend(handles=handles, loc="upper left", fontsize="small")
+
+
+def _draw_curves(axes: Any, panel: Panel, job: Drawing) -> None:
+    """Draw the diagonal and the curves of a panel with their bands."""
+    muted = job.paper.theme.muted
+    axes.plot([0, 1], [0, 1], color=muted, lw=0.8, ls=(0, (4, 2)), zorder=2)
+    for at, curve in enumerate(panel.curves):
+        job.diagram.curve(axes, curve, job.pen(panel, at), job.paper)
+    fifths = np.linspace(0, 1, 6)
+    axes.set(xlim=(0, 1), xticks=fifths, ylim=(0, 1), yticks=fifths)
+    axes.grid(True, zorder=0)
+
+
 def _draw_panel(
     upper: Any, lower: Any, panel: Panel, job: Drawing, first: bool
 ) -> None:
-    theme = job.paper.theme
-    upper.plot([0, 1], [0, 1], color=theme.muted, lw=0.8, ls=(0, (4, 2)), zorder=2)
+    _draw_curves(upper, panel, job)
     for at, curve in enumerate(panel.curves):
-        pen = job.pen(panel, at)
-        job.diagram.curve(upper, curve, pen, job.paper)
-        _draw_histogram(lower, curve, pen, job.paper)
+        _draw_histogram(lower, curve, job.pen(panel, at), job.paper)
     fifths = np.linspace(0, 1, 6)
-    upper.set(xlim=(0, 1), xticks=fifths, ylim=(0, 1), yticks=fifths)
     upper.tick_params(labelbottom=False)
-    upper.grid(True, zorder=0)
     top = max(1.6 * max(int(curve.histogram.count.max()) for curve in panel.curves), 3)
     decades = int(np.log10(top))
     lower.set_axisbelow("line")  # ticks lie over the bars
@@ -291,7 +308,7 @@ def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
         )
 
 
-def _legend(job: Drawing) -> list[Any]:
+def _legend(job: Drawing, has_histogram: bool = True) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -322,6 +339,8 @@ def _legend(job: Drawing) -> list[Any]:
     words = dict.fromkeys(c.words for c in curves)
     x, y = (" or ".join(each) for each in zip(*words, strict=True))
     handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
+    if not has_histogram:
+        return handles
     handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))
     handles.append(
         Line2D([], [], color=theme.ink, lw=1.3, ls=(0, (2, 1.2)), label=f"mean {x}")

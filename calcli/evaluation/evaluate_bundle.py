@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from msgspec import UNSET
+
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.class_lines import class_lines
@@ -29,7 +31,7 @@ from calcli.evaluation.results import (
 )
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import judge
-from calcli.io.artifact import Link
+from calcli.io.artifact import Artifact, Link
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Location, columns_of
 from calcli.io.provenance import title_of
@@ -134,6 +136,20 @@ class Candidate:
     fitted_on: str = ""
     fit_size: FitSize | None = None
     seen: Callable[[], str | None] = lambda: None
+
+
+def fit_size_of(artifact: Artifact) -> FitSize | None:
+    """Size of a calibrator's fit; None for one that was not fitted to rows."""
+    if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":
+        return None
+    units: Mapping[str, object] = artifact.fit.details
+    n_units = units.get("units")
+    effective_rows = artifact.fit.effective_rows
+    return FitSize(
+        n=artifact.fit.n,
+        units=n_units if isinstance(n_units, int) else None,
+        effective_rows=effective_rows if effective_rows is not UNSET else None,
+    )
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ class DataSummary:
     effective_rows: float | None = None
 
     @property
+    def rarer_count(self) -> int:
+        """Number of samples of the rarest class."""
+        if self.smallest_class_share is None:
+            return self.n
+        return round(self.smallest_class_share * self.n)
+
+    @property
     def independent_rows(self) -> float:
         """Number of rows of equal weight that tell as much."""
         if self.effective_rows is None:
@@ -96,7 +103,8 @@ class ClassFindings:
     value : debiased root-mean-square error. p_value : of the null that no class is
     miscalibrated, adjusted for all classes. significant : classes with a significant
     gap, the clearest first. predicted, observed : mean probability and frequency of
-    the clearest class.
+    the clearest class. lacking : classes without a sample that the scores expect, with
+    the expected number of each, most first.
     """
 
     value: float | None
@@ -105,6 +113,7 @@ class ClassFindings:
     significant: tuple[int, ...]
     predicted: float = math.nan
     observed: float = math.nan
+    lacking: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -211,9 +220,8 @@ class Facts:
     judged : the same up to the error of the fit where one is known (``fit``), else the
     same test. bins : by confidence. class_one_bin : the bin of P(class 1) that
     miscalibration shows in most. errors : p-values of calibration errors, adjusted for
-    each other. doubts : reasons to doubt that the labels belong to the scores. certain : rows whose label, or whose
-    confidence, has no log-odds. too_good : are all errors smaller than calibrated
-    scores would show?
+    each other. doubts : reasons to doubt that the labels belong to the scores.
+    too_good : are all errors smaller than calibrated scores would show?
     """
 
     data: DataSummary
@@ -233,7 +241,6 @@ class Facts:
     errors: Mapping[str, float] = field(default_factory=dict)
     fit: FitSize | None = None
     doubts: tuple[str, ...] = ()
-    certain: int = 0
     too_good: bool = False
 
     @property

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 FEWEST_IN_BIN = 20
 """Samples that a bin must hold to be named."""
 
+LEAST_ODDS_RATIO = 2.0
+"""Ratio of observed and predicted odds from which samples may be drawn by class."""
+
+FEWEST_EVENTS = 20
+"""Samples of the rarer class below which a fit of two parameters rests on few events:
+ten a parameter (Peduzzi and others, 1996, Journal of Clinical Epidemiology 49)."""
+
+RARE = 0.1
+"""Largest share of a class that is called rare."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -73,6 +83,59 @@ def too_good(facts: Facts, verdict: Verdict) -> Finding | None:
     if not facts.too_good:
         return None
     return Finding("too_good")
+
+
+def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Classes that the scores expect and the samples lack."""
+    classes = facts.classes
+    if classes is None or not classes.lacking:
+        return None
+    worst, expected = classes.lacking[0]
+    return Finding(
+        "lacking",
+        {
+            "n_lacking": len(classes.lacking),
+            "worst": worst,
+            "name": facts.data.names[worst] if facts.data.names else None,
+            "expected": expected,
+        },
+    )
+
+
+def sampled_by_class(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Risks that are all too high, or too low, by one factor of the odds.
+
+    The slope is right: only the share of class 1 differs from what the scores expect,
+    as where samples were drawn by class.
+    """
+    one = facts.class_one
+    if one is None or not facts.is_about_class_one or not verdict.has_findings:
+        return None
+    is_sloped = one.slope is None or not one.slope.interval.holds(1.0)
+    if is_sloped or not one.gap.is_significant:
+        return None
+    if _odds_ratio(one.predicted, one.observed) < LEAST_ODDS_RATIO:
+        return None
+    return Finding("sampled", {"predicted": one.predicted, "observed": one.observed})
+
+
+def _odds_ratio(a: float, b: float) -> float:
+    """Larger odds of two shares over the smaller; infinite where one is 0 or 1."""
+    low, high = sorted((a, b))
+    if low <= 0.0 or high >= 1.0:
+        return float("inf")
+    return high / (1.0 - high) / (low / (1.0 - low))
+
+
+def few_events(facts: Facts, verdict: Verdict) -> Finding | None:
+    """Few samples of the rarer class of two, on which every fit would rest."""
+    data = facts.data
+    if not facts.is_about_class_one or not verdict.has_findings:
+        return None
+    events = data.rarer_count
+    if not 0 < events < FEWEST_EVENTS or events > RARE * data.n:
+        return None
+    return Finding("few_events", {"events": events, "n": data.n})
 
 
 # ---- where the scores are wrong
@@ -237,6 +300,9 @@ def effect_finding(
 FINDERS: tuple[Finder, ...] = (
     doubtful_labels,
     too_good,
+    lacking_classes,
+    sampled_by_class,
+    few_events,
     miscalibrated_groups,
     miscalibrated_classes,
     worst_range,

@@ -1,5 +1,6 @@
 """Measure the facts of a verdict on one set of rows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -25,9 +26,13 @@ from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import few_rows_carry, gap_interval, mean_named
 from calcli.metrics.significance import adjusted, direction_of
+from calcli.numerics import FloatArray
 
 VANISHING_Z = 1e-6
 """Standard scores below which gap and slope can only have been fitted to the rows."""
+
+LACKING_LEVEL = 1e-3
+"""Chance that some class of calibrated scores is called lacking."""
 
 TOO_SMALL = 0.25
 """Proportion of its expected value below which a calibration error is suspicious."""
@@ -88,7 +93,6 @@ def measure_facts(
     fit : size of the fit of the calibrator that made the scores, None for uncalibrated
     scores. groups : with their gaps tested. doubts : see ``Facts``.
     """
-    table = context.table
     factor = 1.0 if fit is None else fit.error_factor(data.independent_rows, data.units)
     exact = joint_test(context, positive)
     judged = exact
@@ -116,7 +120,6 @@ def measure_facts(
         errors=_error_p_values(scores, factor),
         fit=fit,
         doubts=tuple(doubts),
-        certain=max(table.unknown_zeros, table.certain),
         too_good=_is_too_good(exact, scores),
     )
 
@@ -207,7 +210,26 @@ def _class_findings(context: MetricContext, factor: float) -> ClassFindings | No
         significant=significant,
         predicted=float(mean[clearest] / total[clearest]),
         observed=float(labels[clearest] / total[clearest]),
+        lacking=_lacking_classes(context, mean),
     )
+
+
+def _lacking_classes(
+    context: MetricContext, expected: FloatArray
+) -> tuple[tuple[int, float], ...]:
+    """Classes without a sample whose chance to have none is below ``LACKING_LEVEL``.
+
+    That chance is the product of 1 - p over the rows, at most exp(-expected) for the
+    expected number; rows of a unit count as one. The level is for all classes together.
+    """
+    table = context.table
+    rows_per_unit = 1.0 if table.units is None else table.n / table.units.n
+    least = rows_per_unit * math.log(table.k / LACKING_LEVEL)
+    lacking = []
+    for c in np.flatnonzero(table.label_counts == 0).tolist():
+        if expected[c] > least:
+            lacking.append((c, float(expected[c])))
+    return tuple(sorted(lacking, key=lambda entry: -entry[1]))
 
 
 def _usable_split(context: MetricContext, split: LossSplit | None) -> LossSplit | None:

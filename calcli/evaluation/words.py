@@ -323,6 +323,29 @@ def _too_good_words(numbers: Mapping[str, Any]) -> str:
     return "errors are smaller than calibrated scores show: were they fitted to these rows?"
 
 
+def _lacking_words(numbers: Mapping[str, Any]) -> str:
+    name = str(numbers["worst"])
+    if numbers["name"] is not None:
+        name = f"{name} ({name_words(numbers['name'], 24)})"
+    lack = f"class {name} has no sample, {numbers['expected']:.0f} expected"
+    others = numbers["n_lacking"] - 1
+    if others:
+        lack = f"{lack}, {others} more likewise"
+    return f"{lack}: add some before you fit class biases"
+
+
+def _sampled_words(numbers: Mapping[str, Any]) -> str:
+    predicted, observed = numbers["predicted"], numbers["observed"]
+    decimals = decimals_for(predicted, observed)
+    means = f"{percent(predicted, decimals)} predicted, {percent(observed, decimals)}"
+    return f"{means} observed: were samples drawn by class? See calcli adapt --prior"
+
+
+def _few_events_words(numbers: Mapping[str, Any]) -> str:
+    events, n = count(numbers["events"]), samples(numbers["n"])
+    return f"only {events} of {n} are of the rarer class: a fit would rest on these"
+
+
 def _groups_words(numbers: Mapping[str, Any]) -> str:
     head = f"groups: {numbers['n_significant']} of {numbers['n_groups']} miscalibrated"
     means = _two_means(numbers, numbers["of_positive"])
@@ -401,6 +424,9 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "labels": _labels_words,
     "data": _quoted_words,
     "too_good": _too_good_words,
+    "lacking": _lacking_words,
+    "sampled": _sampled_words,
+    "few_events": _few_events_words,
     "groups": _groups_words,
     "classes": _classes_words,
     "range": _range_line,

@@ -120,6 +120,8 @@ def with_command(
         return problem.advising(more=described)
     proposal = guesses.proposal()
     if isinstance(proposal, str):
+        if problem.commands:
+            return problem.advising(more=described)
         return problem.advising(more=f"{described}; {proposal}")
     kept = list(request.typed or ((where,),))
     if guesses.are_percentages and ("--percent",) not in kept:

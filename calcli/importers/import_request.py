@@ -72,6 +72,12 @@ class ImportRequest(ImportOptions):
             names |= {piece.strip() for piece in option.split("=")}
         return names
 
+    @property
+    def names_places(self) -> bool:
+        """True if arrays are named by their place in the file: 0, 1, 0/1."""
+        names = (*self.scores, *self.labels)
+        return any(name.replace("/", "").isdigit() for name in names)
+
     def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """The command as typed, with these options in place of equal ones."""
         named = {option[0] for option in options}

@@ -13,7 +13,7 @@ def refuse_artifact(path: Path, value: Mapping[str, Any]) -> None:
     """Raise DataError for a calibrator."""
     if "calcli_artifact" not in value:
         return
-    name = "-, beside the scores" if path.name == "stdin" else path.name
+    name = "-, beside the scores" if path.name == "stdin" else str(path)
     message = "is a calibrator, no scores; name it with --calibrator"
     raise DataError(f"{path}: {message} {name}")
 

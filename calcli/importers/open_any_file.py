@@ -35,7 +35,9 @@ from calcli.settings import command_words, common_fields
 if TYPE_CHECKING:
     from calcli.importers.writing import ImportReport
 
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z-…])")
+"""An option in a message, not one that is cut off."""
+
 OPTIONS_OF_COMMANDS = (
     *("--scores", "--labels", "--kind", "--ignore-label", "--group-by"),
     *("--sample-weight", "--ids", "--unit", "--calibrator"),

@@ -14,6 +14,7 @@ from calcli.fast_dataclass import cached_property
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
+from calcli.io.missing import no_such_file
 
 HEAD_BYTES = 4096
 """First bytes of a file, by which formats are recognised."""
@@ -44,7 +45,7 @@ class SourceFile:
         if path.is_dir():
             raise DataError(f"{path}: is a folder, expected a file of scores")
         if not path.exists():
-            raise DataError(f"{path}: no such file{_group_hint(path)}")
+            raise DataError(f"{no_such_file(path)}{_group_hint(path)}")
         if is_stream(path):
             message = "is a pipe or a device, expected a file of scores"
             raise DataError(f"{path}: {message}; save it to a file first")

@@ -279,5 +279,5 @@ def not_a_number(file: Path, name: str, cells: Sequence[str]) -> DataError:
     expected = "expected a number"
     if "," in text or "%" in text:
         expected += " with a point before its decimals and no other sign"
-    shown = one_line(ValueError(text), 60)
+    shown = one_line(ValueError(text), 60) if text.strip() else text
     return DataError(f"{file}: column {name!r} has {shown!r} in row {row}, {expected}")

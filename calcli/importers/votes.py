@@ -71,7 +71,7 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
     ]
     _remark_votes(votes, gold, where)
     made = {
-        "confidence": home.having(np.array(confidences)),
+        "confidence": home.having(np.array(confidences)).called("confidence"),
         "correct": gold.having(np.array(is_correct, dtype=np.int64)),
     }
     for role, path in roles.items():

@@ -271,10 +271,19 @@ def _other_than_json(data: bytes) -> str | None:
     if not data.strip():
         return "empty (did the command that should write it fail?)"
     if data.startswith(b"\x89HDF"):
-        return "an HDF5 file (a bundle in an artifact's place?)"
+        return "an HDF5 file (scores in the place of a calibrator?)"
     if data.startswith(BYTE_ORDER_MARKS):
         return "UTF-16 text (was it redirected by a shell? write it with -o FILE)"
     return None
+
+
+def is_artifact(path: str) -> bool:
+    """True for a file that begins as an artifact does."""
+    try:
+        with open(path, "rb") as file:
+            return b'"calcli_artifact"' in file.read(200)
+    except OSError:
+        return False
 
 
 def load(path: str) -> Artifact:

@@ -20,6 +20,7 @@ import numpy as np
 from calcli.errors import CalcliError, DataError, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note, refuse_more
+from calcli.io.missing import no_such_file
 from calcli.io.probe import probe
 from calcli.io.validate import refuse_bomb
 
@@ -204,9 +205,7 @@ def _check_file(path: Path) -> None:
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder, expected an HDF5 file")
     if not os.path.exists(path):
-        raise DataError(
-            f"{path}: no such file; calcli extract makes bundles from other formats"
-        )
+        raise DataError(no_such_file(path))
     if is_stream(path):
         raise DataError(
             f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first"

@@ -240,9 +240,20 @@ def unwritten(rows: "Rows") -> list[str]:
     return []
 
 
+def _has_distinct_ids(rows: "Rows") -> bool:
+    """True if the rows have ids, and each its own: equal scores are then no copies."""
+    column = getattr(rows, "column", None)
+    if column is None:
+        return False
+    ids = column("ids")
+    return ids is not None and len(np.unique(ids)) == len(ids)
+
+
 def copies(rows: "Rows") -> list[str]:
     """Warning if many rows duplicate scores and label of another, which intervals and tests treat as independent. With
     two classes many rows repeat by chance; so do the scores of trees, and rounded ones."""
+    if _has_distinct_ids(rows):
+        return []
     facts = facts_of(rows)
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:

@@ -13,7 +13,6 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_norma
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
-LARGEST_WEIGHT = 1e100  # so that squares of weights and their sums do not overflow
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
 MOST_SHRUNK, SMALL = 500, 64 << 20
@@ -435,10 +434,5 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     if not w.any():
         raise DataError(
             f"{where}: all weights are zero, expected at least one positive weight; delete them if unused"
-        )
-    if w.max() > LARGEST_WEIGHT or w.max() < 1 / LARGEST_WEIGHT:
-        expected = f"expected one between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
-        raise DataError(
-            f"{where}: the largest weight is {w.max():.3g}, {expected}; scale them to a mean of 1"
         )
     return w

@@ -30,8 +30,10 @@ from calcli.methods._auto.candidates import (
     chained,
     default_candidates,
     fit_candidate,
+    lacking_classes,
     listed,
     parse_candidate,
+    without_class_terms,
 )
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.methods._auto.trials import (
@@ -180,12 +182,33 @@ class Auto(Mixture):
         rows = in_memory(rows, context.seed)
         names = listed(options.candidates) or usual_candidates(rows)
         candidates = candidates_for(names, rows, alone=not is_average)
+        lacking = [] if options.candidates else lacking_classes(rows)
+        if not lacking:
+            return cls.tried(candidates, rows, options, context)
+        fit = cls.tried(without_class_terms(candidates), rows, options, context)
+        which = "class has" if len(lacking) == 1 else "classes have"
+        warning = (
+            f"{len(lacking)} {which} no row, where the scores expect some"
+            f" ({rows.called(lacking)}): fitted without parameters of classes"
+        )
+        return replace(fit, warnings=(warning, *fit.warnings))
+
+    @classmethod
+    def tried(
+        cls,
+        candidates: dict[str, Candidate],
+        rows: Rows,
+        options: AutoOptions,
+        context: Context,
+    ) -> Fit[Any]:
+        """Fit of these candidates, weighed or chosen by cross-validation."""
+        is_average = options.rule == "average"
         plan = Plan.of(rows, options.folds, context.seed)
         why_not = reason_not_to_weigh(rows, plan)
         if why_not:
             return cls.first_of(candidates, rows, context, why_not, average=is_average)
         if is_average and not options.candidates:
-            candidates |= safe_candidates(names[0], rows)
+            candidates |= safe_candidates(next(iter(candidates)), rows)
         work = Trying(candidates, rows, plan, context, options.budget)
         trials = work.results()
         context.seconds.update({trial.name: trial.seconds for trial in trials})

@@ -67,7 +67,7 @@ def metric(name: str) -> Metric:
     known = name if name in METRICS else re.sub(r"[-\s]+", "_", name.strip().lower())
     known = ALIASES.get(known, known)
     if known not in METRICS:
-        raise unknown_name("metric", name, METRICS)
+        raise unknown_name("metric", name, METRICS, ALIASES)
     return METRICS[known]
 
 

@@ -1,7 +1,7 @@
 """Warnings about labelled rows: what limits the conclusions from them, or suggests that labels do not match."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from calcli.rows import class_words
 from calcli.statistics.units import Units, design_effect
 
 if TYPE_CHECKING:
+    from calcli.metrics.class_ranking import ClassRanking
     from calcli.metrics.out_of_core import RunningSums
     from calcli.metrics.rowtable import RowTable
 
@@ -134,7 +135,7 @@ def label_doubts(
     met, stats = table.agreement, table.classes
     found: list[str] = []
     if met is not None and not table.few_units:
-        found = met.doubts(table.mean_confidence, names, table.answers)
+        found = met.doubts(table.mean_confidence, names, table.answers, _ranking(table))
     if found or stats is None:
         return found
     total = stats.score.sum(axis=1) / stats.weight.sum(axis=1) * table.n
@@ -148,6 +149,17 @@ def label_doubts(
     return [
         f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"
     ]
+
+
+def _ranking(table: "RowTable | RunningSums") -> "ClassRanking | None":
+    """How the scores rank two classes; None of more, or of too many rows for a table."""
+    from calcli.metrics.class_ranking import ClassRanking  # imports row tables
+
+    odds = getattr(table, "log_odds", None)
+    if table.k != 2 or odds is None:
+        return None
+    rows = cast("RowTable", table)
+    return ClassRanking.of(odds, rows.y, rows.units)
 
 
 # ---- agreement of predictions and labels: the same rows, and the same classes in the same order?
@@ -236,9 +248,14 @@ class LabelAgreement:
         confidence: float,
         names: Sequence[str] | None,
         by_unit: UnitAnswers | None = None,
+        ranking: "ClassRanking | None" = None,
     ) -> list[str]:
-        """Reason to doubt that the labels belong to these scores, one sentence at most. confidence : mean
-        confidence of the rows. names : of the classes. by_unit : the same rows where they have units."""
+        """Reason to doubt that the labels belong to these scores, one sentence at most.
+
+        confidence : mean confidence of the rows. names : of the classes. by_unit : the
+        same rows where they have units. ranking : of two classes, which decides in place
+        of the accuracy where it is known.
+        """
         n, k = int(self.count.sum()), self.k
         if n < FEWEST or k < 2:
             return []
@@ -269,7 +286,10 @@ class LabelAgreement:
                 beside = f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1"
                 own = f"only {accuracy:.0%} the prediction itself"
                 return [f"{beside}, {own}: {why}, or are the classes in another order?"]
-        if (swapped := self._exchanged(predicted, label, by_unit)) is not None:
+        swapped = None
+        if ranking is None or ranking.is_reversed:
+            swapped = self._exchanged(predicted, label, by_unit)
+        if swapped is not None:
             (a, b), as_b, as_a = (
                 (class_words(c, names) for c in swapped[:2]),
                 *swapped[2:],
@@ -279,6 +299,13 @@ class LabelAgreement:
             return [
                 f"{rows}, {better}: are the classes of scores and labels in the same order?"
             ]
+        if ranking is not None and ranking.is_reversed:
+            reverse = f"the scores rank the two classes in reverse (ROC AUC {ranking.area:.2f})"
+            return [
+                f"{reverse}: are the classes of scores and labels in the same order?"
+            ]
+        if ranking is not None and not ranking.is_chance:
+            return []  # the labels belong to the scores, however wrong these are
         shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
         chance = float(shares[0] @ shares[1])
         vary = (

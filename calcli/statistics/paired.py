@@ -68,12 +68,12 @@ class PairedSums(Sums):
     @property
     def signs(self) -> tuple[int, int] | None:
         """Counts of 1 and of -1 among differences that are -1, 0 or 1; None for weighted rows."""
-        (total, sign, square), heavy = self.observed[0, :3], self.observed[1, 0]
-        return (
-            (round((square + sign) / 2.0), round((square - sign) / 2.0))
-            if total == heavy
-            else None
-        )
+        # Effective weights sum to the sum of their squares; those of 1 to all powers.
+        weight, cube = self.observed[0, 0], self.observed[2, 0]
+        if weight != cube:
+            return None
+        _, sign, square = self.observed[0, :3]
+        return round((square + sign) / 2.0), round((square - sign) / 2.0)
 
     def student(self) -> tuple[float, float, float]:
         """Mean, its standard error and the effective number of rows; with weights by linearisation of the ratio."""

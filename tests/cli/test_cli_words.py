@@ -19,12 +19,13 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.cli.app import HEADINGS, load, summaries
-from calcli.cli.commands.fit import print_candidates
 from calcli.cli.manual_page import manual
+from calcli.cli.print_fit import print_fit
 from calcli.cli.render import TEXTS, Console, Table
 from calcli.composition import Member
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
+from calcli.evaluation.fit_words import fitted_sentence
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import IsotonicRegression
@@ -305,14 +306,26 @@ def test_metrics_go_by_other_names_too(run, name):
     assert run("metrics", name).code == 0
 
 
-def candidates(capsys, table, calibrator=None):
-    """What people read of a choice among candidates, line by line."""
-    record = SimpleNamespace(details={"auto": {"table": table}})
-    print_candidates(
-        SimpleNamespace(fit=record, seconds={"vs": 1.5}, calibrator=calibrator),
-        Console(),
+def artifact_of(table, calibrator=None):
+    """What people read of a choice among candidates: its artifact, as far as they see it."""
+    fit = SimpleNamespace(
+        details={"auto": {"table": table}},
+        before={"nll": 0.5, "ece": 0.1},
+        after={"nll": 0.4, "ece": 0.02},
+        status="ok",
+        warnings=[],
     )
-    return capsys.readouterr().err.splitlines()
+    return SimpleNamespace(
+        fit=fit, seconds={"vs": 1.5}, calibrator=calibrator, method="auto"
+    )
+
+
+def candidates(capsys, table):
+    """The table of candidates, line by line."""
+    print_fit(artifact_of(table), Console(), full=True)
+    lines = capsys.readouterr().err.splitlines()
+    end = next(at for at, line in enumerate(lines) if line.startswith("in-sample"))
+    return lines[2:end]
 
 
 def test_candidates_stand_best_first_and_failures_are_named(capsys):
@@ -322,47 +335,46 @@ def test_candidates_stand_best_first_and_failures_are_named(capsys):
         for m, nll, w in (("ts", 0.4, 0.25), ("vs", 0.3, 1))
     )
     head, *lines = candidates(capsys, [failed, ts, vs])
-    assert head.split() == [
-        "candidate",
-        "held-out",
-        "nll",
-        "standard",
-        "error",
-        "weight",
-        "seconds",
-    ]
-    assert [line.split() for line in lines[:2]] == [
+    columns = "candidate held-out nll standard error weight seconds"
+    assert head.split() == columns.split()
+    assert [line.split() for line in lines] == [
         ["vs", "0.3000", "0.0100", "1", "1.5000"],
-        ["ts", "0.4000", "0.0100", "0.2500"],
+        ["ts", "0.4000", "0.0100", "0.2500", "-"],
+        ["hb", "failed"],
     ]
-    assert lines[2:] == ["hb: too few rows"]
     assert candidates(capsys, [failed]) == []
     chosen = {"method": "ts", "brier": 0.2, "error": 0.01, "chosen": True}
-    head, *lines = candidates(
-        capsys, [chosen, {**chosen, "method": "ec", "brier": 0.1, "chosen": False}]
-    )
+    other = {**chosen, "method": "ec", "brier": 0.1, "chosen": False}
+    head, *lines = candidates(capsys, [chosen, other])
     assert "held-out brier" in head
-    assert [line.split() for line in lines] == [
-        ["ec", "0.1000", "0.0100"],
-        ["ts", "0.2000", "0.0100", "chosen"],
+    assert [line.split()[0] for line in lines] == ["ec", "ts"]
+    assert "chosen" in lines[1]
+    assert "chosen" not in lines[0]
+
+
+def test_a_fit_is_two_lines_and_all_else_is_full(capsys):
+    ts, vs = (
+        {"method": m, "nll": nll, "error": 0.01, "weight": w}
+        for m, nll, w in (("ts", 0.4, 0.25), ("vs", 0.3, 0.75))
+    )
+    print_fit(artifact_of([ts, vs]), Console())
+    assert capsys.readouterr().err.splitlines() == [
+        "Fitted auto: 0.75 vs, 0.25 ts.",
+        "In-sample: NLL 0.5000 -> 0.4000, ECE 0.1000 -> 0.0200; "
+        "best candidate, held out: NLL 0.3000.",
     ]
 
 
 @pytest.mark.parametrize(
-    ("cls", "kept"),
-    [
-        (Identity, "predictions kept"),
-        (IsotonicRegression, "predictions may change"),
-    ],
+    ("cls", "is_kept"), [(Identity, True), (IsotonicRegression, False)]
 )
-def test_an_average_says_whether_it_keeps_predictions(capsys, cls, kept):
+def test_an_average_says_whether_it_keeps_predictions(cls, is_kept):
     members = tuple(
         Member(name, None, SimpleNamespace(laws=cls.laws), 0.5) for name in ("a", "b")
     )
     table = [{"method": "ts", "nll": 0.4, "error": 0.01, "weight": 1.0}]
-    assert candidates(capsys, table, Auto(members, 0.0))[-1].startswith(
-        f"average of 2: {kept}"
-    )
+    words = fitted_sentence(artifact_of(table, Auto(members, 0.0)))
+    assert words.endswith("; predictions kept.") == is_kept
 
 
 def test_help_lists_options_under_headings(run):
@@ -401,47 +413,43 @@ def four(tmp_path, monkeypatch):
     return [f"b{i}.h5" for i in range(4)]
 
 
-def test_evaluate_prints_less_where_nobody_asked_for_more(run, four, monkeypatch):
-    one = run("evaluate", four[0], "-c", fitted_to(run, four[0]))
-    assert len(one.out.splitlines()) <= 40 and "evidence: " not in one.out
+def test_evaluate_prints_less_where_nobody_asked_for_more(run, four):
+    one = run("evaluate", four[0], "-c", fitted_to(run, four[0])).out
+    assert len(one.splitlines()) <= 15
+    assert "evidence: " not in one
     full = run("evaluate", four[0], "--full").out
-    assert "evidence: b0.h5, uncalibrated" in full and "entropy_gap" in full
+    assert "evidence: b0.h5, uncalibrated" in full
+    assert "entropy_gap" in full
     quiet = run("evaluate", four[0], "-q").out
-    assert quiet == full.splitlines()[0] + "\n" and quiet.startswith("verdict: b0.h5: ")
+    assert quiet == f"{full.splitlines()[0]}\n"
+    assert quiet.startswith("b0.h5: overconfident: ")
     assert run("evaluate", four[0], "-q", "-m", "ece").out == ""
 
 
 def test_more_than_three_bundles_are_a_line_each(run, four, monkeypatch):
     few = run("evaluate", *four[:3]).out
-    assert few.count("verdict: ") == few.count("metric  ") == 3
-    head, *lines, legend = run("evaluate", *four).out.splitlines()
-    assert (
-        head.split("  ")[0] == "bundle" and [line.split()[0] for line in lines] == four
-    )
-    assert all(
-        "overconfident" in line and line.endswith("Fit a calibrator (ts)")
-        for line in lines
-    )
-    assert (
-        "--full" in legend
-        and run("evaluate", *four, "--full").out.count("verdict: ") == 4
-    )
+    assert few.count(": overconfident: ") == few.count("300 samples ") == 3
+    text = run("evaluate", *four).out
+    table, step = text.split("\n\n")
+    head, *lines, legend = table.splitlines()
+    assert head.split()[:2] == ["bundle", "verdict"]
+    assert [line.split()[:2] for line in lines] == [
+        [name, "overconfident"] for name in four
+    ]
+    assert "--full" in legend
+    assert step == "next: calcli run b0.h5\n"
+    assert run("evaluate", *four, "--full").out.count(": overconfident: ") == 4
     monkeypatch.setenv("COLUMNS", "60")
-    narrow = run("evaluate", *four).out.splitlines()
-    assert max(map(len, narrow[:-1])) <= 60 and [
-        x for x in narrow if x.startswith("bundle: ")
-    ] == [f"bundle: {name}" for name in four]
-    table = run("evaluate", four[0], "-c", fitted_to(run, four[0])).out.splitlines()
-    assert (
-        table.count("metric           uncalibrated")
-        == table.count("metric           b0.ts.json")
-        == 1
-    )
+    head, *narrow = run("evaluate", *four).out.split("\n\n")[0].splitlines()
+    assert max(map(len, [head, *narrow])) <= 60
+    assert [line.split()[:2] for line in narrow[:-1]] == [
+        line.split()[:2] for line in lines
+    ]
 
 
 def fitted_to(run, bundle):
     """The calibrator of a bundle."""
-    assert run("fit", "-m", "ts", bundle, "-q", "--force").code == 0
+    assert run("fit", bundle, "-m", "ts", "-q", "--force").code == 0
     return bundle.replace(".h5", ".ts.json")
 
 

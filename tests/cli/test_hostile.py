@@ -364,8 +364,8 @@ def hdf5(tmp_path, what):
             case "strange version":
                 file["logits"] = Z
                 file.attrs["calcli_bundle"] = np.arange(3)
-            case "tiny weights":
-                file["logits"], file["weights"] = Z, np.full(300, 5e-324)
+            case "endless weights":
+                file["logits"], file["weights"] = Z, np.full(300, np.inf)
             case "latin-1 names":
                 file["logits"], file["class_names"] = (
                     Z,
@@ -399,7 +399,7 @@ def hdf5(tmp_path, what):
         ("a group", "weights is a group, expected a dataset"),
         ("lost labels", "labels is a link to /gone"),
         ("strange version", "attribute calcli_bundle is array([0, 1, 2])"),
-        ("tiny weights", "scale them to a mean of 1"),
+        ("endless weights", "row 0 has weight inf, expected a finite number >= 0"),
         ("latin-1 names", r"class_names: entry 2 is b'\xe9', expected UTF-8"),
         ("whole transforms", "transforms/logits: scores have type int64"),
         ("huge label", "row 5 has label 18446744073709551615, expected 0..3"),

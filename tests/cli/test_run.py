@@ -80,7 +80,7 @@ def test_arrays_that_can_only_be_logits_are_read(run):
     np.savez("both.npz", out_val=arrays["logits"], target_val=arrays["labels"], out_test=arrays["test_logits"],
              target_test=arrays["test_labels"])  # fmt: skip
     done = run("run", "both.npz")
-    assert done.code == 0 and "(logits: rows are no probabilities)" in done.err
+    assert done.code == 0 and "'out_val' as logits" in done.err
     assert Path("both.report.html").exists()
     # numbers of which the largest is the label no more often than by chance
     np.savez("logs.npz", out=-np.abs(arrays["logits"]), target=arrays["labels"])
@@ -217,7 +217,10 @@ def bad_tests():
     missing[200, 1] = np.nan
     return {
         "no file": (None, 3),
-        "unknown names": ({"aa": good["logits"], "bb": good["labels"]}, 2),
+        "unknown names": (
+            {"aa": good["logits"], "bb": good["labels"], "cc": 2 * good["logits"]},
+            3,
+        ),
         "fewer classes": (
             {"logits": good["logits"][:, :3], "labels": good["labels"] % 3},
             3,

@@ -37,7 +37,7 @@ LAYERS = [
     ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "options"],
+    ["forks", "errors", "fast_dataclass", "settings"],
 ]
 NUMERICAL = {
     "methods",

@@ -13,7 +13,7 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
-from calcli.evaluation.evaluate_bundle import differences
+from calcli.evaluation.differences import differences
 from calcli.evaluation.json_output import difference_json
 from calcli.evaluation.leaderboard import holm
 from calcli.metrics.context import MetricContext, MetricSettings
@@ -91,9 +91,8 @@ def test_json_has_the_promised_shape(run, three):
     contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
     expected = differences(paired_sums(*contexts), 0.95)["nll"]
     own = next(d for d in found["differences"] if d["method"] == "svs")
-    assert own["baseline"] == "ts" and own["metrics"]["nll"] == difference_json(
-        expected
-    )
+    assert own["baseline"] == "ts"
+    assert own["metrics"]["nll"] == difference_json(expected)
     assert found["ranks"] is None
     again = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
     assert again["differences"] == found["differences"]

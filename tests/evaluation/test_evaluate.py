@@ -316,7 +316,7 @@ def test_the_table_has_a_row_per_version(run, fitted):
     change = results[1]["paired"]["differences"]["nll"]
     low, high = change["ci"]
     assert f"NLL {change['value']:+.4f} [{low:.4f}, {high:.4f}]" in rows[-1]
-    assert step == "next: calcli apply m.ts.json m.h5:test -o m.ts.h5\n"
+    assert step == "next: calcli apply m.ts.json NEW.h5 -o calibrated.h5\n"
     assert run("evaluate", fitted, "-c", "m.ts.json", "-q").err == ""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import h5py
@@ -11,7 +12,7 @@ from metric_cases import draw_labels, softmax
 from synthetic import truth
 
 import calcli
-from calcli.io.score_files import calibrated_name
+from calcli.io.score_files import names_of_new_scores
 
 
 def rows(seed, k=3, n=400):
@@ -98,7 +99,8 @@ def test_a_name_that_begins_with_a_dash_is_typed_as_no_option(run):
     assert next_of(run, "./-a.h5") == "calcli run ./-a.h5:cal ./-a.h5:test"
     assert run("fit", "./-a.h5:cal", "-m", "ts", "-q").code == 0
     command = next_of(run, "./-a.h5", "-c", "./-a.ts.json")
-    assert command.startswith("calcli apply ./-a.ts.json ./-a.h5:test")
+    assert command == "calcli apply ./-a.ts.json NEW.h5 -o calibrated.h5"
+    shutil.copy("./-a.h5", "NEW.h5")
     runs(run, command)
 
 
@@ -155,34 +157,29 @@ def test_commands_read_other_samples_as_these_were_read(run):
     words = "fit", "cal.csv", "-m", "platt", *READ_BY, "-o", "c.json", "-q"
     assert run(*words).code == 0
     command = next_of(run, "test.csv", *READ_BY, "-c", "c.json")
+    assert shlex.split(command)[3] == "NEW.csv"
+    shutil.copy("test.csv", "NEW.csv")
     runs(run, command)
-    assert shlex.split(command)[-2:] == ["-o", "test.c.csv"]
-    head, *lines = Path("test.c.csv").read_text("utf-8").splitlines()
+    head, *lines = Path("calibrated.csv").read_text("utf-8").splitlines()
     assert len(lines) == 600
     assert "patient" in head.split(",")
 
 
 @pytest.mark.parametrize(
-    ("scores", "calibrator", "name"),
+    ("scores", "new", "calibrated"),
     [
-        ("reviews.csv:test", "reviews.ts.json", "reviews.ts.csv"),
-        ("a/net.v2.npz", "b/net.v2.auto.json", "net.v2.auto.npz"),
-        ("logits.HDF5:test", "best.json", "logits.best.HDF5"),
-        (
-            "logits.h5:models/a",
-            "net.ts.json",
-            "logits.net.ts.h5",
-        ),  # two calibrators of one name: two files
-        ("log.pt", "log.ts.json", "log.ts.h5"),  # apply writes no .pt
-        ("scores", "scores.floor+ts.json", "scores.floor+ts.h5"),
-        ("logits.h5", "logits.json", "logits.logits.h5"),  # never the input itself
+        ("reviews.csv:test", "NEW.csv", "calibrated.csv"),
+        ("a/net.v2.npz", "NEW.npz", "calibrated.npz"),
+        ("logits.HDF5:test", "NEW.HDF5", "calibrated.HDF5"),
+        # apply writes no .pt
+        ("log.pt", "NEW.pt", "calibrated.h5"),
+        ("scores", "NEW.h5", "calibrated.h5"),
     ],
 )
-def test_what_apply_is_advised_to_write_is_named_after_scores_and_calibrator(
-    scores, calibrator, name
+def test_files_that_the_user_supplies_are_named_by_their_format(
+    scores, new, calibrated
 ):
-    """Every advice ended in calibrated.h5: the second one that was pasted found that the file existed."""
-    assert calibrated_name(scores, calibrator) == name
+    assert names_of_new_scores(scores) == (new, calibrated)
 
 
 # ---- which command
@@ -303,5 +300,5 @@ def test_with_a_baseline_the_calibrator_that_helps_is_applied(
     ):
         report = report_of(run, "s.h5:test", *words, split)
         assert report["recommended"] == f"{best}.json", words
-        expected = f"calcli apply {best}.json s.h5:test -o s.{best}.h5"
+        expected = f"calcli apply {best}.json NEW.h5 -o calibrated.h5"
         assert report["next"] == expected

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from math import log
 
@@ -208,9 +209,9 @@ def test_zero_has_no_sign():
 @pytest.mark.parametrize(
     ("names", "command", "recommended"),
     [
-        (["ts"], "calcli apply ts.json m.h5:test -o m.ts.h5", "ts.json"),
-        (["bad", "ts"], "calcli apply ts.json m.h5:test -o m.ts.h5", "ts.json"),
-        (["own", "ts"], "calcli apply ts.json m.h5:test -o m.ts.h5", "ts.json"),
+        (["ts"], "calcli apply ts.json NEW.h5 -o calibrated.h5", "ts.json"),
+        (["bad", "ts"], "calcli apply ts.json NEW.h5 -o calibrated.h5", "ts.json"),
+        (["own", "ts"], "calcli apply ts.json NEW.h5 -o calibrated.h5", "ts.json"),
         (["own"], "calcli evaluate m.h5:cal --calibrator own.json", "own.json"),
         (["bad"], "calcli run m.h5:cal m.h5:test", None),
     ],
@@ -270,7 +271,8 @@ def test_the_next_command_runs_where_the_verdict_was_asked_for(run, tmp_path):
             file["logits"], file["labels"] = z[part] * 2, y[part]
     assert run("fit", "-m", "ts", "d/cal.h5", "-o", "d/ts.json", "-q").code == 0
     command = report_of(run, "d/test.h5", "-c", "d/ts.json")["next"]
-    assert command == "calcli apply d/ts.json d/test.h5 -o test.ts.h5"
+    assert command == "calcli apply d/ts.json NEW.h5 -o calibrated.h5"
+    shutil.copy("d/test.h5", "NEW.h5")
     assert run(*command.split()[1:]).code == 0
     swapped = calcli.evaluate(z, (y + 1) % 4).results[0].report
     assert (swapped.kind, swapped.next_step.command) == ("check_labels", "")
@@ -316,9 +318,9 @@ def test_certain_confidences_have_a_mean_gap_only_where_the_interval_says_so(
 
 
 def test_the_samples_that_are_needed_follow_from_the_interval(run):
-    """Half widths fall as 1 / sqrt(n), and ±3 points are asked for; rounded up to hundreds."""
+    """Half widths fall as 1 / sqrt(n) where many are right and many wrong; ±3 points, rounded up to hundreds."""
     z, y = rows_of("overconfident", 4)
-    for n in (7, 40):
+    for n in (7, 100):
         output = calcli.evaluate(z[:n], y[:n]).to_dict()
         report = output["results"][0]["report"]
         low, high = report["overconfidence"]["ci"]

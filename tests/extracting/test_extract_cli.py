@@ -349,8 +349,8 @@ def test_26_models_become_26_groups_in_one_command(tmp_path, run, real):
     source = SHARED_DATA / "vlm_mmbench.npz"
     done = run("extract", source, "-o", out)
     assert done.code == 2
-    assert "--all-scores" in done.line
-    assert run("extract", source, "-o", out, "--all-scores", "-q").code == 0
+    assert "26 arrays of scores side by side" in done.line
+    assert run("extract", source, "-o", out, "--scores", "*", "-q").code == 0
     names = [name for name in saved.files if name.startswith("logits_")]
     with h5py.File(out) as file:
         assert sorted(file) == sorted(names)

@@ -175,7 +175,7 @@ def test_weights_count_as_repeated_rows():
         np.testing.assert_allclose(through(one, c), through(other, c), atol=1e-8)
 
 
-WORK = "platt, beta, ir, hb, venn-abers, sb, platt-by, spline, bbq, mline, quadratic, logit-spline, identity"
+WORK = "auto, platt, beta, ir, hb, venn-abers, sb, platt-by, spline, bbq, mline, quadratic, logit-spline, identity"
 
 
 @pytest.mark.parametrize(

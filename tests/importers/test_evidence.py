@@ -4,6 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -290,3 +291,37 @@ def test_the_table_of_the_report(run):
     )
     refused = run("evaluate", "t.csv")
     assert refused.code == 3 and "found no labels" in refused.line
+
+
+def test_one_line_of_json_is_one_row(run):
+    """It was said to hold no rows."""
+    Path("one.jsonl").write_text('{"probs": [0.25, 0.75], "label": 1, "id": "a"}\n')
+    done = run("extract", "one.jsonl", "-o", "one.h5")
+    line = "Read one.jsonl: 1 sample, 2 classes ('probs', 'label', 'id')."
+    assert done.code == 0 and line in done.err.splitlines(), done.err
+
+
+def test_rounded_rows_are_probabilities_and_their_digit_is_recorded(run):
+    """Rows of two decimals miss 1 by more than 0.001: they were called logits."""
+    rng = np.random.default_rng(7)
+    p = rng.dirichlet(np.full(4, 0.5), N).round(2)
+    assert np.abs(p.sum(axis=1) - 1).max() > 0.005
+    columns = {name: [f"{x:.2f}" for x in p[:, k]] for k, name in enumerate(NAMES)}
+    columns["animal"] = np.array(NAMES)[Y]
+    done = run("extract", table("t.csv", columns), "-o", "t.h5")
+    assert "('ant, bee, cat, dog' as probs, 'animal' as labels)" in done.err, done.err
+    with h5py.File("t.h5") as file:
+        assert file.attrs["resolution"] == 0.01
+        assert np.array_equal(file["probs"], p)
+
+
+def test_rows_of_zeros_are_left_out_where_asked(run):
+    p = P.copy()
+    p[[3, 7]] = 0.0
+    np.savez("z.npz", probs=p, labels=Y)
+    refused = run("extract", "z.npz", "-o", "z.h5")
+    assert refused.code == 3 and "--drop-missing" in refused.line
+    done = run("extract", "z.npz", "--drop-missing", "-o", "z.h5")
+    assert done.code == 0, done.err
+    assert f"Read z.npz: {N - 2} samples, 4 classes" in done.err
+    assert f"2 of {N} rows left out: they hold zeros only" in done.err

@@ -105,7 +105,7 @@ def test_a_file_that_begins_with_a_brace_is_never_a_table_of_commas(tmp_path):
             "something that is no number",
         ),
         ("[]", "holds no rows"),
-        ('{"a": 1}', "holds no rows"),
+        ('{"a": 1}', "holds no array named logits"),
         ("[" * 100_000, "cannot be read as JSON"),
         ('{"logits": [1, 2], "label": 0', "cannot be read as JSON"),
     ],

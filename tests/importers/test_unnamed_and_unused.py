@@ -97,7 +97,7 @@ def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
         told = unused(run("evaluate", name, *named[:at]).err)
         assert told == (f"columns not used: {left}{HINT}" if left else "")
     assert unused(
-        run("run", table(f"b{name}"), name).err.partition("\nmethod")[0]
+        run("run", table(f"b{name}"), name).err.partition("\nFitted")[0]
     ).startswith("columns not used")
 
 
@@ -187,13 +187,14 @@ def test_two_sets_of_one_file_are_read_as_groups_are(run, two_sets):
         ]
     assert "bundles in it: " in run("evaluate", f"{two_sets}:tset").line
     done = run("run", two_sets, "-o", "out")
-    advised = next(
-        line for line in done.out.splitlines() if line.startswith("verdict: ")
-    ).rpartition("calcli apply ")[2]
-    made = "both.ts.npz" if two_sets == "both.npz" else "both.ts.h5"
-    assert f"{two_sets}:test -o {made}" in advised
-    assert run("apply", *advised.split()).code == 0
-    with np.load(made) if made == "both.ts.npz" else h5py.File(made) as file:
+    lines = done.out.splitlines()
+    advised = next(line for line in lines if line.startswith("next: calcli apply "))
+    words = advised.removeprefix("next: calcli ").split()
+    made = words[-1]
+    new = next(word for word in words if word.startswith("NEW."))
+    words[words.index(new)] = f"{two_sets}:test"
+    assert run(*words).code == 0
+    with np.load(made) if made.endswith(".npz") else h5py.File(made) as file:
         np.testing.assert_array_equal(file["labels"][()], both(2)["labels"])
 
 
@@ -706,7 +707,7 @@ def test_one_array_without_labels_gets_a_command(run):
     np.save("a.npy", truth(40, 3)[0])
     refused = run("extract", "a.npy", "--kind", "logits", "-o", "a.h5")
     command = refused.line.partition("to try: ")[2]
-    assert command == "calcli extract a.npy --no-labels -o a.h5 --kind logits"
+    assert command == "calcli extract a.npy --labels none -o a.h5 --kind logits"
     assert run(*command.split()[1:]).code == 0
     assert (
         "to try" not in run("evaluate", "a.npy", "--kind", "logits").line

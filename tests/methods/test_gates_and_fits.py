@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -149,10 +150,18 @@ def test_names_that_only_contain_the_letters_are_taken(run):
 @pytest.mark.parametrize("method", ["ir", "hb"])
 def test_an_error_that_is_zero_by_construction_is_said_to_be_so(run, method):
     told = run("fit", "-m", method, "m.h5:cal").err
-    assert "0 (in-sample, zero by construction)" in told and "e-1" not in told
-    assert "zero by construction" not in run("fit", "-m", "ts", "m.h5:cal").err
+    assert "-> 0 by construction" in told and "e-1" not in told
+    assert "by construction" not in run("fit", "-m", "ts", "m.h5:cal").err
 
 
-def test_a_choice_leads_with_held_out_figures(run):
-    told = run("fit", "-m", "auto", "m.h5:cal").err
-    assert 0 < told.index("held-out") < told.index("in-sample (calibration data)")
+def test_an_average_names_its_members_and_says_whether_predictions_change(run):
+    """In one line; the candidates behind it are printed with --full."""
+    fitted, in_sample = run("fit", "-m", "auto", "m.h5:cal").err.splitlines()[:2]
+    artifact = json.loads(Path("m.auto.json").read_text())
+    largest = max(member["weight"] for member in artifact["params"]["members"])
+    assert fitted.startswith(f"Fitted auto: {largest:.2f} ") or "others" in fitted
+    assert len(fitted) <= 100 and "predictions" in fitted
+    assert in_sample.startswith("In-sample: NLL ") and "held out: NLL " in in_sample
+    assert "standard error" not in fitted + in_sample
+    full = run("fit", "-m", "auto", "m.h5:cal", "--full", "--force").err
+    assert 0 < full.index("held-out nll") < full.rindex("in-sample")

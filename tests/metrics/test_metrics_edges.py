@@ -15,7 +15,8 @@ from calcli.evaluation.cross_validation import cross_fitted_split, split_is_chea
 from calcli.evaluation.evaluate_bundle import class_lines, differences
 from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import check, limits
-from calcli.evaluation.results import Difference, Paired, Result, Score
+from calcli.evaluation.results import Difference, Paired, Result
+from calcli.evaluation.scores import Score
 from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound

@@ -20,6 +20,7 @@ from calcli.metrics.losses import paired_sums
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
 from calcli.statistics.paired import PairedSums, expected_powers, fair_signs, share_ends
+from calcli.statistics.weights import effective_weights
 
 ONE = [[98, 1, 1], [2, 95, 3], [90, 5, 5], [1, 1, 98], [60, 30, 10], [5, 90, 5]]
 OTHER = [[90, 5, 5], [10, 80, 10], [70, 15, 15], [5, 5, 90], [50, 30, 20], [15, 70, 15]]
@@ -383,3 +384,15 @@ def test_rows_that_are_all_right_star_no_method_as_worse(run):
         "ts (baseline, at_bound)" in text and "ts: 5 of 5 fits ended at_bound" in text
     )
     assert run(*words).out == text  # from the result file
+
+
+def test_weighted_rows_have_no_counts_of_signs_whatever_their_scale():
+    # effective weights sum to the sum of their squares, as those of 1 do
+    rng = np.random.default_rng(0)
+    d, given = rng.integers(-1, 2, 200).astype(float), rng.exponential(size=200)
+    for factor in (1.0, 7.3, 1e-3, 1.0 / given.sum(), 1e6):
+        weight = effective_weights(given * factor)
+        assert PairedSums.of(d, weight).signs is None
+    counts = int((d > 0).sum()), int((d < 0).sum())
+    assert PairedSums.of(d, None).signs == counts
+    assert PairedSums.of(d, effective_weights(np.full(200, 0.1))).signs == counts

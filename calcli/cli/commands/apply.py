@@ -17,6 +17,7 @@ calcli fit --method ec logits.h5 -o - | calcli apply - logits.h5:test -o out.h5
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -35,7 +36,7 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fast_dataclass import cached_property, dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
-from calcli.io.artifact import Artifact, dumps
+from calcli.io.artifact import Artifact, dumps, is_artifact
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import read_document
@@ -108,14 +109,14 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         check_choice("--as", self.as_, SCORE_KINDS)
         check_choice("--unknown", self.unknown, ("error", "keep"))
-        n_bundles = 1 if self._is_log else len(self.expanded)
+        n_bundles = 1 if self.is_log else len(self.expanded)
         if self.output == "-" and (self.json or n_bundles > 1):
             raise UsageError(
                 "-o -: standard output takes the scores of one bundle, and no --json beside them"
             )
 
     @cached_property
-    def _is_log(self) -> bool:
+    def is_log(self) -> bool:
         """True for a log of decisions, as a whole."""
         return is_whole_log(self.given, self.where)
 
@@ -271,9 +272,23 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
 # ---- the command
 
 
+def _refuse_swapped(args: ApplyArgs) -> None:
+    """Refuse scores and calibrator in the wrong order. Raises UsageError."""
+    bundles = args.bundles or []
+    if len(bundles) != 1 or args.artifact.endswith(".json"):
+        return
+    bundle = bundles[0]
+    if bundle.endswith(".json") and is_artifact(bundle):
+        command = ["calcli", "apply", bundle, args.artifact, "-o", args.output]
+        raise UsageError(
+            f"{bundle}: is the calibrator, which comes first: {shlex.join(command)}"
+        )
+
+
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
-    if args._is_log:
+    _refuse_swapped(args)
+    if args.is_log:
         by_question = read_questions(args.artifact)
         if by_question is not None:
             return apply_log(args, by_question)

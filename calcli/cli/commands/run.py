@@ -36,11 +36,11 @@ from calcli.cli.commands.report import (
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.print_evaluation import print_headlines, print_report, say
-from calcli.cli.print_fit import fitted_sentence
 from calcli.cli.render import print_json
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.fit_words import fitted_sentence
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
 from calcli.fast_dataclass import dataclass

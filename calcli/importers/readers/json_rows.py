@@ -24,6 +24,9 @@ from calcli.importers.text_table import refuse_doubles
 
 MOST_ROWS_OF_WANDB = 10_000
 
+JSON_LINES = (".jsonl", ".ndjson")
+"""Endings of files with an object on every line, which may be one."""
+
 
 @reader(
     "json-table",
@@ -80,7 +83,7 @@ def read_json(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
     """
     table = None
     if isinstance(file.json, dict):
-        table = _table_of_object(file.path, file.json)
+        table = _table_of_object(file.path, file.json, file.suffix in JSON_LINES)
     elif isinstance(file.json, list) and file.json:
         table = _table_of_list(file)
     if table is None:
@@ -103,7 +106,8 @@ def _table_of_list(file: SourceFile) -> Table | None:
     return None
 
 
-def _table_of_object(path: Path, value: dict[str, Any]) -> Table | None:
+def _table_of_object(path: Path, value: dict[str, Any], is_line: bool) -> Table | None:
+    """Rows, columns or arrays of an object. is_line : it may be a single row."""
     refuse_artifact(path, value)
     records = records_inside(value) or records_by_id(path, value)
     if records:
@@ -114,6 +118,8 @@ def _table_of_object(path: Path, value: dict[str, Any]) -> Table | None:
             name: column_of_cells(path, name, cells) for name, cells in lists.items()
         }
         return Table(path, "json", columns, len(next(iter(lists.values()))))
+    if is_line:
+        return Table(path, "json", {}, records=[value])
     lists = flatten(
         value,
         lambda inner: isinstance(inner, list) and len(inner) > 0,

@@ -60,7 +60,9 @@ def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table
     def is_array(value: Any) -> bool:
         return isinstance(value, torch.Tensor | np.ndarray | Parts)
 
-    content = with_known_names(merge_batches(content, path, as_array))
+    content = merge_batches(content, path, as_array)
+    if not request.names_places:
+        content = with_known_names(content)
     arrays = flatten(content, is_array, path)
     if not arrays:
         advice = "save a dict such as {'logits': …, 'labels': …} with torch.save"

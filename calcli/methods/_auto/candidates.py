@@ -1,5 +1,6 @@
 """Candidates of ``auto``: which methods a problem of a given size can carry, and their fits."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
@@ -12,6 +13,7 @@ from calcli.calibrator import Calibrator, Context, Fit, Options
 from calcli.composition import Composition, FittedPrefixes
 from calcli.errors import FitError
 from calcli.methods._temperature import USUAL_PRIOR
+from calcli.numerics import softmax
 from calcli.registry import (
     method,
     parse_options,
@@ -58,6 +60,9 @@ FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
 
 PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 """Methods with parameters of every class, which rows of few classes judge."""
+
+LACKING_LEVEL = 1e-3
+"""Chance that some class of calibrated scores is called lacking."""
 
 Candidate = tuple[str, Options]  # name and options of a method
 
@@ -132,6 +137,35 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
 def is_per_class(candidate: Candidate) -> bool:
     """True for a candidate with parameters of every class."""
     return any(name in PER_CLASS for name, _ in stages_of(*candidate))
+
+
+def without_class_terms(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Candidates without parameters of every class."""
+    return {
+        name: candidate
+        for name, candidate in candidates.items()
+        if not is_per_class(candidate)
+    }
+
+
+def lacking_classes(rows: Rows) -> list[int]:
+    """Classes without a row that the scores expect, of more than two.
+
+    Calibrated scores lack a class of so many expected rows, one a unit, with chance
+    below ``LACKING_LEVEL`` (exp(-expected) is the largest product of 1 - p).
+    """
+    if rows.k < 3:
+        return []
+    absent = np.bincount(rows.labels(), minlength=rows.k) == 0
+    if not absent.any():
+        return []
+    expected = np.zeros(rows.k)
+    for block in rows.blocks():
+        expected += softmax(block.z).sum(axis=0)
+    units = rows.units()
+    rows_per_unit = 1.0 if units is None else rows.n / units.n
+    least = rows_per_unit * math.log(rows.k / LACKING_LEVEL)
+    return np.flatnonzero(absent & (expected > least)).tolist()
 
 
 def fit_candidate(

@@ -60,6 +60,8 @@ def reliability_figure(curves: Sequence[DrawnCurve], focus: int, ident: str) -> 
     says, happens = _axis_words(curves[0].curve)
     parts: list[Markup] = [*key, *_frame(axes, happens)]
     parts += [_band(axes, drawn, is_shown=drawn.number == focus) for drawn in curves]
+    diagonal = f"M{axes.point(0, 0)}L{axes.point(1, 1)}"
+    parts.append(element("path", d=diagonal, class_="diagonal"))
     for drawn in curves:
         parts += _lines(axes, drawn)
     parts += _sides(axes, curves[0].curve)
@@ -127,14 +129,12 @@ def _key(curves: Sequence[DrawnCurve]) -> tuple[list[Markup], float]:
 
 
 def _frame(axes: Axes, happens: str) -> list[Markup]:
-    """Grid, diagonal, and the vertical axis."""
+    """Grid and the vertical axis."""
     parts = []
     for tick in TICKS:
         parts.append(axes.horizontal(tick, "grid"))
         parts.append(axes.vertical(tick, "grid"))
         parts.append(axes.y_label(tick, f"{100 * tick:.0f}%"))
-    diagonal = f"M{axes.point(0, 0)}L{axes.point(1, 1)}"
-    parts.append(element("path", d=diagonal, class_="diagonal"))
     parts.append(label(8.0, axes.top - 18.0, happens, "start"))
     return parts
 

@@ -1,0 +1,52 @@
+"""Names that are nearly right get the sentence that fits."""
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def scores(tmp_path):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(60, 3))
+    labels = logits.argmax(axis=1)
+    labels[::4] = (labels[::4] + 1) % 3
+    np.savez(tmp_path / "scores.npz", logits=logits, labels=labels)
+    return "scores.npz"
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("fit", "scores.npz", "-m", "temprature"), "temperature (ts)"),
+        (("evaluate", "scores.npz", "-m", "acuracy"), "did you mean accuracy"),
+        (("evaluate", "scores.npz", "--fail-on", "overconfidnt"), "overconfident"),
+        (("evaluate", "score.npz"), "did you mean scores.npz?"),
+        (("evaluate", "nothing.npz"), "nothing.npz: no such file"),
+        (("run", "https://example.org/scores.npz"), "web address"),
+        (("ft", "scores.npz"), "did you mean fit?"),
+        (("scores.npz",), "calcli run scores.npz"),
+        (("train", "scores.npz"), "did you mean fit?"),
+    ],
+)
+def test_the_sentence_names_what_was_meant(run, scores, words, part):
+    result = run(*words)
+    assert result.code in (2, 3)
+    assert part in result.line
+
+
+def test_swapped_arguments_of_apply_are_put_right_by_the_proposed_command(run, scores):
+    assert run("fit", scores, "-m", "ts", "-o", "ts.json").code == 0
+    result = run("apply", scores, "ts.json", "-o", "out.npz")
+    assert result.code == 2
+    command = result.line.rpartition("comes first: ")[2].split()
+    assert command == ["calcli", "apply", "ts.json", scores, "-o", "out.npz"]
+    assert run(*command[1:]).code == 0
+
+
+def test_a_calibrator_in_the_place_of_scores_is_named(run, scores):
+    assert run("fit", scores, "-m", "ts", "-o", "ts.json").code == 0
+    result = run("evaluate", "ts.json")
+    assert result.code == 3
+    assert (
+        "is a calibrator, no scores; name it with --calibrator ts.json" in result.line
+    )

@@ -1,0 +1,175 @@
+"""What is said of samples drawn by class, lacking classes, few events, reversed ranks."""
+
+import warnings
+
+import h5py
+import numpy as np
+import pytest
+
+import calcli
+from calcli.importers.open_any_file import open_data
+from calcli.metrics.class_ranking import ClassRanking
+
+
+def logistic(s):
+    return 1.0 / (1.0 + np.exp(-s))
+
+
+def judged(z, y, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluation = calcli.evaluate(z, y, **more)
+    return evaluation.results[0].report
+
+
+def kinds(report):
+    return [finding.kind for finding in report.findings]
+
+
+def two(s):
+    return np.stack([np.zeros_like(s), s], axis=1)
+
+
+def balanced(seed=0, each=600):
+    """Right risks of a rare class, and samples of which half are of that class."""
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=200_000) * 1.5 - 3.6
+    y = (rng.random(len(s)) < logistic(s)).astype(int)
+    chosen = [np.flatnonzero(y == c)[:each] for c in (0, 1)]
+    rows = rng.permutation(np.concatenate(chosen))
+    return two(s[rows]), y[rows]
+
+
+def test_samples_drawn_by_class_are_no_doubt_about_labels():
+    # accuracy .55 at a mean confidence above .8: "hardly better than chance"
+    z, y = balanced()
+    report = judged(z, y)
+    assert report.kind != "check_labels" and "labels" not in kinds(report)
+    finding = next(each for each in report.findings if each.kind == "sampled")
+    assert finding.numbers["observed"] == pytest.approx(0.5)
+    assert finding.numbers["predicted"] < 0.2
+    assert any("calcli adapt --prior" in line for line in report.lines)
+
+
+def test_a_shift_of_the_risks_that_is_small_is_not_called_sampling():
+    rng = np.random.default_rng(1)
+    s = rng.normal(size=20_000)
+    y = (rng.random(len(s)) < logistic(s + 0.4)).astype(int)  # odds times 1.5
+    report = judged(two(s), y)
+    assert report.verdict.has_findings and "sampled" not in kinds(report)
+
+
+def test_a_hard_task_of_two_classes_is_the_model_s_fault_not_that_of_labels():
+    rng = np.random.default_rng(2)
+    s = rng.normal(size=3000) * 0.3
+    y = (rng.random(3000) < logistic(s)).astype(int)
+    report = judged(two(10.0 * s + rng.normal(size=3000) * 0.5), y)
+    assert report.facts.accuracy < 0.58 and report.facts.confidence > 0.8
+    assert report.kind == "overconfident"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_classes_of_other_rows_or_in_reverse_are_doubted(seed):
+    rng = np.random.default_rng([3, seed])
+    s = rng.normal(size=1000) * 2
+    y = (rng.random(1000) < logistic(s)).astype(int)
+    assert judged(two(s), y).kind != "check_labels"
+    assert judged(two(s), 1 - y).kind == "check_labels"
+    rare = two(s - 4.0)  # never above 1/2 for most: accuracy tells nothing
+    assert judged(rare, 1 - y).kind == "check_labels"
+
+
+def test_labels_of_other_rows_are_doubted_about_as_often_as_the_error_allows():
+    """Two standard errors, one-sided: about .977 of permuted labels."""
+    rng = np.random.default_rng(4)
+    doubted = 0
+    for _ in range(100):
+        s = rng.normal(size=500) * 3
+        y = rng.permutation((rng.random(500) < logistic(s)).astype(int))
+        doubted += judged(two(s), y).kind == "check_labels"
+    assert doubted >= 92
+
+
+def test_the_error_of_a_ranking_by_unit_is_that_of_units():
+    """Rows copied within units: the area stays, its error is that of single rows."""
+    from calcli.statistics.units import Units
+
+    rng = np.random.default_rng(5)
+    s = rng.normal(size=300)
+    y = (rng.random(300) < logistic(s)).astype(int)
+    once = ClassRanking.of(s, y, None)
+    unit = Units.of(np.repeat(np.arange(300), 4))
+    four = ClassRanking.of(np.repeat(s, 4), np.repeat(y, 4), unit)
+    rows = ClassRanking.of(np.repeat(s, 4), np.repeat(y, 4), None)
+    assert four.area == pytest.approx(once.area)
+    assert four.se == pytest.approx(once.se, rel=0.02)
+    assert rows.se == pytest.approx(once.se / 2.0, rel=0.02)
+
+
+# ---- a class that is lacking
+
+
+def without_a_class(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 5)) * 2
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(0, 4)
+    return z, y, y != 4
+
+
+def test_a_class_that_the_scores_expect_and_the_samples_lack_is_said_first():
+    z, y, kept = without_a_class()
+    report = judged(z[kept], y[kept])
+    first = report.findings[0]
+    assert (first.kind, first.numbers["worst"]) == ("lacking", 4)
+    p = np.exp(z[kept]) / np.exp(z[kept]).sum(axis=1, keepdims=True)
+    assert first.numbers["expected"] == pytest.approx(p[:, 4].sum())
+    assert "lacking" not in kinds(judged(z, y))
+
+
+def test_a_class_that_is_hardly_expected_may_be_lacking():
+    z, y, kept = without_a_class()
+    z[:, 4] -= 12.0  # .01 samples expected in all
+    assert "lacking" not in kinds(judged(z[kept], y[kept]))
+
+
+def test_auto_fits_no_class_terms_where_a_class_is_lacking():
+    z, y, kept = without_a_class()
+    new_z, new_y, _ = without_a_class(4000, seed=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        artifact = calcli.fit(z[kept], y[kept], "auto")
+    assert any("without parameters of classes" in str(w.message) for w in caught)
+    table = artifact.to_dict()["fit"]["details"]["auto"]["table"]
+    names = " ".join(row["method"] for row in table)
+    assert not {"svs", "sms", "ms-odir"} & set(names.replace("+", " ").split())
+    p = artifact.predict_proba(new_z)
+    nll = -np.log(p[np.arange(4000), new_y]).mean()
+    raw = np.exp(new_z) / np.exp(new_z).sum(axis=1, keepdims=True)
+    assert nll < -np.log(raw[np.arange(4000), new_y]).mean() + 0.05
+
+
+# ---- few events, and copies
+
+
+def test_few_samples_of_the_rarer_class_are_said():
+    rng = np.random.default_rng(0)
+    s = rng.normal(size=2000) * 1.5 - 7.5
+    y = (rng.random(2000) < logistic(s / 1.6 - 1.0)).astype(int)
+    assert 0 < y.sum() < 20
+    report = judged(two(s), y)
+    assert "few_events" in kinds(report)
+    assert any(f"only {y.sum()} of 2,000 samples" in line for line in report.lines)
+
+
+@pytest.mark.parametrize("has_ids", [False, True])
+def test_rows_whose_ids_differ_are_no_copies(tmp_path, has_ids):
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet(np.ones(4), 200), rng.integers(0, 4, 200)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["probs"], file["labels"] = np.tile(p, (3, 1)), np.tile(y, 3)
+        if has_ids:
+            file["ids"] = np.arange(600)
+    with open_data([str(tmp_path / "a.h5")]) as rows:
+        told = [text for text in rows.caveats if "are they copies" in text]
+    assert bool(told) != has_ids
