@@ -21,7 +21,7 @@ from calcli.decisions.pooling import (
 )
 from calcli.errors import DataError, FitError
 from calcli.importers.open_any_file import logs_once, open_rows
-from calcli.io.artifact import Artifact, FitRecord
+from calcli.io.artifact import Artifact, FitRecord, Link
 from calcli.io.bundle import (
     CONFIDENCE_FORMULA,
     QUESTION,
@@ -29,9 +29,10 @@ from calcli.io.bundle import (
     BundleRows,
 )
 from calcli.io.locate import Layout
-from calcli.io.provenance import Link
 from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
 from calcli.io.row_facts import facts_of, sketch
+from calcli.methods.platt import PlattScaling
+from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import summarise
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options
@@ -205,8 +206,8 @@ def _calibrator(question: QuestionData, theta: FloatArray) -> tuple[str, Calibra
         return "identity", method("identity")()
     if question.type == "yes/no":
         slope, intercept = np.array([np.exp(theta[0])]), np.array([theta[1]])
-        return "platt", method("platt")(slope=slope, intercept=intercept, mode="binary")
-    return "ts", method("ts")(temperature=float(np.exp(-theta[0])))
+        return "platt", PlattScaling(slope=slope, intercept=intercept, mode="binary")
+    return "ts", TemperatureScaling(temperature=float(np.exp(-theta[0])))
 
 
 def _artifact(

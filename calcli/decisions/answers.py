@@ -194,7 +194,7 @@ def _is_no_distribution(key: str | int) -> bool:
 
 def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
     """Key of the one number of a yes/no answer; None where there is none."""
-    keys = YES_KEYS
+    keys: Sequence[str] = YES_KEYS
     is_yes_no = isinstance(declared, str) and TYPES.get(declared) == YES_NO
     if is_yes_no:
         keys = (*YES_KEYS, "probability", "p")
@@ -221,6 +221,7 @@ def _pairs(
 
     is_named : it has the name of a distribution, so that it may be rounded coarsely.
     """
+    options: Sequence[str]
     if isinstance(value, Mapping):
         options = tuple(value)
         numbers = list(value.values())
@@ -318,9 +319,13 @@ def _answer(
         path=path,
         key=key,
         legend=_legend(value, parents, question, options, key),
-        confidence=float(confidence) if is_probability(confidence) else None,
+        confidence=_number(confidence),
         stated=value.get("choice"),
     )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if is_probability(value) else None
 
 
 def _type_of(

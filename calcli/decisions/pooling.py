@@ -44,7 +44,10 @@ class Question(Protocol):
     """Labelled rows of a question, with a map of n_parameters numbers."""
 
     n_parameters: int
-    units: IntArray
+
+    @property
+    def units(self) -> IntArray:
+        """Number of the unit of every row (n,)."""
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """NLL (n,) of the rows under the map."""

@@ -80,7 +80,7 @@ class QuestionsArtifact(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
 
     calcli_artifact: int = FORMAT
     calcli_version: str = __version__
-    method: Literal["by-question"] = METHOD
+    method: Literal["by-question"] = "by-question"
     options: dict[str, Any] = {}
     params: _Params
     n_classes: None = None
