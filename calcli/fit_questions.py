@@ -1,8 +1,8 @@
 """Fit one calibrator to a log of decisions: a map for every question."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -37,6 +37,7 @@ from calcli.metrics.collect import summarise
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options
 from calcli.statistics.units import Units
+from calcli.zeros import Zeros
 
 AnswerType = Literal["yes/no", "choice", "score"]
 TYPES: tuple[AnswerType, ...] = ("choice", "score", "yes/no")
@@ -46,6 +47,8 @@ NOTHING_GAINED = (
     " are, which stay"
 )
 SEED = b"by-question"
+OUTER_FOLDS = 5
+"""Folds of the records by which a whole fit is judged."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,29 @@ class FittedLog:
     questions: Sequence[QuestionFit]
 
 
-def fit_log(
+@dataclass(frozen=True)
+class CrossFit:
+    """Calibrators of a question that have not seen a fold of the records each.
+
+    fold : (n,) of every row: the place of the calibrator that has not seen it.
+    """
+
+    calibrators: Sequence[Calibrator]
+    fold: IntArray
+
+
+@contextmanager
+def opened_questions(
     names: Sequence[str],
     context: Context,
     *,
     layout: Layout = Layout(),
     tell: Callable[[str], None] | None = None,
     force_shift: bool = False,
-) -> FittedLog:
-    """Fit every question of a log. names : its bundles. force_shift : also to several
-    models together. Raises DataError, FitError.
+) -> Iterator[list[QuestionData]]:
+    """Open and read the questions of a log. names : its bundles.
+
+    force_shift : also answers of several models. Raises DataError.
     """
     with ExitStack() as stack:
         stack.enter_context(logs_once(names))
@@ -108,7 +124,38 @@ def fit_log(
                 _refuse_several_models(rows)
             questions.append(_question_data(rows))
             context.progress("questions read", number, len(names))
-        return fit_questions(questions, context)
+        yield questions
+
+
+def cross_fits(
+    questions: Sequence[QuestionData], context: Context
+) -> dict[str, CrossFit]:
+    """For every question the calibrators of fits without a fold of the records.
+
+    The whole of a fit is done anew without the fold: the pooling, and the choice.
+    """
+    calibrators: dict[str, list[Calibrator]] = {each.name: [] for each in questions}
+    for fold in range(OUTER_FOLDS):
+        for answer_type in TYPES:
+            of_type = [each for each in questions if each.type == answer_type]
+            if not of_type:
+                continue
+            kept = [
+                np.flatnonzero(each.folds % OUTER_FOLDS != fold) for each in of_type
+            ]
+            fit = fit_type(
+                [each.data.part(r) for each, r in zip(of_type, kept, strict=True)],
+                [each.folds[r] for each, r in zip(of_type, kept, strict=True)],
+            )
+            for place, question in enumerate(of_type):
+                _, calibrator = _calibrator(question, fit.theta[place])
+                counted = calibrator.counting(_zeros(question.rows))
+                calibrators[question.name].append(counted)
+        context.progress("cross-fitting", fold + 1, OUTER_FOLDS)
+    return {
+        each.name: CrossFit(calibrators[each.name], each.folds % OUTER_FOLDS)
+        for each in questions
+    }
 
 
 def fit_questions(questions: Sequence[QuestionData], context: Context) -> FittedLog:
@@ -210,6 +257,11 @@ def _calibrator(question: QuestionData, theta: FloatArray) -> tuple[str, Calibra
     return "ts", TemperatureScaling(temperature=float(np.exp(-theta[0])))
 
 
+def _zeros(rows: BundleRows) -> Zeros | None:
+    """What a zero counts as in the rows of a question."""
+    return rows.zeros if rows.n_options is None else rows.zeros_of_options
+
+
 def _artifact(
     question: QuestionData,
     fit: TypeFit,
@@ -224,7 +276,7 @@ def _artifact(
     counted = rows.counted()
     before = summarise(counted, None, context.progress)
     after = summarise(counted, calibrator, context.progress)
-    zeros = rows.zeros_of_options if is_of_options else rows.zeros
+    zeros = _zeros(rows)
     options = method(name).resolve_options(parse_options(name, {}), rows.k)
     details = {
         "questions_of_type": len(fit.theta),

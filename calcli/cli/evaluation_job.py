@@ -27,7 +27,11 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
-from calcli.io.question_artifact import is_file_by_question, load
+from calcli.io.question_artifact import (
+    QuestionsArtifact,
+    is_file_by_question,
+    load,
+)
 from calcli.metrics.collect import CALIBRATED, collect
 from calcli.metrics.out_of_core import LONG, RunningSums
 from calcli.metrics.rowtable import RowTable
@@ -67,7 +71,8 @@ class EvaluationJob:
 
     templates : paths of calibrators as typed. baseline : another one, None for the
     uncalibrated scores. prints_warnings : print warnings that are findings, too.
-    notes : doubts about calibrators on the rows, by name.
+    notes : doubts about calibrators on the rows, by name. by_question : calibrator
+    that is not yet in its file, in place of those of templates.
     """
 
     command: CommandContext
@@ -77,6 +82,7 @@ class EvaluationJob:
     prints_warnings: bool = True
     load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
     notes: dict[str, list[str]] = field(default_factory=dict)
+    by_question: QuestionsArtifact | None = None
 
     # ---- calibrators
 
@@ -85,6 +91,9 @@ class EvaluationJob:
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
         shown = "<stdin>" if name == "-" else name
+        if self.by_question is not None:
+            entry = self.by_question.map_of(group or "", name)
+            return NamedArtifact(shown, entry.artifact(name))
         if group is not None and is_file_by_question(name):
             name = f"{name}:{group}"
         return NamedArtifact(shown, self.load(name))

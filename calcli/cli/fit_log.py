@@ -9,8 +9,8 @@ from calcli.calibrator import Context
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Cell, print_table
 from calcli.errors import DataError, UsageError
-from calcli.fit_questions import FittedLog, fit_log
-from calcli.importers.open_any_file import expand_log, is_log
+from calcli.fit_questions import FittedLog, fit_questions, opened_questions
+from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.atomic import check_output
 from calcli.io.locate import Layout
 from calcli.io.question_artifact import METHOD, save
@@ -23,22 +23,15 @@ def is_whole_log(names: Sequence[str], layout: Layout) -> bool:
     return len(names) == 1 and is_log(Path(names[0]), layout)
 
 
-def fitted_log(
-    name: str, layout: Layout, command: CommandContext, *, seed: int, force_shift: bool
-) -> FittedLog:
-    """Fit a calibrator to all questions of a log. Raises DataError, FitError."""
+def bundles_of(name: str, layout: Layout) -> list[str]:
+    """Bundles of the labelled questions of a log. Raises DataError for none."""
     bundles = expand_log(Path(name), layout)
     if not bundles:
         raise DataError(
             f"{name}: no question has labels, which a fit needs; add them to the"
             " records, or name another file: calcli extract --gold FILE"
         )
-    context = Context(seed, progress=command.progress)
-    fitted = fit_log(
-        bundles, context, layout=layout, tell=command.say, force_shift=force_shift
-    )
-    command.clear()
-    return fitted
+    return bundles
 
 
 def default_name(name: str) -> str:
@@ -67,10 +60,17 @@ def fit_log_command(args: Any) -> int:
             f" {METHOD}; name a question, {name}:QUESTION, for another method"
         )
     target = target_of(name, args.output, force=args.force)
-    with CommandContext(args) as command:
-        fitted = fitted_log(
-            name, args.where, command, seed=args.seed, force_shift=args.force_shift
-        )
+    with logs_once([name], args.where), CommandContext(args) as command:
+        context = Context(args.seed, progress=command.progress)
+        with opened_questions(
+            bundles_of(name, args.where),
+            context,
+            layout=args.where,
+            tell=command.say,
+            force_shift=args.force_shift,
+        ) as questions:
+            fitted = fit_questions(questions, context)
+        command.clear()
         save(fitted.artifact, target, force=args.force)
         tell_fitted(fitted, command)
         command.written(target, as_json(fitted, target))
