@@ -12,19 +12,22 @@ from calcli.cli.commands.report import (
 )
 from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
-from calcli.cli.fit_log import bundles_of, tell_fitted
+from calcli.cli.fit_log import MOST_LINES, bundles_of
+from calcli.cli.print_evaluation import named_headline, next_command, say
+from calcli.cli.render import Cell, print_table
 from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
-from calcli.evaluation.results import Result
+from calcli.evaluation.results import Evaluation, Result
 from calcli.fit_questions import (
     CrossFit,
+    FittedLog,
     QuestionData,
     cross_fits,
     fit_questions,
     opened_questions,
 )
-from calcli.io.question_artifact import METHOD, QuestionsArtifact
+from calcli.io.question_artifact import METHOD
 from calcli.metrics.context import MetricSettings
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.rows import Codes
@@ -34,7 +37,7 @@ from calcli.rows import Codes
 class JudgedLog:
     """A calibrator by question, and its results question by question."""
 
-    artifact: QuestionsArtifact
+    fitted: FittedLog
     job: EvaluationJob
     models: Sequence[ModelResults]
     results: Sequence[list[Result]]
@@ -64,7 +67,8 @@ def fit_and_judge_log(
     ) as questions:
         fitted = fit_questions(questions, context)
         command.clear()
-        tell_fitted(fitted, command)
+        for warning in fitted.artifact.fit.warnings:
+            command.warn(warning)
         plan = Plan(metrics=metrics_of_page(), settings=MetricSettings(seed=args.seed))
         job = EvaluationJob(
             command,
@@ -83,7 +87,7 @@ def fit_and_judge_log(
         model, result = evaluated_model(job, [bundle], by_few_groups=True)
         models.append(model)
         results.append(result)
-    return JudgedLog(fitted.artifact, job, models, results)
+    return JudgedLog(fitted, job, models, results)
 
 
 def _judged(
@@ -113,3 +117,31 @@ def _judged(
     ]
     typed = f"{rows.path}:{rows.group}"
     return replace(model, versions=tuple(versions), typed=typed), results
+
+
+def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:
+    """Print a headline for each question, one table of all, and what to do next."""
+    for results in judged.results[:MOST_LINES]:
+        say(named_headline(results[1], results))
+    if len(judged.results) > MOST_LINES:
+        say(f"and {len(judged.results) - MOST_LINES} more questions: --full")
+    say()
+    changes = {each.name: each.change for each in judged.fitted.questions}
+    table: list[list[Cell]] = []
+    for results in judged.results[:MOST_LINES]:
+        before, after = results
+        name = before.bundle.rpartition(":")[2]
+        row: list[Cell] = [name, before.n]
+        ece = "ece_positive" if "ece_positive" in before.scores else "ece"
+        for metric in ("accuracy", ece, "nll"):
+            row += [before.scores[metric].value, after.scores[metric].value]
+        table.append([*row, changes.get(name, "")])
+    head = ["question", "labels", "accuracy", "now", "ECE", "now", "NLL", "now", "map"]
+    print_table(head, table)
+    folds = judged.results[0][1].n_folds
+    if folds:
+        say(f"now: cross-fitted, {folds} folds of records.")
+    step = next_command(evaluation)
+    if step:
+        say()
+        say(f"next: {step}")

@@ -8,7 +8,7 @@ mu ~ N(0, 1/4), for log beta, log slope and the intercept alike.
 1. theta_q has the largest posterior given mu and tau (Newton with the expected
    information);
 2. mu and tau follow by EM on Laplace's approximation, where tau has the weight of two
-   questions with tau = 0.4 before any is seen;
+   questions with tau = 0.3 before any is seen;
 3. out-of-fold predictions decide whether the maps are used at all.
 
 Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Platt (1999).
@@ -22,7 +22,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 
-USUAL_SPREAD = 0.4
+USUAL_SPREAD = 0.3
 """Standard deviation of parameters among questions of a type before any is seen."""
 
 WEIGHT_OF_USUAL = 2.0
@@ -204,12 +204,17 @@ class Choice:
     """What out-of-fold predictions say of the maps of a type.
 
     gains : (n,) of NLL a row, of each question: raw minus calibrated. z : the mean gain
-    over its standard error, by unit. is_used : the maps are used.
+    over its standard error, by unit. enough : the z from which the maps are used.
     """
 
     gains: Sequence[FloatArray]
     z: float
-    is_used: bool
+    n_units: int
+    enough: float
+
+    @property
+    def is_used(self) -> bool:
+        return self.n_units >= FEWEST_UNITS and self.z > self.enough
 
 
 N_FOLDS = 10
@@ -219,11 +224,16 @@ FEWEST_UNITS = 20
 ENOUGH = 0.8
 """Standard errors of the gain from which maps are used."""
 
+ENOUGH_TO_SHARPEN = 1.0
+"""The same where answers get surer: few labels, nearly all right, ask for too much."""
 
-def choose(questions: Sequence[Question], folds: Sequence[IntArray]) -> Choice:
+
+def choose(
+    questions: Sequence[Question], folds: Sequence[IntArray], pooled: Pooled
+) -> Choice:
     """Judge the maps of a type by predictions of rows that no fit has seen.
 
-    folds : (n,) fold of every row, of each question.
+    folds : (n,) fold of every row, of each question. pooled : the maps of all rows.
     """
     gains = [np.zeros(len(question.units)) for question in questions]
     for fold in range(N_FOLDS):
@@ -231,15 +241,16 @@ def choose(questions: Sequence[Question], folds: Sequence[IntArray]) -> Choice:
             question.part(np.flatnonzero(fold_of_rows != fold))
             for question, fold_of_rows in zip(questions, folds, strict=True)
         ]
-        pooled = pool(training)
+        theta = pool(training).theta
         for place, question in enumerate(questions):
             rows = np.flatnonzero(folds[place] == fold)
             held_out = question.part(rows)
             raw = held_out.losses(np.zeros(question.n_parameters))
-            gains[place][rows] = raw - held_out.losses(pooled.theta[place])
+            gains[place][rows] = raw - held_out.losses(theta[place])
     units = np.concatenate([question.units for question in questions])
     z, n_units = _z(np.concatenate(gains), units)
-    return Choice(gains, z, n_units >= FEWEST_UNITS and z > ENOUGH)
+    sharpens = float(pooled.theta[:, 0].mean()) > 0.0
+    return Choice(gains, z, n_units, ENOUGH_TO_SHARPEN if sharpens else ENOUGH)
 
 
 def _z(gains: FloatArray, units: IntArray) -> tuple[float, int]:
@@ -255,7 +266,7 @@ class TypeFit:
     """Maps of the questions of a type.
 
     theta : (q, p), zeros for no change. share : of the change that was found, that is
-    made: 1 - (ENOUGH / z)^2, so that a doubtful gain moves little. choice : why.
+    made: 1 - (enough / z)^2, so that a doubtful gain moves little. choice : why.
     """
 
     theta: FloatArray
@@ -265,9 +276,9 @@ class TypeFit:
 
 def fit_type(questions: Sequence[Question], folds: Sequence[IntArray]) -> TypeFit:
     """Fit the maps of all questions of a type; no change where nothing is gained."""
-    choice = choose(questions, folds)
     pooled = pool(questions)
+    choice = choose(questions, folds, pooled)
     if not choice.is_used:
         return TypeFit(np.zeros_like(pooled.theta), 0.0, choice)
-    share = 1.0 - (ENOUGH / choice.z) ** 2
+    share = 1.0 - (choice.enough / choice.z) ** 2
     return TypeFit(share * pooled.theta, share, choice)

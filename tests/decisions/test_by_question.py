@@ -211,6 +211,74 @@ def test_a_calibrator_by_question_needs_a_question_elsewhere(run, fitted):
     assert "mood" in unknown.err
 
 
+# ---- run
+
+
+def test_run_fits_judges_by_cross_fitting_and_writes_both_files(run):
+    done = run("run", SAMPLE, "-o", "out")
+    assert done.code == 0
+    assert len(done.out.splitlines()) <= 24
+    assert "cross-fitted, 5 folds" in done.out
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "decisions.by-question.json",
+        "decisions.report.html",
+    ]
+    command = next(line for line in done.out.splitlines() if line.startswith("next: "))
+    assert command.split()[1:4] == ["calcli", "apply", "out/decisions.by-question.json"]
+    Path("NEW.jsonl").write_bytes(SAMPLE.read_bytes())
+    assert run(*command.split()[2:]).code == 0
+
+
+def test_run_judges_on_another_log(run):
+    lines = SAMPLE.read_text("utf-8").splitlines(keepends=True)
+    Path("cal.jsonl").write_text("".join(lines[:200]), "utf-8")
+    Path("test.jsonl").write_text("".join(lines[200:]), "utf-8")
+    done = run("run", "cal.jsonl", "test.jsonl", "-o", "out", "--json")
+    assert done.code == 0
+    facts = json.loads(done.out)
+    results = facts["evaluation"]["results"]
+    assert [r["bundle"] for r in results[::2]] == [
+        "test.jsonl:refund",
+        "test.jsonl:team",
+        "test.jsonl:urgency",
+    ]
+    assert json.loads(Path(facts["calibrator"]).read_text("utf-8"))["fit"]["n"] == 595
+
+
+def test_run_leaves_nothing_behind_when_the_other_log_is_bad(run):
+    text = SAMPLE.read_text("utf-8")
+    Path("bad.jsonl").write_text(text[:-40], "utf-8")
+    refused = run("run", SAMPLE, "bad.jsonl", "-o", "out")
+    assert refused.code == 3
+    assert "cut off" in refused.line
+    assert not Path("out").exists()
+
+
+def test_cross_fitted_results_are_those_of_fits_without_the_fold(run):
+    """The NLL of a fold is that of a calibrator fitted to the other records."""
+    from calcli.calibrator import Context
+    from calcli.fit_questions import OUTER_FOLDS, cross_fits, opened_questions
+
+    names = [f"{SAMPLE}:{name}" for name in ("refund", "team", "urgency")]
+    with opened_questions(names, Context(0)) as questions:
+        crossed = cross_fits(questions, Context(0))
+        fold_of = {}
+        for question in questions:
+            ids = question.rows.column("ids")
+            for row, record in enumerate(ids):
+                fold_of[str(record)] = int(crossed[question.name].fold[row])
+        temperatures = [part.temperature for part in crossed["team"].calibrators]
+    records = read_lines(SAMPLE)
+    for fold in range(OUTER_FOLDS):
+        kept = [record for record in records if fold_of[record["id"]] != fold]
+        assert 0 < len(kept) < len(records)
+        Path("part.jsonl").write_text(logs.lines(kept), "utf-8")
+        run("fit", "part.jsonl", "-o", f"{fold}.json")
+        content = json.loads(Path(f"{fold}.json").read_text("utf-8"))
+        params = content["params"]["questions"]["team"]["params"]
+        assert params["temperature"] == pytest.approx(temperatures[fold], rel=1e-6)
+
+
 # ---- in a client
 
 

@@ -38,7 +38,7 @@ from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.fit_log import default_name, is_whole_log
 from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.render import print_json
-from calcli.cli.run_log import fit_and_judge_log
+from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
@@ -223,7 +223,7 @@ def _run_log(args: RunArgs) -> int:
     outputs.check(force=args.force)
     with CommandContext(args) as command:
         judged = fit_and_judge_log(args, str(outputs.calibrator), args.test, command)
-        evaluation = judged.job.evaluation(judged.results, [])
+        evaluation = replace(judged.job.evaluation(judged.results, []), ranks=None)
         page = report_page(
             judged.models,
             evaluation.to_dict(),
@@ -231,8 +231,14 @@ def _run_log(args: RunArgs) -> int:
                 ["calcli", "run", *(w for words in command_words(args) for w in words)]
             ],
         )
-    outputs.write(dumps_questions(judged.artifact), page, force=args.force)
-    _print(args, command, judged.job.plan, evaluation, outputs)
+    text = dumps_questions(judged.fitted.artifact)
+    outputs.write(text, page, force=args.force)
+    if args.json or args.quiet or args.full:
+        _print(args, command, judged.job.plan, evaluation, outputs)
+        return command.code
+    print_judged(judged, evaluation)
+    say(f"calibrator: {outputs.calibrator}")
+    say(f"page: {outputs.page}")
     return command.code
 
 
