@@ -177,6 +177,9 @@ def loads(text: str | bytes, where: str) -> Artifact:
         found = f"{shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
         told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
         raise DataError(f"{where}: artifact format {found} {told}; upgrade calcli")
+    if content.get("method") == "by-question":
+        told = "holds a calibrator for each question of a log of decisions"
+        raise DataError(f"{where}: {told}; name one, FILE:QUESTION")
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)

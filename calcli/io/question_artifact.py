@@ -29,7 +29,7 @@ from calcli.io.artifact import (
 from calcli.io.artifact import load as load_one
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, open_document
-from calcli.io.locate import unique_groups
+from calcli.io.locate import split_where, unique_groups
 
 METHOD = "by-question"
 WHAT = "a calibrator written by calcli fit"
@@ -247,3 +247,14 @@ def split_question(path: str) -> tuple[str, str, str]:
         if character == ":" and os.path.isfile(path[:place]):
             return path[:place], ":", path[place + 1 :]
     return path, "", ""
+
+
+def load_for(path: str, bundle: str) -> Artifact:
+    """The artifact of a file; of one by question that of the bundle's question.
+
+    bundle : name of the rows, ``LOG:QUESTION``. Raises DataError.
+    """
+    group = split_where(bundle)[1]
+    if group is not None and is_file_by_question(path):
+        return load(f"{path}:{group}")
+    return load(path)

@@ -26,7 +26,7 @@ from calcli.errors import FitError
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.question_artifact import load
+from calcli.io.question_artifact import load_for
 
 SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
@@ -76,7 +76,9 @@ def run(args: ThresholdArgs) -> int:
     bundles = args.expanded
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
-    artifact = None if args.calibrator is None else load(args.calibrator)
+    artifact = None
+    if args.calibrator is not None:
+        artifact = load_for(args.calibrator, bundles[0])
     with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(
