@@ -51,7 +51,6 @@ from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
-from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.cells import sortable
@@ -60,6 +59,7 @@ from calcli.io.harmless import finite
 from calcli.io.locate import Layout
 from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
+from calcli.io.question_artifact import load as load_artifact
 from calcli.io.validate import (
     check_confidences,
     check_scores,

@@ -21,10 +21,11 @@ from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fit_and_apply import fitted_on
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
+from calcli.io.question_artifact import QuestionsArtifact, is_file_by_question, load
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class EvaluationJob:
 
     templates : paths of calibrators as typed. baseline : another one, None for the
     uncalibrated scores. prints_warnings : print warnings that are findings, too.
-    notes : doubts about calibrators on the rows, by name.
+    notes : doubts about calibrators on the rows, by name. by_question : calibrator
+    that is not yet in its file, in place of those of templates.
     """
 
     command: CommandContext
@@ -56,6 +58,7 @@ class EvaluationJob:
     prints_warnings: bool = True
     load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
     notes: dict[str, list[str]] = field(default_factory=dict)
+    by_question: QuestionsArtifact | None = None
 
     # ---- calibrators
 
@@ -63,7 +66,13 @@ class EvaluationJob:
         """Artifact that a path with {stem} and {group} stands for at a bundle."""
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
-        return NamedArtifact("<stdin>" if name == "-" else name, self.load(name))
+        shown = "<stdin>" if name == "-" else name
+        if self.by_question is not None:
+            entry = self.by_question.map_of(group or "", name)
+            return NamedArtifact(shown, entry.artifact(name))
+        if group is not None and is_file_by_question(name):
+            name = f"{name}:{group}"
+        return NamedArtifact(shown, self.load(name))
 
     def artifacts(self, bundle: str) -> list[NamedArtifact]:
         """All calibrators to evaluate on a bundle."""

@@ -25,6 +25,11 @@ from calcli.importers.bundles import LEFT_OUT, Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
 from calcli.importers.dealing import Dealt, Splitting, deal, refuse_second_split
+from calcli.importers.decision_logs import (
+    is_decision_log,
+    read_decision_log,
+    write_log,
+)
 from calcli.importers.formats import open_table
 from calcli.importers.gold import add_gold, align_labels
 from calcli.importers.import_request import ImportRequest
@@ -87,9 +92,15 @@ def import_scores(
         settled = settle_sources(files, stack)
         source: Source | None = None
         try:
-            source = _read(files, settled, stack, request)
-            with new_bundles(output, force=force, inputs=files) as out:
-                _write(source, out, report, splitting, ignored)
+            if is_decision_log(settled.files, request):
+                gold = None if request.gold is None else Path(request.gold)
+                log = read_decision_log(settled.files[0], gold, request.labels)
+                with new_bundles(output, force=force, inputs=files) as out:
+                    write_log(log, out, report, splitting, request, ignored)
+            else:
+                source = _read(files, settled, stack, request)
+                with new_bundles(output, force=force, inputs=files) as out:
+                    _write(source, out, report, splitting, ignored)
         except CalcliError as problem:
             where = ", ".join(str(path) for path in files)
             columns = {} if source is None else source.columns

@@ -63,7 +63,7 @@ class DataSet(Rows):
     that a pass has read. unit : dataset of the units as requested, ``none`` for
     independent rows. likely_unit : unused column of an imported file that looks like
     units, for commands to propose. arrays : of an imported file which array was read as
-    what, in words.
+    what, in words. n_options : (total,) where columns are options of the row.
     """
 
     name: str
@@ -79,6 +79,7 @@ class DataSet(Rows):
     unit: str | None = None
     likely_unit: str | None = None
     arrays: str = ""
+    n_options: IntArray | None = None
     options: tuple[str, ...] = ()
 
     @property
@@ -404,6 +405,9 @@ class PooledRows(DataSet):
         self.name = f"{first.name} and {len(parts) - 1} more"
         self.has_labels, self.unit = first.has_labels, first.unit
         self.ordered = first.ordered
+        if first.n_options is not None:
+            numbers = [part.n_options for part in parts if part.n_options is not None]
+            self.n_options = np.concatenate(numbers)
         self.one_column = all(part.one_column for part in parts)
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:

@@ -470,7 +470,7 @@ class _GatherBlock:
         if own and own != [*range(len(self.needed))]:
             assert block.transformed is not None
             block = replace(block, transformed=block.transformed[own])
-        return calibrator.apply(calibrator.reading(block))
+        return calibrator.calibrate(block)
 
     def tiles(
         self, block: Block, prediction: Prediction | None, room: list[FloatArray]

@@ -42,6 +42,7 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
+from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import Label, MetricSettings, norm_of
@@ -335,6 +336,11 @@ def run(args: EvaluateArgs) -> int:
 
 def evaluate(args: EvaluateArgs) -> Evaluated:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
+    with logs_once(args.given, args.where):
+        return _evaluate(args)
+
+
+def _evaluate(args: EvaluateArgs) -> Evaluated:
     command = CommandContext(args)
     asked = args.limits()
     fail_on = FailOn.parse(args.fail_on)
