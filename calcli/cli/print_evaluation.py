@@ -260,7 +260,7 @@ def version_lines(
 
 def version_columns(result: Result) -> list[VersionColumn]:
     """Columns of the table: for two classes of P(class 1), else of the confidence."""
-    if result.n_classes == 2:
+    if is_about_class_one(result):
         about = [
             VersionColumn("predicted", _predicted),
             VersionColumn("slope", partial(_value, "slope")),
@@ -284,8 +284,16 @@ def version_columns(result: Result) -> list[VersionColumn]:
     ]
 
 
+def is_about_class_one(result: Result) -> bool:
+    """True if the table is about P(class 1), as the verdict is."""
+    if result.report is None:
+        return result.n_classes == 2
+    return result.report.facts.is_about_class_one
+
+
 def _error_name(result: Result) -> str:
-    return "ece_positive" if "ece_positive" in result.scores else "ece"
+    is_known = "ece_positive" in result.scores
+    return "ece_positive" if is_known and is_about_class_one(result) else "ece"
 
 
 def _value(name: str, result: Result) -> str:

@@ -61,7 +61,8 @@ def with_caveats(
     for at, one in enumerate(tried, start=1):
         of_fit = _fit_warnings(one.artifact, rows, table)
         changed[at] = _with_doubts(changed[at], [*one.doubts, *of_fit])
-    return [_with_notes(result, rows.notes) for result in changed]
+    # Notes are about the rows as they are stored, which only the first result is.
+    return [_with_notes(changed[0], rows.notes), *changed[1:]]
 
 
 def _with_doubts(result: Result, doubts: Sequence[str]) -> Result:

@@ -24,11 +24,11 @@ simulated calibrated sets are rejected (``benchmarks/levels.json``), without a b
 PARTS = tuple(TEST_LEVELS)
 """Names of the tested parts, the most important first."""
 
-WIDE = 0.02
-"""Half width of the gap's interval above which "not significant" means too few rows."""
+WIDE = 0.03
+"""Half width of the gap's interval above which "not significant" means too few rows.
 
-TARGET_HALF_WIDTH = 0.03
-"""Half width of the gap's interval that the advice on more samples aims at."""
+The advice on more samples aims at it.
+"""
 
 MOST_GROUPS = 1000
 """Groups above which no finding by group is made."""

@@ -2,7 +2,8 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from calcli.evaluation.facts import Facts
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
-from calcli.io.locate import Location
+from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
 from calcli.metrics.significance import adjusted
 
@@ -135,7 +136,8 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
             return NextStep("", title)
         new, output = names_of_new_scores(where.name)
         words = ["apply", file_word(best.path)]
-        return NextStep(_command(words, new, where, "-o", output), title)
+        unlabelled = replace(where, options=_without_labels(where.options))
+        return NextStep(_command(words, new, unlabelled, "-o", output), title)
     if where.to_evaluate and where.to_evaluate != where.name:
         options = ("--calibrator", best.path)
         return NextStep(
@@ -144,11 +146,35 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
     return NextStep(_command(["run"], where.name, where), title)
 
 
+def _without_labels(options: Sequence[str]) -> tuple[str, ...]:
+    """The options that read new rows, which have no labels yet."""
+    kept: list[str] = []
+    words = iter(options)
+    for word in words:
+        if word in ("--labels", "--ignore-label"):
+            next(words, None)  # its value
+        else:
+            kept.append(word)
+    return tuple(kept)
+
+
 def fit_command(where: Location) -> str:
     """Command that fits a calibrator and judges it on other rows, or by cross-fitting."""
     if where.to_fit and where.to_fit != where.name:
-        return _command(["run", file_word(where.to_fit)], where.name, where)
-    return _command(["run"], where.name, where)
+        words = ["run", file_word(where.to_fit)]
+        return _command(words, where.name, where, *_free_folder(where.to_fit))
+    return _command(["run"], where.name, where, *_free_folder(where.name))
+
+
+def _free_folder(name: str) -> tuple[str, ...]:
+    """Option that names a folder, where a run would find its outputs there already."""
+    if not name:
+        return ()
+    stem = split_where(name)[0].stem
+    outputs = (Path(f"{stem}.{STRONGEST}.json"), Path(f"{stem}.report.html"))
+    if not any(output.exists() for output in outputs):
+        return ()
+    return ("-o", f"{stem}_calibration")
 
 
 def _command(words: Sequence[str], name: str, where: Location, *options: str) -> str:

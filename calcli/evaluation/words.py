@@ -10,7 +10,7 @@ from typing import Any
 
 from calcli.evaluation.facts import ClassOne, Estimate, Facts
 from calcli.evaluation.findings import Finding, worst_bin
-from calcli.evaluation.levels import TARGET_HALF_WIDTH
+from calcli.evaluation.levels import WIDE
 from calcli.evaluation.verdict import (
     TWO_SIDED,
     Verdict,
@@ -61,9 +61,10 @@ def interval_points(interval: Interval, decimals: int = 1) -> str:
     return f"[{low}, {high}]"
 
 
-def gap_words(gap: Estimate) -> str:
+def gap_words(gap: Estimate, decimals: int | None = None) -> str:
     """A gap with its interval, ``+14.1 points [13.0, 15.2]``."""
-    decimals = decimals_for(gap.value)
+    if decimals is None:
+        decimals = decimals_for(gap.value)
     shown = points(gap.value, decimals)
     return f"{shown} points {interval_points(gap.interval, decimals)}"
 
@@ -146,9 +147,11 @@ def _calibrated(facts: Facts, verdict: Verdict) -> str:
 def _one_direction(facts: Facts, verdict: Verdict) -> str:
     if facts.is_about_class_one:
         return _risk_words(verdict.kind, facts)
-    gap = gap_words(facts.overconfidence)
     if verdict.by_nll_only:
-        gap = f"{gap}; by NLL {p_text(verdict.p_value, verdict.draws)}"
+        p = p_text(verdict.p_value, verdict.draws)
+        gap = gap_words(facts.overconfidence, decimals=1)
+        return f"{verdict.kind}: {_sure_and_right(facts)} ({gap}; by NLL {p})"
+    gap = gap_words(facts.overconfidence)
     means = _sure_and_right(facts, facts.overconfidence.value)
     return f"{verdict.kind}: {means} ({gap})"
 
@@ -196,7 +199,7 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
     high = round(100.0 * interval.high)
     needed = samples_needed(facts)
     reach = f"the gap is between {low:+d} and {high:+d} points"
-    target = f"{samples(needed)} give ±{round(100 * TARGET_HALF_WIDTH)}"
+    target = f"{samples(needed)} give ±{round(100 * WIDE)}"
     if needed <= facts.data.n:
         return (
             f"too few samples to be sure: {_means(facts)} ({gap_words(facts.main_gap)})"
@@ -205,7 +208,7 @@ def _too_few(facts: Facts, verdict: Verdict) -> str:
 
 
 def samples_needed(facts: Facts) -> int:
-    """Samples like these that give the overconfidence to within ``TARGET_HALF_WIDTH``."""
+    """Samples like these that give the overconfidence to within ``WIDE``."""
     needed = _samples_needed(facts)
     rounded = 100 if needed < 10_000 else 1000
     return max(rounded, math.ceil(needed / rounded - 1e-9) * rounded)
@@ -227,8 +230,8 @@ def _samples_needed(facts: Facts) -> float:
     rarer = min(error_rate, max(1.0 - error_rate, 0.0))
     is_by_root = rarer * data.independent_rows >= CARRYING
     if data.units is not None or has_too_few_rows(facts) or is_by_root:
-        return data.n * (half / TARGET_HALF_WIDTH) ** 2
-    rows = rows_for_half_width(rarer, TARGET_HALF_WIDTH)
+        return data.n * (half / WIDE) ** 2
+    rows = rows_for_half_width(rarer, WIDE)
     return rows * data.n / data.independent_rows
 
 

@@ -15,7 +15,12 @@ import numpy as np
 
 from calcli.errors import CalcliError, DataError
 from calcli.importers.column_options import option_for
-from calcli.importers.evidence import agreement, class_indices
+from calcli.importers.evidence import (
+    PERCENTAGES,
+    agreement,
+    class_indices,
+    kind_of_scores,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES
 from calcli.importers.looks import (
@@ -207,6 +212,7 @@ class _Guesses:
         paths = [path for path in real_names(names) if "/" not in path]
         self.paths = paths[:MOST_COLUMNS]
         self.looks: dict[str, Look] = {}
+        self.has_percent_columns = False
         for path in self.paths:
             look = looks_like(path, columns[path])
             if look:
@@ -217,7 +223,7 @@ class _Guesses:
 
     @property
     def are_percentages(self) -> bool:
-        return self._look_of_scores() == "percentages"
+        return self.has_percent_columns or self._look_of_scores() == "percentages"
 
     def listing(self) -> str:
         """All arrays, with the guess at each."""
@@ -341,7 +347,11 @@ class _Guesses:
             return None
         if any(array.dtype.kind not in "biuf" for array in flat):
             return None
-        return KIND_OF_LOOK.get(kind_by_range(np.stack(flat, axis=1)))
+        scores = np.stack(flat, axis=1)
+        if kind_of_scores(scores).reason == PERCENTAGES:
+            self.has_percent_columns = True
+            return "probs"
+        return KIND_OF_LOOK.get(kind_by_range(scores))
 
     def _take_kind_of_look(self) -> None:
         if self.scores and not self.kind:

@@ -54,6 +54,9 @@ def blocks(scores: Any) -> Iterator[AnyArray]:
 
 # ---- the kind of scores
 
+PERCENTAGES = "every row sums to 100, as percentages do"
+"""Reason why no kind is proven of scores that ``--percent`` makes probabilities."""
+
 
 @dataclass(frozen=True)
 class KindEvidence:
@@ -82,7 +85,7 @@ def kind_of_scores(scores: Any) -> KindEvidence:
         reason = "the exponentials of every row sum to 1"
         return KindEvidence("log_probs", reason)
     if facts.sums_to_hundred:
-        return KindEvidence(None, "every row sums to 100, as percentages do")
+        return KindEvidence(None, PERCENTAGES)
     if facts.lowest >= 0 and facts.highest <= 1:
         return KindEvidence(None, "all values lie in [0, 1], but rows do not sum to 1")
     if facts.lowest >= 0 and facts.is_whole:

@@ -408,6 +408,6 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
             listing = ", ".join(together)
             raise UsageError(
                 f"{where}: holds {len(together)} arrays of scores side by side:"
-                f" {listing}; choose with --scores NAME (may be repeated) or take them"
-                " all with --scores '*'"
+                f" {listing}; choose one with --scores NAME; calcli extract takes several,"
+                " or all with --scores '*'"
             )

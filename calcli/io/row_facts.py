@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
+from calcli.folds import RowHashes, is_repeated
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.records import cached_property
 from calcli.zeros import SUM_TOLERANCE
@@ -258,7 +259,12 @@ def copies(rows: "Rows") -> list[str]:
     share = _repeated(facts.signatures) if len(facts.signatures) else 0.0
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
         return []
-    times = np.unique(facts.signatures, return_counts=True)[1]
+    # Signatures are rounded: rows of coarse logits may share one. Now all digits count.
+    hashes = RowHashes.of(rows).whole
+    share = float(is_repeated(hashes).mean())
+    if share < COPIED:
+        return []
+    times = np.unique(hashes, return_counts=True)[1]
     if times.var() > EVEN * times.mean():
         return []
     told = f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"

@@ -316,9 +316,7 @@ class LabelAgreement:
         by_chance = HARDLY * np.sqrt(chance * (1.0 - chance) / effective)
         by_luck = HARDLY * np.sqrt(confidence * (1.0 - confidence) / effective)
         if vary and surplus <= by_chance and gap >= max(FAR, by_luck):
-            hardly = (
-                f"accuracy {accuracy:.4f} is hardly better than chance ({chance:.4f})"
-            )
+            hardly = f"accuracy {accuracy:.4f} is no better than chance ({chance:.4f})"
             sure = f"at a mean confidence of {confidence:.4f}"
             return [
                 f"{hardly}, {sure}: do labels and scores belong to the same rows and the same order of classes?"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from calcli.evaluation.facts import Estimate, Facts
 from calcli.evaluation.findings import DOUBTS, Finding
-from calcli.evaluation.levels import TARGET_HALF_WIDTH
+from calcli.evaluation.levels import WIDE
 from calcli.evaluation.results import Judgement
 from calcli.evaluation.verdict import TWO_SIDED, spread_sign
 from calcli.evaluation.words import (
@@ -324,7 +324,7 @@ def _nothing_found(report: Judgement) -> Answer:
     """There is no miscalibration, or there are too few samples to see it."""
     if report.kind == "too_few":
         needed = samples_needed(report.facts)
-        target = f"±{round(100 * TARGET_HALF_WIDTH)} points"
+        target = f"±{round(100 * WIDE)} points"
         if needed > report.facts.data.n:
             enough = f"{samples(needed)} in all show the gap to within {target}."
             return Answer("Label more samples.", enough)

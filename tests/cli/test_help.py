@@ -40,7 +40,7 @@ def test_a_help_page_is_short(command: str, help_page):
     examples = [line for line in lines if line.startswith("  calcli ")]
     assert len(examples) <= 3
     assert all(len(line) <= 80 for line in lines if line not in examples)
-    assert all(len(line) <= 90 for line in examples)
+    assert all(len(line) <= 80 for line in examples)
     rows = re.findall(r"^ {2,4}-", page, re.MULTILINE)
     assert len(rows) <= MOST_OPTIONS.get(command, 12)
 

@@ -5,7 +5,7 @@ Calibrators stand beside the uncalibrated scores.
 
 \b
 calcli evaluate logits.h5 --calibrator logits.auto.json
-calcli evaluate logits.h5 -c logits.auto.json --max ece=0.03 --fail-on overconfident
+calcli evaluate logits.h5 -c logits.auto.json --max ece=0.03 --fail-on mixed
 
 \f
 Limits apply to the calibrators, or to the uncalibrated scores when there is none.

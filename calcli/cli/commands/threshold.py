@@ -4,8 +4,8 @@ Rows of at least that confidence are accepted; calcli apply --threshold marks th
 rows must not be those of the calibrator's fit.
 
 \b
-calcli threshold logits.h5:test -c logits.auto.json --accuracy 0.95 -o threshold.json
-calcli apply logits.auto.json new.h5 --threshold threshold.json -o accepted.csv
+calcli threshold logits.h5 -c logits.auto.json --accuracy 0.95 -o t.json
+calcli apply logits.auto.json new.h5 --threshold t.json -o accepted.csv
 
 \f
 Weighted rows are refused: the bound is exact for counts only. Where the bundle has a
@@ -86,7 +86,8 @@ def run(args: ThresholdArgs) -> int:
             rows, artifact, args.accuracy, args.confidence, args.calibrator
         )
         command.caveats(rows)
-        if (told := not_held_out(artifact, rows)) is not None:
+        told = not_held_out(artifact, rows)
+        if told is not None:
             command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
     best, content = searched.choice.best, searched.content
     if args.output is not None and best is not None:
@@ -107,7 +108,10 @@ def run(args: ThresholdArgs) -> int:
     command.say(
         f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}"
     )
-    command.say(content["guarantee"])
+    if told is None:
+        command.say(content["guarantee"])
+    else:
+        command.say("No guarantee: these rows are those of the calibrator's fit.")
     lines = []
     for point in content["accuracy_at_coverage"]:
         ci = point["accuracy_ci"]

@@ -91,7 +91,9 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
         text = _text(content)
         answers.append((len(listed), Answer(where, asked, text, positions, more)))
     if not any(answer.positions for _, answer in answers):
-        advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
+        advice = (
+            "run inspect eval again with log-probabilities (logprobs, top-logprobs 20)"
+        )
         raise DataError(
             f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}"
         )
