@@ -51,7 +51,6 @@ class VersionRow:
     happens: Cell
     gap: Cell
     slope: Cell
-    roc_auc: Cell
     error: Cell
     loss: Cell
     change: Cell
@@ -119,6 +118,8 @@ def _row(model: ModelResults, number: int) -> VersionRow:
     changed = EMPTY
     if number:
         changed = _changed_cell(version.n_changed, model.n)
+    if number and model.is_about_class_one:
+        right = replace(right, small=f"{changed.text} change")
     return VersionRow(
         name=version.name,
         folds=f"cross-fitted, {result.n_folds} folds" if result.n_folds else "",
@@ -133,7 +134,6 @@ def _row(model: ModelResults, number: int) -> VersionRow:
             repr(gap.value),
         ),
         slope=_number_cell(result, "slope", 2),
-        roc_auc=_number_cell(result, "roc_auc", 4),
         error=_error_cell(result),
         loss=_number_cell(result, result.loss_name, 4),
         change=_change_cell(result),
@@ -181,8 +181,8 @@ def _change_cell(result: Result) -> Cell:
         return EMPTY
     ends = change.reason or "no interval"
     if change.interval is not None:
-        ends = span(change.interval.low, change.interval.high, 1.0, 4)
-    return Cell(signed(change.value, 4), ends, repr(change.value))
+        ends = span(change.interval.low, change.interval.high, 1.0, 3)
+    return Cell(signed(change.value, 3), ends, repr(change.value))
 
 
 def _accuracy_cell(result: Result) -> Cell:
