@@ -36,6 +36,11 @@ MOST_STEPS = 50
 MOST_ROUNDS = 60
 LONGEST_STEP = 1.0
 CLOSE = 1e-7
+"""Change of a parameter, in one step, at which a search ends."""
+
+CLOSE_ROUND = 1e-4
+"""The same in one round of EM: far below the standard error of any parameter."""
+
 FARTHEST = 4.0
 """Largest change of a parameter: a temperature of 1/55 or 55."""
 
@@ -129,12 +134,17 @@ class Pooled:
     spread: FloatArray
 
 
-def pool(questions: Sequence[Question]) -> Pooled:
-    """Parameters of every question, drawn towards those of the type."""
+def pool(questions: Sequence[Question], start: Pooled | None = None) -> Pooled:
+    """Parameters of every question, drawn towards those of the type.
+
+    start : where the search begins, which saves rounds.
+    """
     n_parameters = questions[0].n_parameters
     theta = np.zeros((len(questions), n_parameters))
     centre = np.zeros(n_parameters)
     spread = np.full(n_parameters, USUAL_SPREAD)
+    if start is not None:
+        theta, centre, spread = start.theta.copy(), start.centre, start.spread
     for _ in range(MOST_ROUNDS):
         before = np.concatenate([theta.ravel(), centre, spread])
         variance = np.zeros_like(theta)
@@ -149,7 +159,7 @@ def pool(questions: Sequence[Question]) -> Pooled:
         spread = np.sqrt((squares + usual) / (len(questions) + WEIGHT_OF_USUAL))
         spread = np.maximum(spread, SMALLEST_SPREAD)
         after = np.concatenate([theta.ravel(), centre, spread])
-        if np.abs(after - before).max() < CLOSE:
+        if np.abs(after - before).max() < CLOSE_ROUND:
             break
     return Pooled(theta, centre, spread)
 
@@ -241,7 +251,7 @@ def choose(
             question.part(np.flatnonzero(fold_of_rows != fold))
             for question, fold_of_rows in zip(questions, folds, strict=True)
         ]
-        theta = pool(training).theta
+        theta = pool(training, pooled).theta
         for place, question in enumerate(questions):
             rows = np.flatnonzero(folds[place] == fold)
             held_out = question.part(rows)
