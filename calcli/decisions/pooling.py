@@ -32,6 +32,9 @@ SPREAD_OF_TYPES = 0.5
 """Standard deviation of the parameters of a type around no change."""
 
 SMALLEST_SPREAD = 0.05
+MANY_QUESTIONS = 20
+"""Questions above which a type's centre and spread hold for every part of the rows."""
+
 MOST_STEPS = 50
 MOST_ROUNDS = 60
 LONGEST_STEP = 1.0
@@ -137,7 +140,8 @@ class Pooled:
 def pool(questions: Sequence[Question], start: Pooled | None = None) -> Pooled:
     """Parameters of every question, drawn towards those of the type.
 
-    start : where the search begins, which saves rounds.
+    start : where the search begins, which saves rounds. Of many questions its centre
+    and spread are kept: a part of the rows would change them little.
     """
     n_parameters = questions[0].n_parameters
     theta = np.zeros((len(questions), n_parameters))
@@ -152,6 +156,8 @@ def pool(questions: Sequence[Question], start: Pooled | None = None) -> Pooled:
             theta[place], variance[place] = _most_likely(
                 question, theta[place], centre, spread
             )
+        if start is not None and len(questions) > MANY_QUESTIONS:
+            break
         precision = len(questions) / spread**2 + 1.0 / SPREAD_OF_TYPES**2
         centre = (theta / spread**2).sum(axis=0) / precision
         squares = ((theta - centre) ** 2 + variance).sum(axis=0)
