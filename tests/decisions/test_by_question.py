@@ -279,6 +279,24 @@ def test_cross_fitted_results_are_those_of_fits_without_the_fold(run):
         assert params["temperature"] == pytest.approx(temperatures[fold], rel=1e-6)
 
 
+# ---- thresholds
+
+
+def test_a_log_has_a_threshold_for_every_question(run, fitted):
+    done = run("threshold", SAMPLE, "-c", fitted, "--accuracy", "0.75", "--json")
+    assert done.code == 0
+    questions = json.loads(done.out)["questions"]
+    assert set(questions) == {"team", "urgency", "refund"}
+    team = questions["team"]
+    assert team["accuracy"] >= team["accuracy_lower"] >= 0.75 - 1e-9
+    expected = (team["threshold"] - 0.25) / 0.75
+    assert team["confidence_threshold"] == pytest.approx(expected)
+    assert questions["urgency"]["confidence_threshold"] is None
+    alone = run("threshold", f"{SAMPLE}:team", "-c", fitted, "--accuracy", "0.75")
+    assert float(alone.out) == team["threshold"]
+    assert run("threshold", SAMPLE, "-c", fitted, "--accuracy", "0.75").code == 0
+
+
 # ---- in a client
 
 
