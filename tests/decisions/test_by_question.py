@@ -1,6 +1,7 @@
 """One calibrator for a log: fitted, evaluated, applied, and refused where it must be."""
 
 import json
+import runpy
 import subprocess
 import sys
 import time
@@ -33,6 +34,11 @@ def fitted(run, tmp_path):
 
 def read_lines(path):
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_the_sample_is_what_its_script_makes():
+    script = runpy.run_path(str(SAMPLE.with_name("make_decisions.py")))
+    assert script["text"]() == SAMPLE.read_text("utf-8")
 
 
 def test_the_artifact_holds_a_calibrator_for_every_question(fitted):
