@@ -5,7 +5,7 @@
 writes ``decisions.jsonl`` beside this script: 300 tickets of a shop, each a record with
 three typed answers and their labels. ``team`` is a choice of four, ``urgency`` a score
 of five levels, ``refund`` yes or no. Choices and scores are surer than they are right;
-yes/no answers stay too near to one half. Probabilities have two decimals, and eight
+yes/no answers stay too near to one half. Probabilities have two decimals, and seven
 answers are missing. The seed is 0.
 """
 
@@ -80,8 +80,8 @@ def refund(rng: np.random.Generator) -> tuple[dict, bool]:
     return {"type": "noul", "noul": round(float(stated), 2)}, label
 
 
-def main() -> None:
-    """Write the file."""
+def text() -> str:
+    """The log."""
     rng = np.random.default_rng(0)
     lines = []
     for number in range(RECORDS):
@@ -99,8 +99,12 @@ def main() -> None:
             "meta": {"source": str(rng.choice(SOURCES))},
         }
         lines.append(json.dumps(record))
-    text = "\n".join(lines) + "\n"
-    (Path(__file__).parent / "decisions.jsonl").write_text(text, "utf-8")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    (Path(__file__).parent / "decisions.jsonl").write_text(text(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,9 @@ MOST_GROUPS = 20
 FEWEST_ROWS_OF_NAME = 3
 """Answers for each name from which a text beside answers is the question's name."""
 
+ENOUGH_RECORDS = 1000
+"""Records without a name beside an answer, after which none is looked for."""
+
 LOOKED_AT = 50
 """Records by which a log of decisions is recognised."""
 
@@ -330,7 +333,9 @@ def _are_texts(source: Iterable[Numbered]) -> bool:
     """True where the names beside answers are nearly as many as the answers."""
     names: set[str] = set()
     n_answers = 0
-    for _, record in source:
+    for place, (_, record) in enumerate(source):
+        if place == ENOUGH_RECORDS and not names:
+            return False  # questions are named by keys
         for answer in find_answers(record):
             is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
             if answer.question is not None and not is_by_path:

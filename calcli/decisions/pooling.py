@@ -32,10 +32,18 @@ SPREAD_OF_TYPES = 0.5
 """Standard deviation of the parameters of a type around no change."""
 
 SMALLEST_SPREAD = 0.05
+MANY_QUESTIONS = 20
+"""Questions above which a type's centre and spread hold for every part of the rows."""
+
 MOST_STEPS = 50
 MOST_ROUNDS = 60
 LONGEST_STEP = 1.0
 CLOSE = 1e-7
+"""Change of a parameter, in one step, at which a search ends."""
+
+CLOSE_ROUND = 1e-4
+"""The same in one round of EM: far below the standard error of any parameter."""
+
 FARTHEST = 4.0
 """Largest change of a parameter: a temperature of 1/55 or 55."""
 
@@ -129,12 +137,18 @@ class Pooled:
     spread: FloatArray
 
 
-def pool(questions: Sequence[Question]) -> Pooled:
-    """Parameters of every question, drawn towards those of the type."""
+def pool(questions: Sequence[Question], start: Pooled | None = None) -> Pooled:
+    """Parameters of every question, drawn towards those of the type.
+
+    start : where the search begins, which saves rounds. Of many questions its centre
+    and spread are kept: a part of the rows would change them little.
+    """
     n_parameters = questions[0].n_parameters
     theta = np.zeros((len(questions), n_parameters))
     centre = np.zeros(n_parameters)
     spread = np.full(n_parameters, USUAL_SPREAD)
+    if start is not None:
+        theta, centre, spread = start.theta.copy(), start.centre, start.spread
     for _ in range(MOST_ROUNDS):
         before = np.concatenate([theta.ravel(), centre, spread])
         variance = np.zeros_like(theta)
@@ -142,6 +156,8 @@ def pool(questions: Sequence[Question]) -> Pooled:
             theta[place], variance[place] = _most_likely(
                 question, theta[place], centre, spread
             )
+        if start is not None and len(questions) > MANY_QUESTIONS:
+            break
         precision = len(questions) / spread**2 + 1.0 / SPREAD_OF_TYPES**2
         centre = (theta / spread**2).sum(axis=0) / precision
         squares = ((theta - centre) ** 2 + variance).sum(axis=0)
@@ -149,7 +165,7 @@ def pool(questions: Sequence[Question]) -> Pooled:
         spread = np.sqrt((squares + usual) / (len(questions) + WEIGHT_OF_USUAL))
         spread = np.maximum(spread, SMALLEST_SPREAD)
         after = np.concatenate([theta.ravel(), centre, spread])
-        if np.abs(after - before).max() < CLOSE:
+        if np.abs(after - before).max() < CLOSE_ROUND:
             break
     return Pooled(theta, centre, spread)
 
@@ -241,7 +257,7 @@ def choose(
             question.part(np.flatnonzero(fold_of_rows != fold))
             for question, fold_of_rows in zip(questions, folds, strict=True)
         ]
-        theta = pool(training).theta
+        theta = pool(training, pooled).theta
         for place, question in enumerate(questions):
             rows = np.flatnonzero(folds[place] == fold)
             held_out = question.part(rows)

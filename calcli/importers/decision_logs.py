@@ -25,7 +25,7 @@ from calcli.importers.bundles import Imported
 from calcli.importers.dealing import Splitting, deal
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.proposal import Reading
-from calcli.importers.remarks import remark
+from calcli.importers.remarks import remark, remarks
 from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
@@ -188,9 +188,33 @@ def write_log(
     ignore: Sequence[float],
 ) -> None:
     """Write a bundle for every question, with remarks on what was read."""
+    remark_log(read)
+    with remarks() as doubts:
+        _write_questions(read, out, report, splitting, request, ignore)
+    for doubt in doubts[:MOST_DESCRIBED]:
+        remark(doubt)
+    if len(doubts) > MOST_DESCRIBED:
+        remark(f"and {len(doubts) - MOST_DESCRIBED} more remarks on questions")
+    if not read.log.plan.labels and not request.no_labels:
+        raise DataError(
+            f"{read.path}: no field holds labels, options of the questions; add them"
+            " to the records, or name another file: calcli extract --gold FILE"
+        )
+    if not report.bundles:
+        raise DataError(f"{read.path}: no question has a row that can be used")
+
+
+def _write_questions(
+    read: DecisionLog,
+    out: BundleWriter,
+    report: ImportReport,
+    splitting: Splitting,
+    request: ImportRequest,
+    ignore: Sequence[float],
+) -> None:
+    """Write the bundles of all questions that have rows."""
     names = group_names(read.log)
     links = _links(read.log)
-    remark_log(read)
     for rows in read.log.questions:
         if not rows.n:
             continue
@@ -211,13 +235,6 @@ def write_log(
         report.bundles += write_groups(
             out, imported, dealt, origin, splitting, attributes
         )
-    if not read.log.plan.labels and not request.no_labels:
-        raise DataError(
-            f"{read.path}: no field holds labels, options of the questions; add them"
-            " to the records, or name another file: calcli extract --gold FILE"
-        )
-    if not report.bundles:
-        raise DataError(f"{read.path}: no question has a row that can be used")
 
 
 def _links(log: Log) -> list[Link]:

@@ -87,6 +87,9 @@ _imports: ContextVar[_Imports | None] = ContextVar("imports", default=None)
 @contextmanager
 def importing_once() -> Iterator[None]:
     """Context in which a file is imported, and its remarks printed, at most once."""
+    if _imports.get() is not None:
+        yield
+        return
     with ExitStack() as stack:
         token = _imports.set(_Imports(stack, {}))
         try:

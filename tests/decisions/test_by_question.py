@@ -1,6 +1,7 @@
 """One calibrator for a log: fitted, evaluated, applied, and refused where it must be."""
 
 import json
+import runpy
 import subprocess
 import sys
 import time
@@ -33,6 +34,11 @@ def fitted(run, tmp_path):
 
 def read_lines(path):
     return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_the_sample_is_what_its_script_makes():
+    script = runpy.run_path(str(SAMPLE.with_name("make_decisions.py")))
+    assert script["text"]() == SAMPLE.read_text("utf-8")
 
 
 def test_the_artifact_holds_a_calibrator_for_every_question(fitted):
@@ -277,6 +283,24 @@ def test_cross_fitted_results_are_those_of_fits_without_the_fold(run):
         content = json.loads(Path(f"{fold}.json").read_text("utf-8"))
         params = content["params"]["questions"]["team"]["params"]
         assert params["temperature"] == pytest.approx(temperatures[fold], rel=1e-6)
+
+
+# ---- thresholds
+
+
+def test_a_log_has_a_threshold_for_every_question(run, fitted):
+    done = run("threshold", SAMPLE, "-c", fitted, "--accuracy", "0.75", "--json")
+    assert done.code == 0
+    questions = json.loads(done.out)["questions"]
+    assert set(questions) == {"team", "urgency", "refund"}
+    team = questions["team"]
+    assert team["accuracy"] >= team["accuracy_lower"] >= 0.75 - 1e-9
+    expected = (team["threshold"] - 0.25) / 0.75
+    assert team["confidence_threshold"] == pytest.approx(expected)
+    assert questions["urgency"]["confidence_threshold"] is None
+    alone = run("threshold", f"{SAMPLE}:team", "-c", fitted, "--accuracy", "0.75")
+    assert float(alone.out) == team["threshold"]
+    assert run("threshold", SAMPLE, "-c", fitted, "--accuracy", "0.75").code == 0
 
 
 # ---- in a client

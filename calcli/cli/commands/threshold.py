@@ -22,7 +22,9 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
+from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import fail, print_line
+from calcli.cli.threshold_log import threshold_log
 from calcli.errors import FitError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
@@ -73,6 +75,8 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: ThresholdArgs) -> int:
+    if is_whole_log(args.given, args.where):
+        return threshold_log(args)
     command = CommandContext(args)
     bundles = args.expanded
     if args.output is not None:
