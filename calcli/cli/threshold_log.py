@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli.context import CommandContext
 from calcli.cli.fit_log import bundles_of
 from calcli.cli.render import Cell, print_json, print_path, print_table
 from calcli.errors import FitError
+from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
