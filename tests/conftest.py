@@ -8,6 +8,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = (
     "1"  # as the command does; read when NumPy is imported
 )
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and sentences would wrap
+
 import h5py
 import numpy as np
 import pytest

@@ -384,7 +384,7 @@ def test_two_classes_get_auto_too(run, kind):
     np.savez("two.npz", **{kind: scores}, labels=y)
     done = run("fit", "two.npz")
     assert (done.code, done.out) == (0, "two.auto.json\n")
-    assert "predictions change, accuracy +" in done.err
+    assert "predictions change (accuracy +" in done.err
     fitted = calcli.fit(scores, y, kind=kind)
     assert fitted.method == "auto"
     assert fitted.params == calcli.load("two.auto.json").params

@@ -370,9 +370,9 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert chosen.chosen[0] == "ts"
     assert isinstance(chosen.calibrator, TemperatureScaling)
     # Refitted on all rows, not on a fold.
-    assert (
-        chosen.calibrator.temperature
-        == fit("ts", ArrayRows(z, y)).calibrator.temperature
+    # It starts elsewhere, so that the root differs by rounding.
+    assert chosen.calibrator.temperature == pytest.approx(
+        fit("ts", ArrayRows(z, y)).calibrator.temperature, rel=1e-12
     )
     assert (
         chosen.calibrator.uniform == 1 / 1501

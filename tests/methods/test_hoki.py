@@ -237,7 +237,7 @@ def test_the_terms_of_a_row_by_hand():
     assert not hit.any()
 
 
-def test_a_search_walks_over_the_rows_three_times():
+def test_a_search_walks_over_the_rows_four_times():
     class Counted(ArrayRows):
         walks = 0
 
@@ -248,9 +248,8 @@ def test_a_search_walks_over_the_rows_three_times():
     rows = Counted(*truth(12000, 20, seed=1))
     fitted = module.Hoki.fit(rows, parse_options("hoki", {}), Context())
     fitted.after()
-    assert (
-        rows.walks == 3
-    )  # for the temperature, the terms, the retention probabilities
+    # Two for the temperature, one for the terms, one for the retention probabilities.
+    assert rows.walks == 4
 
 
 def test_the_chosen_scale_has_the_largest_spread():
