@@ -645,9 +645,9 @@ def replacement_advice(new: str, old: str, change: Difference) -> str:
 def full_lines(result: Result, plan: Plan) -> Iterator[str]:
     """All metrics of a result, and the evidence behind its verdict."""
     yield f"evidence: {result.bundle}, {result.title}"
-    yield f"  {data_sentence(result)}"
+    yield from wrapped(data_sentence(result), "  ")
     if result.units is not None:
-        yield f"  {result.units.sentence}"
+        yield from wrapped(result.units.sentence, "  ")
     lines = [["metric", "value", "meaning"]]
     for name in result.shown:
         words = meaning(name, plan.settings)
@@ -657,8 +657,8 @@ def full_lines(result: Result, plan: Plan) -> Iterator[str]:
     yield from _sign_lines([result], result.shown)
     if result.report is not None:
         for line in evidence_lines(result, result.report):
-            yield f"  {line}"
-    yield f"  {result.p_legend(result.shown)}"
+            yield from wrapped(line, "  ")
+    yield from wrapped(result.p_legend(result.shown), "  ")
     if result.paired is not None:
         against = result.paired.baseline or result.given_name
         yield f"  minus {against}:"
