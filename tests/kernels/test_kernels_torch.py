@@ -40,10 +40,22 @@ def _sources():
         "probabilities with zeros",
         ArrayRows(p / p.sum(axis=1, keepdims=True), y, "probs"),
     )
+    yield "one column of probabilities", _one_column()
     yield "weights", ArrayRows(z, y, weight=weight)
     yield "shifted far", ArrayRows(z + 1e6, y)
     yield "ties", ArrayRows(np.round(z / 3), y)
     yield "two classes", ArrayRows(*truth(300, 2, seed=5))
+
+
+def _one_column():
+    """P(class 1) in float32, some 0 and 1: zeros of the two classes differ in size."""
+    p = np.random.default_rng(7).random(300).astype(np.float32)
+    p[:3] = 0.0
+    p[3:6] = 1.0
+    rows = ArrayRows(np.stack([1 - p, p], axis=1), (p > 0.5).astype(int), "probs")
+    rows.one_column = True
+    assert len(rows.zeros.steps) == 2
+    return rows
 
 
 SOURCES = dict(_sources())
@@ -91,7 +103,7 @@ def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
     np.testing.assert_array_equal(
         twins.retention_rates(rows, "gaussian", [1.5], device=device), whole
     )
-    monkeypatch.setattr("calcli.kernels.torch.CHUNK", 7 * 64)
+    monkeypatch.setattr("calcli.kernels.torch.device_rows.WORKING_NUMBERS", 16 * 64)
     np.testing.assert_allclose(
         twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12
     )
@@ -99,11 +111,11 @@ def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
 
 @devices
 def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
-    from calcli.kernels.torch import DeviceRows
+    from calcli.kernels.torch.device_rows import Device, DeviceRows
 
     rows = ArrayRows(*truth(300, 5, seed=9), block_rows=50)
-    monkeypatch.setattr(DeviceRows, "_fits", lambda self: False)
-    assert DeviceRows(rows, device).kept is None
+    monkeypatch.setattr(DeviceRows, "_fits", lambda self, *sizes: False)
+    assert DeviceRows(rows, Device(device)).kept is None
     ours, theirs = (
         kernels.retention_rates(rows, "gumbel", [1.5]),
         twins.retention_rates(rows, "gumbel", [1.5], device=device),
