@@ -142,6 +142,20 @@ def test_recal_sums(device, kind):
         np.testing.assert_array_equal(b[1], a[1])
 
 
+@devices
+def test_recal_of_rounded_probabilities(device):
+    """Rows whose zeros count as more than nothing: their logarithms need float64."""
+    z, y = truth(250, 6, seed=10)
+    p = softmax(3.0 * z).astype(np.float16)
+    assert ((p == 0).sum(axis=1) > 1).any()
+    rows = ArrayRows(p, y, "probs")
+    scale = np.random.default_rng(11).uniform(0.2, 3.0, size=250)
+    ours = kernels.RowSharpness(rows).tilt(scale)
+    theirs = twins.RowSharpness(rows, device=device).tilt(scale)
+    np.testing.assert_allclose(theirs.log_top, ours.log_top, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(theirs.cumulants, ours.cumulants, rtol=1e-9, atol=1e-11)
+
+
 def test_twins_have_the_same_names():
     assert all(hasattr(twins, name) for name in kernels.__all__)
 

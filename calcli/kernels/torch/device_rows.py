@@ -122,7 +122,9 @@ class DeviceRows:
         """``Zeros.log_of``."""
         torch = self.device.torch
         zero = p <= self.largest_zero
-        fill = self.log_half - (zero.sum(dim=1) + 1.0).log()[:, None]
+        # As float64: a sum of integers plus 1.0 would be float32.
+        zeros_of_row = zero.sum(dim=1, dtype=torch.float64)
+        fill = self.log_half - (zeros_of_row + 1.0).log()[:, None]
         return torch.where(zero, fill, p.masked_fill(zero, 1.0).log())
 
     def _fits(self, transforms: int, kept_numbers: int) -> bool:
