@@ -8,6 +8,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -70,15 +71,33 @@ class Session:
         return min(times)
 
 
+def discard(result):
+    """Store a result nowhere."""
+
+
 @dataclass
 class Report:
-    """Result of a stage. checks : whether they hold, with the figure that decided."""
+    """Result of a stage. checks : whether they hold, with the figure that decided.
 
+    store : called with the result so far whenever there is more of it, so that a stage
+    that is stopped leaves what it had.
+    """
+
+    store: Callable = discard
     figures: dict = field(default_factory=dict)
     checks: dict = field(default_factory=dict)
 
     def check(self, name, holds, figure):
         self.checks[name] = {"holds": bool(holds), "figure": figure}
+        self.store(self.result)
+
+    def add(self, name, figure):
+        self.figures[name] = figure
+        self.store(self.result)
+
+    @property
+    def result(self):
+        return {"checks": self.checks, "figures": self.figures}
 
 
 def made_up(n, k, transforms=0, dtype=np.float32, kind="logits"):
@@ -288,7 +307,7 @@ def waits(session, report):
         replaced(twins.recal, "Device", CountingDevice),
     ):
         for name, loop in loops_of(session, rows).items():
-            report.figures[name] = waits_of(session, loop)
+            report.add(name, waits_of(session, loop))
     for name, counts in report.figures.items():
         if session.is_cuda:
             crossings = counts["uploads"] + counts["downloads"]
@@ -333,7 +352,7 @@ def profile(session, report):
     """Operators of each loop, the share of the time that they take, and the longest."""
     for name, loop in loops_of(session, profiled_rows(session)).items():
         loop()
-        report.figures[name] = profile_of(session, loop)
+        report.add(name, profile_of(session, loop))
 
 
 def profile_of(session, loop):
@@ -402,7 +421,7 @@ def measure_peak(session, report, rows):
             figures["peak_mib"] = peak / MIB
             bound = uploaded + WORKING_PEAK
             report.check(f"{name}, {way}: peak", peak <= bound, peak / MIB)
-        report.figures[f"{name}, {way}"] = figures
+        report.add(f"{name}, {way}", figures)
 
 
 def one_pass(session, rows):
@@ -476,13 +495,14 @@ def speed(session, report):
             wall = (time.perf_counter() - start) * n / part.n
             cpu = (time.process_time() - start_cpu) * n / part.n
             gpu = session.seconds(loop, 2)
-            report.figures[f"{name}, {n} x {k}"] = {
+            figures = {
                 "scores": n * k,
                 "cpu_wall_seconds": wall,
                 "cpu_seconds": cpu,
                 "gpu_seconds": gpu,
                 "times_faster": wall / gpu,
             }
+            report.add(f"{name}, {n} x {k}", figures)
 
 
 def loops_on_cpu(session, rows):
@@ -678,7 +698,7 @@ BROKEN = 3  # exit code after an error of CUDA: the process can compute no more
 def run(session, record, name):
     """Run a stage and store what it found, also where it fails."""
     record.begin(name)
-    report = Report()
+    report = Report(partial(record.store, name))
     start = time.perf_counter()
     result = {}
     try:
@@ -687,9 +707,7 @@ def run(session, record, name):
         result["error"] = repr(problem)
         result["where"] = traceback.format_exc(limit=-4)
     result["seconds"] = round(time.perf_counter() - start, 2)
-    result["checks"] = report.checks
-    result["figures"] = report.figures
-    record.store(name, result)
+    record.end(name, result | report.result)
     print(f"{name}: {result['seconds']} s {result.get('error', '')}", flush=True)
     return result
 

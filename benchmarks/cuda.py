@@ -64,16 +64,24 @@ class Record:
         part.write_text(text + "\n", encoding="utf-8")
         part.replace(self.path)
 
-    def store(self, stage, result):
-        content = self.read()
-        content["stages"][stage] = result
-        content["running"] = None
-        self.write(content)
-
     def begin(self, stage):
+        """Note that a stage runs."""
         content = self.read()
         content["running"] = stage
         content["running_since"] = time.time()
+        self.write(content)
+
+    def store(self, stage, result):
+        """Store what a stage has so far."""
+        content = self.read()
+        content["stages"][stage] = result
+        self.write(content)
+
+    def end(self, stage, result):
+        """Store the result of a stage that runs no more, with what it had."""
+        content = self.read()
+        content["stages"][stage] = content["stages"].get(stage, {}) | result
+        content["running"] = None
         self.write(content)
 
 
@@ -86,7 +94,7 @@ def run_stages(args, record, ends_at):
         stopped = content["running"]
         if stopped is not None:
             seconds = round(time.time() - content["running_since"], 1)
-            record.store(stopped, {"error": problem, "seconds": seconds})
+            record.end(stopped, {"error": problem, "seconds": seconds})
         finished = record.read()["stages"]
         left = [stage for stage in waiting if stage.name not in finished]
         if len(left) == len(waiting):

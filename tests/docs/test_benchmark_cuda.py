@@ -40,15 +40,16 @@ for name in names:
     if name == "dies":
         os._exit(7)
     if name == "hangs":
+        record.store(name, {{"figures": {{"half": 1}}}})
         time.sleep(60)
     if name == "breaks":
-        record.store(name, {{"error": "CUDA error", "seconds": 0}})
+        record.end(name, {{"error": "CUDA error", "seconds": 0}})
         sys.exit(3)
     if name == "misses":
         checks = {{"sum": {{"holds": False, "figure": 0.5}}}}
-        record.store(name, {{"checks": checks}})
+        record.end(name, {{"checks": checks}})
         continue
-    record.store(name, {{"process": os.getpid()}})
+    record.end(name, {{"process": os.getpid()}})
 """
 
 
@@ -89,6 +90,7 @@ def test_a_stage_that_fails_is_recorded_and_the_next_goes_on(cuda, tmp_path):
         "breaks: CUDA error",
         "misses: sum: 0.5",
     ]
+    assert content["stages"]["hangs"]["figures"] == {"half": 1}
     processes = {content["stages"][name]["process"] for name in ("first", "last")}
     assert len(processes) == 2
 

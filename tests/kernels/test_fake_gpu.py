@@ -207,6 +207,7 @@ def unread(monkeypatch):
     monkeypatch.setattr(Device, "send", send)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_retention_of_more_scores_than_32_bits_count(is_kept, monkeypatch):
@@ -220,6 +221,7 @@ def test_retention_of_more_scores_than_32_bits_count(is_kept, monkeypatch):
     assert ledger.largest <= device_rows.WORKING_NUMBERS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_recal_of_more_scores_than_32_bits_count(is_kept, monkeypatch):
@@ -279,6 +281,17 @@ def test_memory_is_bounded_whatever_the_shape(n, k, transforms, loop, monkeypatc
 
 
 @pytest.mark.usefixtures("unread")
+def test_memory_does_not_grow_with_the_scales(monkeypatch):
+    """A thousand results per row of two classes: 8 GiB, were rows of a chunk as many."""
+    stream(monkeypatch)
+    rows = ZeroRows(1 << 18, 2)
+    scales = np.geomspace(0.1, 10.0, 1000).tolist()
+    with fake_gpu() as ledger:
+        retention_rates(rows, "gumbel", scales, device=ledger.device)
+    assert ledger.peak <= WORKING_PEAK
+
+
+@pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("loop", ["gaussian", "recal"])
 def test_memory_does_not_grow_with_rows_that_do_not_fit(loop, monkeypatch):
     stream(monkeypatch)
@@ -294,8 +307,9 @@ def test_memory_does_not_grow_with_rows_that_do_not_fit(loop, monkeypatch):
     assert peaks[0] == peaks[1] <= WORKING_PEAK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [10, 1000, 300_000])
-def test_memory_does_not_grow_with_the_draws(draws, monkeypatch):
+def test_memory_does_not_grow_with_the_draws(draws):
     """600 MB of draws come in parts of 256 MiB, and races of 512 MiB."""
     k = 500
     noise = np.broadcast_to(np.float32(0), (draws, k))

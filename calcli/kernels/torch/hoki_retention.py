@@ -65,13 +65,13 @@ def _rates_on_device(
     report: Report,
     device: Device,
 ) -> FloatArray:
-    working_numbers = 0
+    working_numbers = len(scales)
     rates_of: RatesOf
     if draws is not None:
         rates_of = SampledRates(draws, scales, device)
     elif noise == "gaussian":
         gaussian = GaussianRates(gap_table(tuple(scales), rows.k), device)
-        working_numbers = gaussian.numbers_per_row
+        working_numbers = max(working_numbers, gaussian.numbers_per_row)
         rates_of = gaussian
     else:
         rates_of = partial(gumbel_rates, scales)
