@@ -18,8 +18,6 @@ What is listed in ``__all__`` is public, and ``calcli.sklearn``; everything else
 
 from typing import TYPE_CHECKING, Any
 
-from calcli import forks  # noqa: F401  # from the start on
-
 if TYPE_CHECKING:
     from calcli.api import *
 

@@ -1,6 +1,6 @@
 """``python -m calcli``."""
 
-from calcli.cli.main import process
+from calcli.cli.main import main
 
 if __name__ == "__main__":
-    process()
+    main()

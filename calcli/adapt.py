@@ -1,6 +1,7 @@
 """Adapt a calibrator to class frequencies that changed, from unlabelled rows or known frequencies."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -9,7 +10,6 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, Stage
 from calcli.errors import DataError, FitError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_fits
 from calcli.folds import content_folds
 from calcli.io.artifact import Artifact

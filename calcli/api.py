@@ -26,8 +26,10 @@ from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.style import style as find_style
 from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
+from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.cross_validation import folds_of
 from calcli.evaluation.evaluate_bundle import (
+    Assessed,
     Candidate,
     Plan,
     Subject,
@@ -35,7 +37,7 @@ from calcli.evaluation.evaluate_bundle import (
     fit_size_of,
 )
 from calcli.evaluation.results import Evaluation as Evaluation
-from calcli.evaluation.results import html_table
+from calcli.evaluation.results import Result, html_table
 from calcli.fit_and_apply import (
     calibrated_blocks,
     check_fits,
@@ -49,7 +51,6 @@ from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows
 from calcli.importers.remarks import remarks
 from calcli.io.artifact import Artifact, dumps
-from calcli.io.artifact import load as load_artifact
 from calcli.io.artifact import save as save_artifact
 from calcli.io.atomic import write_bytes
 from calcli.io.cells import sortable
@@ -58,6 +59,7 @@ from calcli.io.harmless import finite
 from calcli.io.locate import Layout
 from calcli.io.memory import as_names, bundle_in_memory, plain_array
 from calcli.io.provenance import title_of
+from calcli.io.question_artifact import load as load_artifact
 from calcli.io.validate import (
     check_confidences,
     check_scores,
@@ -116,12 +118,26 @@ def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
     if kind is not None:
         return score_kind(kind, confidence=True)
     evidence = kind_of_scores(scores)
+    if evidence.kind is None and _are_log_odds(scores):
+        return "logits"
     if evidence.kind is None:
         kinds = ", ".join(f"kind={name!r}" for name in (*SCORE_KINDS, "confidence"))
         raise DataError(
             f"scores: {evidence.reason}, which does not say their kind; pass {kinds}"
         )
     return evidence.kind
+
+
+def _are_log_odds(scores: AnyArray) -> bool:
+    """True for one column of numbers that are neither probabilities nor their logarithms.
+
+    Scores of a file may be another column; an argument is what it is called.
+    """
+    has_one_column = scores.ndim == 1 or scores.shape[1:] == (1,)
+    if not has_one_column or not scores.size:
+        return False
+    are_probabilities = scores.min() >= 0.0 and scores.max() <= 1.0
+    return bool(not are_probabilities and scores.max() > 0.0)
 
 
 @contextmanager
@@ -340,8 +356,9 @@ def evaluate(
         "groups": groups,
         "again": again,
     }
-    with _tried(scores, labels, kind, _artifacts(calibrators), **about) as (
-        _,
+    artifacts = _artifacts(calibrators)
+    with _tried(scores, labels, kind, artifacts, **about) as (
+        rows,
         subject,
         candidates,
         doubts,
@@ -350,10 +367,20 @@ def evaluate(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
         doubts += label_doubts(found.seen, subject.class_names)
-    for result in found.results:
+        results = _with_caveats(found, rows, artifacts, plan)
+    for result in results:
         if result.report is not None:
             LOG.info("%s: %s", result.title, result.report.headline)
-    return Evaluation([found.results])
+    return Evaluation([results])
+
+
+def _with_caveats(
+    assessed: Assessed, rows: DataSet, artifacts: Sequence[Artifact], plan: Plan
+) -> list[Result]:
+    """The results with doubts about rows and fits among their findings."""
+    tried = [TriedArtifact(artifact) for artifact in artifacts]
+    bins = plan.settings.bins
+    return with_caveats(assessed.results, rows, assessed.seen, tried, bins)
 
 
 def report(
@@ -400,14 +427,18 @@ def report(
     ):
         model, found = gather(subject, candidates, plan)
         doubts += label_doubts(found.seen, rows.class_names)
+        results = _with_caveats(found, rows, artifacts, plan)
         files = [None, *((f"{each.method}.json", each) for each in artifacts)]
         versions = tuple(
-            replace(v, file=own) for v, own in zip(model.versions, files, strict=True)
+            replace(version, result=result, file=file)
+            for version, result, file in zip(
+                model.versions, results, files, strict=True
+            )
         )
         model = replace(
             model, versions=versions, source=rows.source, data_sha256=rows.data_sha256
         )
-        evaluation = Evaluation([found.results])
+        evaluation = Evaluation([results])
     write_bytes(target, page([model], evaluation.to_dict(), title=title), force=force)
     return evaluation
 

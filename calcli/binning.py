@@ -4,12 +4,13 @@ Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. 
 bins add: those of two halves of a file sum to those of the whole, in any order, with exact counts.
 """
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from calcli.fast_dataclass import Sums, dataclass
-from calcli.numerics import FloatArray, IntArray, distinct, starts_of_ties
+from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.records import Sums
 
 
 def width_edges(bins: int) -> FloatArray:
@@ -57,7 +58,7 @@ def mass_edges(
     last = np.append(first[1:], len(ordered)) - 1
     own = np.searchsorted(first, below, side="right") - 1
     tied = above <= last[own]
-    edges = distinct(
+    edges = np.unique(
         np.append(
             np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])),
             most,

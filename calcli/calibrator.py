@@ -3,16 +3,21 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import MISSING, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import msgspec
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
-from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.numerics import (
+    LOG_ZERO,
+    FloatArray,
+    IntArray,
+    floored_log,
+    log_normalizer,
+)
 from calcli.rows import Block, Rows
 from calcli.zeros import Zeros
 
@@ -256,6 +261,15 @@ class Calibrator(ABC):
         made = copy(self)
         vars(made)["zeros"] = zeros  # no parameter, so no field
         return made
+
+    def calibrate(self, block: Block) -> Prediction:
+        """Calibrated rows of a block; options that a row does not have get nothing."""
+        prediction = self.apply(self.reading(block))
+        if not block.of_options:
+            return prediction
+        log_probs = np.where(block.padding, LOG_ZERO, prediction.log_probs)
+        log_probs = log_probs - log_normalizer(log_probs)[:, None]
+        return replace(prediction, log_probs=np.maximum(log_probs, LOG_ZERO))
 
     def reading(self, block: Block) -> Block:
         """Block whose zeros count as in the fit, whatever other rows stand beside these.

@@ -7,7 +7,7 @@ compositions differently from other methods.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from inspect import getdoc
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
@@ -27,7 +27,6 @@ from calcli.calibrator import (
     check_numbers,
 )
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.parallel import available_memory
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk

@@ -7,6 +7,7 @@ from functools import partial, reduce
 from operator import add
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -84,6 +85,8 @@ def fit_artifact(
             raise FitError(
                 f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
             )
+        if rows.n_options is not None:
+            options = for_options_of_rows(name, options)
         name, options = resolved(name, options, rows, keep_predictions)
         for column in method(name).columns_to_fit(options):
             rows.carry(column)
@@ -173,6 +176,31 @@ def resolved(
     if keep_predictions:
         return with_predictions_kept(name, options)
     return with_predictions_free(name, options)
+
+
+FOR_OPTIONS = "ts,ft,mono,iop"
+"""Candidates of ``auto`` where columns are the options of the row."""
+
+
+def for_options_of_rows(name: str, options: Options) -> Options:
+    """Options of a method for rows whose columns are the options of the row.
+
+    Raises FitError for a method with parameters of classes.
+    """
+    if name == "auto":
+        if not getattr(options, "candidates", ""):
+            return msgspec.structs.replace(options, candidates=FOR_OPTIONS)
+        return options
+    for part in name.split("+"):
+        laws = method(part).laws
+        is_of_rows = laws.keeps_argmax or laws.top_label_only
+        if not (laws.equivariant and is_of_rows) or laws.needs_transforms:
+            raise FitError(
+                f"method {part} has parameters of classes, and columns are the"
+                " options of the row here; ts, ec, ets, ft, mono, iop, auto and maps of"
+                " the confidence treat all options alike"
+            )
+    return options
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
@@ -428,7 +456,7 @@ def check_fits(
         raise DataError(
             f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
         )
-    if k != rows.k:
+    if k != rows.k and not artifact.of_options:
         advice = "fit a calibrator on this model's own scores"
         raise DataError(
             f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}"
@@ -641,7 +669,7 @@ def _calibrated(
         )
         columns = {"prediction": label, "confidence": confidence, **labels}
         return block.start, p, columns, {"argmax_conflicts": conflicts}
-    result = calibrator.apply(calibrator.reading(block))
+    result = calibrator.calibrate(block)
     p = result.confidence if kind == "confidence" else np.exp(result.log_probs)
     # Comparisons with NaN are false, so NaN is refused too; infinite logarithms are refused.
     if kind == "confidence":

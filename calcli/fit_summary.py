@@ -1,15 +1,15 @@
 """Summary of the calibration rows before and after a fit: sums over rows, so that no row is kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import or_
 from typing import Annotated
 
 import numpy as np
 
 from calcli.binning import BinStats, width_edges
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray, IntArray
+from calcli.records import Sums
 
 EDGES = width_edges(15)
 

@@ -5,12 +5,12 @@ row's scores and label, never its position. Units follow the hashes of their row
 other names of the units change nothing either.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import BoolArray, FloatArray, IntArray, row_max
 from calcli.rows import Block, Rows
 from calcli.statistics.units import Units

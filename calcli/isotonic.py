@@ -1,8 +1,9 @@
 """Isotonic regression of 0/1 outcomes on scores, for calibrators and diagrams."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import TIE, BoolArray, FloatArray, IntArray, tie_groups
 
 _PASSES = 60  # vectorised pooling passes before the linear-time loop takes over

@@ -116,18 +116,6 @@ def floored_log(p: FloatArray) -> FloatArray:
     return np.log(np.maximum(p, TINY))
 
 
-def quantile(values: FloatArray, share: float) -> FloatArray:
-    """Quantile along the first axis, bit for bit ``np.quantile``, without loading ``numpy.ma``."""
-    at = share * (len(values) - 1)
-    below = int(at)
-    above, part = min(below + 1, len(values) - 1), at - below
-    ordered = np.partition(values, (below, above), axis=0)
-    low, step = ordered[below], ordered[above] - ordered[below]
-    return np.asarray(
-        ordered[above] - step * (1 - part) if part >= 0.5 else low + step * part
-    )
-
-
 TIE = 1e-12  # relative difference up to which scores are tied: equal but for rounding
 
 TIES_AT_ONCE = 1 << 15
@@ -154,14 +142,6 @@ def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntA
     which = np.empty(len(values), dtype=np.intp)
     which[order] = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
     return ordered[begins[1:] - 1], which
-
-
-def distinct(values: FloatArray) -> FloatArray:
-    """Unique values, ascending: ``np.unique`` without ``numpy.ma``."""
-    ordered = np.sort(values, axis=None)
-    return ordered[
-        np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]
-    ]
 
 
 FEW_COLUMNS = 32  # columns up to which a maximum per row is taken column by column, many times as fast

@@ -7,7 +7,7 @@ whole-array NumPy is slower, not faster.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
 from operator import add
@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
+from calcli.records import cached_property
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
 from calcli.zeros import (
@@ -133,6 +133,10 @@ def classes(k: int | None) -> str:
     return f"{k} classes" if k is not None and k > 1 else "confidences"
 
 
+PADDING = -1e5
+"""Score of an option that a row does not have: exp(PADDING / 100) is 0."""
+
+
 @dataclass(frozen=True)
 class Block:
     """Consecutive rows.
@@ -146,7 +150,8 @@ class Block:
     further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
     int64 predictions of the scores that earlier stages of a composition were given; None
     before the first stage. zeros : what a probability of 0 counts as, None where the source
-    does not say.
+    does not say. of_options : columns are the options of the row, and ``PADDING``
+    where it has none.
 
     Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
     right, else 0.
@@ -162,6 +167,7 @@ class Block:
     columns: Mapping[str, Codes] = field(default_factory=dict)
     original: IntArray | None = None
     zeros: Zeros | None = None
+    of_options: bool = False
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -185,6 +191,7 @@ class Block:
             columns,
             original,
             self.zeros,
+            self.of_options,
         )
 
     def cut(self, low: int, high: int) -> "Block":
@@ -200,7 +207,13 @@ class Block:
             self.weight,
             columns=self.columns,
             original=self.original_prediction,
+            of_options=self.of_options,
         )
+
+    @property
+    def padding(self) -> BoolArray:
+        """Mask (b, k) of the columns that are no options of their row."""
+        return np.asarray(self.scores <= PADDING)
 
     @cached_property
     def z(self) -> FloatArray:

@@ -1,11 +1,11 @@
 """Safeguarded Newton methods: root of an increasing function, minima in few and in many parameters."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 CREEPING = 12  # Newton steps to one side after which the end is evaluated: they are short where a function flattens

@@ -18,13 +18,12 @@ applied in one place, ``Zeros.log_of``, where probabilities become logarithms.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import TINY, AnyArray, BoolArray, FloatArray, IntArray
 
 SUM_TOLERANCE = 1e-3  # how far the sum of a row may miss 1 without a reason

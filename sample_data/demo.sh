@@ -15,4 +15,5 @@ show calcli diagram sample_data/digits.h5 -c "$OUT/ts.json" -o "$OUT/reliability
 show calcli report sample_data/digits.h5 -c "$OUT/ts.json" -o "$OUT/report.html" --force -q
 show calcli evaluate sample_data/digits.h5 -c "$OUT/ts.json" -c "$OUT/hoki.json" -m accuracy -m nll -m ece
 show calcli evaluate sample_data/digits.h5 -c "$OUT/ts.json" -q
+show calcli evaluate sample_data/decisions.jsonl:team -q
 printf '\nThe page of this result is %s.\n' "$OUT/report.html"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from calcli.cli.render import (
@@ -21,7 +22,6 @@ from calcli.evaluation.leaderboard import (
     holm,
 )
 from calcli.evaluation.metric_limits import end_of
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.friedman import not_told_apart
 
 MOST_TABLES = (

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
-from calcli.fast_dataclass import dataclass
-from calcli.fit_and_apply import check_fits, fitted_on
+from calcli.fit_and_apply import check_fits
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import discard_abandoned, real_place
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
-from calcli.io.provenance import NOT_HELD_OUT
 from calcli.io.read_line import read_line
 from calcli.numerics import AnyArray, time_order
 
@@ -162,14 +161,6 @@ def check_weights(rows: DataSet) -> None:
         raise DataError(
             f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown"
         )
-
-
-def not_held_out(artifact: Artifact | None, rows: DataSet) -> str | None:
-    """Warning that a calibrator was fitted on these rows; None where it was not."""
-    own = None if artifact is None else fitted_on(artifact, rows)
-    return (
-        None if own is None else f"the calibrator was fitted on {own}: {NOT_HELD_OUT}"
-    )
 
 
 @contextmanager

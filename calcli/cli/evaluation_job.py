@@ -1,14 +1,13 @@
 """Work of evaluate, report and run on bundles: open, load calibrators, assess, warn."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
-
-from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli.context import CommandContext
 from calcli.errors import DataError
+from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.differences import rank_table
 from calcli.evaluation.evaluate_bundle import (
     Assessed,
@@ -18,33 +17,15 @@ from calcli.evaluation.evaluate_bundle import (
     assess,
     fit_size_of,
 )
-from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fit_and_apply import fitted_on
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import check_upstream
-from calcli.metrics.collect import CALIBRATED, collect
-from calcli.metrics.out_of_core import LONG, RunningSums
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.warnings import (
-    data_warnings,
-    label_doubts,
-    unit_warnings,
-    zero_warnings,
-)
-from calcli.rows import ArrayRows
-
-SHIFT_LEVEL = 1e-3
-"""P-value below which label frequencies differ from those of a fit."""
-
-SHIFTED = (
-    "the label frequencies differ significantly from those of the calibrator's fit:"
-    " expect its class probabilities to be off"
-)
+from calcli.io.question_artifact import QuestionsArtifact, is_file_by_question, load
 
 
 @dataclass(frozen=True)
@@ -66,7 +47,8 @@ class EvaluationJob:
 
     templates : paths of calibrators as typed. baseline : another one, None for the
     uncalibrated scores. prints_warnings : print warnings that are findings, too.
-    notes : doubts about calibrators on the rows, by name.
+    notes : doubts about calibrators on the rows, by name. by_question : calibrator
+    that is not yet in its file, in place of those of templates.
     """
 
     command: CommandContext
@@ -76,6 +58,7 @@ class EvaluationJob:
     prints_warnings: bool = True
     load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
     notes: dict[str, list[str]] = field(default_factory=dict)
+    by_question: QuestionsArtifact | None = None
 
     # ---- calibrators
 
@@ -83,7 +66,13 @@ class EvaluationJob:
         """Artifact that a path with {stem} and {group} stands for at a bundle."""
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
-        return NamedArtifact("<stdin>" if name == "-" else name, self.load(name))
+        shown = "<stdin>" if name == "-" else name
+        if self.by_question is not None:
+            entry = self.by_question.map_of(group or "", name)
+            return NamedArtifact(shown, entry.artifact(name))
+        if group is not None and is_file_by_question(name):
+            name = f"{name}:{group}"
+        return NamedArtifact(shown, self.load(name))
 
     def artifacts(self, bundle: str) -> list[NamedArtifact]:
         """All calibrators to evaluate on a bundle."""
@@ -196,74 +185,15 @@ class EvaluationJob:
 
         In a judged result they are findings, too; else they are printed.
         """
-        table = assessed.seen
-        caveats = self._caveats(rows, table)
-        results = []
-        for result in assessed.results:
-            caveats_of_result = [*caveats, *_zero_warnings(result, rows)]
-            results.append(self._with_warnings(result, caveats_of_result, rows, table))
-        for at, named in enumerate(artifacts, start=1):
-            of_fit = self._fit_warnings(named, rows, table)
-            notes = self.notes.get(named.name, [])
-            results[at] = self._with_caveats(results[at], [*notes, *of_fit])
+        tried = [
+            TriedArtifact(named.artifact, self.notes.get(named.name, []))
+            for named in artifacts
+        ]
+        bins = self.plan.settings.bins
+        results = with_caveats(assessed.results, rows, assessed.seen, tried, bins)
         for result in results:
             self._print_warnings(result)
         return results
-
-    def _with_warnings(
-        self,
-        result: Result,
-        caveats: Sequence[str],
-        rows: DataSet,
-        table: RowTable | RunningSums,
-    ) -> Result:
-        """The result with caveats, and with notes that are no findings."""
-        result = self._with_caveats(result, caveats)
-        return replace(result, warnings=[*result.warnings, *self._notes(result, table)])
-
-    def _with_caveats(self, result: Result, caveats: Sequence[str]) -> Result:
-        report = result.report
-        if report is not None:
-            report = report.with_caveats(caveats)
-        return replace(result, warnings=[*result.warnings, *caveats], report=report)
-
-    def _caveats(self, rows: DataSet, table: RowTable | RunningSums) -> list[str]:
-        """Doubts about the rows that every version shares."""
-        caveats = [*rows.caveats, *label_doubts(table, rows.class_names)]
-        if rows.unit_name is not None:
-            return caveats
-        if isinstance(table, RowTable):
-            return [*caveats, *unit_warnings(table)]
-        first = rows.run(0, LONG)  # are rows independent? the first tell
-        some = collect(ArrayRows(first.scores, first.labels, rows.kind))
-        return [*caveats, *unit_warnings(some)]
-
-    def _notes(self, result: Result, table: RowTable | RunningSums) -> list[str]:
-        """Limits of what the rows can show."""
-        binned = any("|bins:" in score.signature for score in result.scores.values())
-        bins = self.plan.settings.bins if binned else None
-        classes = int((table.label_counts > 0).sum()) if table.k > 1 else None
-        return data_warnings(table.n, classes, table.spread, bins)
-
-    def _fit_warnings(
-        self, named: NamedArtifact, rows: DataSet, table: RowTable | RunningSums
-    ) -> list[str]:
-        """Doubts about a calibrator whose fit saw other rows, or these."""
-        warnings = []
-        in_sample = not_held_out(named.artifact, rows)
-        if in_sample is not None:
-            warnings.append(in_sample)
-        fit = named.artifact.fit
-        counts = np.asarray(getattr(fit, "label_counts", []), dtype=np.float64)
-        is_adapted = named.artifact.method.endswith("+prior")
-        if len(counts) == table.k and not is_adapted:
-            # Rows of a unit share labels: they are worth fewer independent ones.
-            effect = table.label_effect
-            fit_effect = getattr(fit, "label_effect", None) or effect
-            seen = table.label_counts / effect
-            if label_shift_p_value(counts / fit_effect, seen) < SHIFT_LEVEL:
-                warnings.append(SHIFTED)
-        return warnings
 
     def _print_warnings(self, result: Result) -> None:
         """Print the warnings of a result, unless its findings say them."""
@@ -294,20 +224,3 @@ def _rows_of_fit(named: NamedArtifact, rows: DataSet) -> str:
         if split_where(place)[0].is_file():
             return place
     return ""
-
-
-def _zero_warnings(result: Result, rows: DataSet) -> list[str]:
-    """Warning about an NLL that stored zeros at labels decide."""
-    nll = result.scores.get("nll")
-    if nll is None:
-        return []
-    zeros = rows.zeros
-    if zeros is None or result.calibrator is not None:
-        zeros = CALIBRATED
-    return zero_warnings(
-        int(nll.more.get("clipped", 0)),
-        result.n,
-        rows.kind,
-        zeros.counts_as,
-        nll.more.get("between"),
-    )

@@ -1,12 +1,12 @@
 """Options of ``calcli extract``: how saved scores are read, and how a model is run."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from calcli.cli.options import Columns
 from calcli.extracting.model_inputs import LAYOUTS, ModelOptions
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import NORMALIZE, REDUCE, ImportOptions
 from calcli.settings import common_fields
 

@@ -1,10 +1,10 @@
 """The manual page calcli(1), from the same definitions as the help."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from calcli import __version__
 from calcli.cli.app import COMMANDS, EPILOG, load
-from calcli.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True)

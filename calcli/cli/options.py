@@ -6,7 +6,7 @@ takes too stand with its field (``MetricSettings``, ``CurveSettings``).
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 import typer
@@ -14,11 +14,11 @@ from msgspec import Meta
 
 from calcli.cli.render import TEXTS, Table, print_json, print_made, print_table
 from calcli.errors import UsageError, check_choice
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
 from calcli.metrics.context import MetricSettings
+from calcli.records import cached_property
 from calcli.registry import method_names
 from calcli.rows import SCORE_KINDS
 from calcli.settings import common_fields

@@ -88,6 +88,7 @@ def report_lines(
         for results in evaluation.bundles:
             yield from metrics_lines(results, plan.metrics)
             yield from changes_lines(results)
+            yield from metrics_by_group_lines(results, None if full else MOST_GROUPS)
     elif len(evaluation.bundles) > MOST_TABLES and not full:
         yield from overview_lines(evaluation)
     else:
@@ -736,6 +737,20 @@ def _split_line(loss: str, part: LossPart, method: str) -> str:
         return f"{loss} {number(part.loss)}: {none} ({calibration} {by})"
     parts = f"refinement {number(part.refinement)} + calibration {calibration}"
     return f"{loss} {number(part.loss)} = {parts} {by}"
+
+
+def metrics_by_group_lines(
+    results: Sequence[Result], most: int | None
+) -> Iterator[str]:
+    """Gaps and metrics by group, where groups were asked for, beside no report."""
+    if not results[0].per_group:
+        return
+    shown = [results[0]] if len(results) == 1 else [results[0], results[1]]
+    yield ""
+    yield from group_table_lines(shown, results, most)
+    for result in results:
+        if result.per_group:
+            yield from group_metrics_lines(result, result.per_group[:most])
 
 
 def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """Reliability curves: the numbers of a diagram, which every renderer and every export reads."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index
-from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.catalog import measure

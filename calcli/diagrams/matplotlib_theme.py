@@ -9,10 +9,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.optional_packages import optional_import
 
 DASHES: tuple[Any, ...] = (

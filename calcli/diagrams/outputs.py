@@ -12,8 +12,8 @@ from calcli.diagrams.caption_text import printable
 from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
 from calcli.diagrams.style import Figure
 from calcli.errors import UsageError
-from calcli.fast_dataclass import as_json
 from calcli.io.harmless import finite, harmless_cell
+from calcli.records import as_json
 
 Writer = Callable[[Figure, Paper], bytes]
 

@@ -1,7 +1,7 @@
 """Panels of a reliability diagram, and the curves in them, from row tables."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -11,7 +11,6 @@ from calcli.diagrams.caption_text import distinct
 from calcli.diagrams.curve import Curve, CurveSettings, Quantity, measure_curve
 from calcli.diagrams.style import Request
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import BoolArray, in_order
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,6 @@ from calcli.diagrams.terminal import (
     scale,
     with_axis,
 )
-from calcli.fast_dataclass import dataclass
 
 MOST_PANELS = 12
 """Largest number of classes or groups with axes of their own; more are lines of one dot plot."""

@@ -1,6 +1,7 @@
 """Reliability diagrams in matplotlib: curves or bars, with their histogram beneath."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Panel
 from calcli.diagrams.terminal import POINT
-from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     from calcli.diagrams.reliability import Diagram

@@ -6,13 +6,13 @@ text, and it has one subclass of ``Figure``. Command, help, formats and the gene
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from calcli.errors import UsageError, unknown_name
-from calcli.fast_dataclass import dataclass
 
 if TYPE_CHECKING:
     from calcli.calibrator import Progress

@@ -4,6 +4,7 @@ Lines are braille dots and areas are shades. On a terminal of ASCII alone, they 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from operator import add, itemgetter
 from re import sub
@@ -11,7 +12,6 @@ from re import sub
 import numpy as np
 
 from calcli.diagrams.style import Figure
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 BAND, DIAGONAL, POINT, HOLLOW, WHISKER, MARK, LINE = *"░·●○│┊", "⠤⠒"
@@ -174,7 +174,7 @@ AXIS = 6
 """Characters left of the y axis, for its numbers."""
 
 
-def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:  # noqa: B008 (frozen)
+def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:
     """Draw a figure as lines of text, at most ``width`` characters wide (at least 30)."""
     text = "\n".join(line.rstrip() for line in figure.text(max(width, 30), look))
     return (

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
@@ -22,12 +22,12 @@ from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
 from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.friedman import nemenyi_distance
 from calcli.metrics.rowtable import RowTable
+from calcli.records import as_json
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.units import Units

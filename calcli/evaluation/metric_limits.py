@@ -3,13 +3,13 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.json_output import difference_json, score_json
 from calcli.evaluation.results import GroupLine, Result
 from calcli.evaluation.scores import Score
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import metric
 from calcli.metrics.intervals import normal_quantile, normal_tail
 

@@ -8,11 +8,11 @@ other rows have the same hashes by chance, and are not refused for it.
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.dataset import DataSet
 from calcli.io.row_facts import (
     ALL,
@@ -33,6 +33,7 @@ from calcli.io.row_facts import (
     total_of,
 )
 from calcli.numerics import AnyArray, FloatArray
+from calcli.records import cached_property
 
 CHANCE = 1e-4
 """Chance that rows equal those of any earlier batch above which they count as new: a

@@ -5,12 +5,12 @@ Rows whose confidence is at least the threshold are accepted. Coverage is their 
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet

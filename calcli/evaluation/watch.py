@@ -7,6 +7,7 @@ The evidence after each batch is kept in a state file (``watch_state.py``). See
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from calcli.evaluation.watch_state import (
     read,
     save_state,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet

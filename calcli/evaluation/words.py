@@ -407,6 +407,7 @@ def _effect_words(numbers: Mapping[str, Any]) -> str:
 _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "labels": _labels_words,
     "data": _quoted_words,
+    "note": _quoted_words,
     "too_good": _too_good_words,
     "lacking": _lacking_words,
     "sampled": _sampled_words,

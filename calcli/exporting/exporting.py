@@ -1,5 +1,6 @@
 """Export a calibrator to a target, load the result, and compare it with ``apply``."""
 
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import PurePath
 from typing import Any
@@ -14,7 +15,6 @@ from calcli.exporting.onnx_after_classifier import OTHERWISE, join
 from calcli.exporting.onnx_model import OPSET, build_model, session
 from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.optional_packages import optional_import
 

@@ -5,7 +5,7 @@ A ``GraphValue`` stands for an array of rows and turns calls of NumPy's function
 """
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial, partialmethod, reduce
 from math import prod
 from typing import Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from calcli.errors import UsageError
 from calcli.exporting.operations import OPERATIONS
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, entries
 
 Operand = Any

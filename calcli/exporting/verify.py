@@ -1,6 +1,7 @@
 """Compare an exported calibrator with ``apply``, on random and difficult rows."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact
 from calcli.numerics import (
     AnyArray,

@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from math import isfinite, nan
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError, blaming, check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import open_table
 from calcli.importers.names import ROLES
 from calcli.importers.table import Column, Table

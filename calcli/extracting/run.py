@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,6 @@ from calcli.errors import CalcliError, DataError, UsageError, check_choice, one_
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
-from calcli.fast_dataclass import dataclass
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Splitting
 from calcli.importers.proposal import Reading

@@ -2,11 +2,11 @@
 
 A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+`` between them
 (``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32 with values in [0, 1] and 0 black; sequences are (b, t,
-...). Transforms act before the model's own normalisation. NumPy only, but for JPEG.
+...). Transforms act before the model's own normalisation. NumPy only, but for blur and JPEG.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO
 
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError, unknown_name
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, FloatArray
 from calcli.optional_packages import optional_import
 
@@ -96,23 +95,12 @@ def contrast(x: Images, f: float, _: FloatArray) -> Images:
 
 def blur(x: Images, sigma: float, _: FloatArray) -> Images:
     """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its edges."""
-    return _separable(x, _blur_matrix, sigma)
+    from scipy.ndimage import gaussian_filter  # the only transform that needs SciPy
 
-
-@lru_cache(maxsize=64)
-def _blur_matrix(size: int, sigma: float) -> Images:
     reach = int(np.ceil(4 * sigma))
-    offsets = np.arange(-reach, reach + 1)
-    weight = np.exp(-0.5 * (offsets / sigma) ** 2)
-    weight /= weight.sum()
-    matrix = np.zeros((size, size))
-    for i in range(size):
-        # Mirror about the outer edge of the border pixel: ... 1 0 | 0 1 2 ...
-        source = (i + offsets) % (2 * size)
-        np.add.at(
-            matrix[i], np.where(source < size, source, 2 * size - 1 - source), weight
-        )
-    return matrix.astype(np.float32)
+    return np.asarray(
+        gaussian_filter(x, (0, sigma, sigma, 0), radius=(0, reach, reach, 0))
+    )
 
 
 def pixelate(x: Images, s: float, _: FloatArray) -> Images:

@@ -8,13 +8,12 @@ spelled out in options; it was not certain enough to be taken without them.
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import agreement, class_indices
 from calcli.importers.import_request import ImportRequest

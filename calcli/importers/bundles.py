@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers import contradictions
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
@@ -28,8 +27,17 @@ from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle import OWN_NAMES
+from calcli.io.option_columns import (
+    COLUMNS as COLUMNS_ATTRIBUTE,
+)
+from calcli.io.option_columns import (
+    N_OPTIONS,
+    OPTIONS,
+    with_padding,
+    without_padding,
+)
 from calcli.numerics import AnyArray, IntArray
-from calcli.rows import ScoreKind
+from calcli.rows import PADDING, ScoreKind
 from calcli.zeros import FloatType, Zeros, float_type
 
 SLAB_BYTES = 4 << 20
@@ -58,7 +66,7 @@ class Imported:
     labels : (n,), ignored ones in place; of confidences whether they are right. columns
     : by the name in a bundle. parts : split of each row given by the source, or None.
     transformed : (m, n, k) scores under transforms, or None. decimals, zeros : of the
-    scores (see ``Column``).
+    scores (see ``Column``). n_options : (n,) where columns are options of the row.
     """
 
     reading: Reading
@@ -76,6 +84,7 @@ class Imported:
     transformed: Any = None
     decimals: int | None = None
     zeros: Zeros | None = None
+    n_options: IntArray | None = None
 
     @property
     def is_one_column(self) -> bool:
@@ -109,6 +118,8 @@ class Imported:
         if self.kind == "confidence":
             return Slab(rows.start, self.scores[rows].astype(self.dtype), None)
         values = _native(self.scores[rows])
+        if self.n_options is not None:
+            return Slab(rows.start, self._checked_options(values, rows), None)
         scores = validate.check_scores(
             values, self.kind, self.where, rows.start, self.zeros
         )
@@ -121,6 +132,15 @@ class Imported:
             checked = validate.check_scores(values, "logits", where, rows.start)
             transformed.append(checked)
         return Slab(rows.start, scores, np.stack(transformed))
+
+    def _checked_options(self, values: AnyArray, rows: slice) -> AnyArray:
+        """Rows of options that differ, checked, with the padding of files."""
+        assert self.n_options is not None
+        kind = validate.score_kind(self.kind)
+        n_options = self.n_options[rows]
+        filled = without_padding(values, n_options, kind, self.where, rows.start)
+        checked = validate.check_scores(filled, kind, self.where, rows.start)
+        return with_padding(checked, n_options, kind)
 
     def are_alike(self, rows: IntArray, others: IntArray) -> NDArray[np.bool_]:
         """Mask (m,) of ``rows`` that equal the row in ``others``.
@@ -239,6 +259,13 @@ def _build_rows(
     if not request.scores:
         contradictions.check_logs(scores, reading.scores, labels, names, columns)
     kept = kept_columns(reading, columns, n)
+    n_options = None
+    if columns[reading.scores].attributes.get(OPTIONS):
+        scores = np.asarray(scores[()])
+        n_options = (scores > PADDING).sum(axis=1)
+        scores = with_padding(scores, n_options, kind)
+        kept[N_OPTIONS] = n_options
+        _check_options(labels, n_options, where)
     split = reading.extras.get("split")
     parts = None if split is None else per_row(columns[split], "split", n)
     transforms = _transforms(reading, columns, (n, k), is_binary)
@@ -255,6 +282,7 @@ def _build_rows(
         specs=transforms.specs,
         parts=parts,
         scores=scores,
+        n_options=n_options,
         transformed=transforms.scores,
         decimals=_decimals(columns[reading.scores], request),
         zeros=columns[reading.scores].recorded_zeros,
@@ -267,6 +295,18 @@ def _decimals(scores: Column, request: ImportRequest) -> int | None:
     if decimals is None or not request.percent:
         return decimals
     return decimals + DECIMALS_OF_PERCENT
+
+
+def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
+    """Raise DataError for a label that is none of the options of its row."""
+    if labels is None:
+        return
+    wrong = np.asarray(labels) >= n_options
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        message = f"the label of row {row} is {labels[row]}"
+        expected = f"expected 0 to {n_options[row] - 1}, one of its options"
+        raise DataError(f"{where}: {message}, {expected}")
 
 
 def _stored_type(scores: Any, kind: ScoreKind, is_binary: bool) -> np.dtype[Any]:
@@ -504,6 +544,8 @@ def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
         if role == "calibrated_by"
     }
     attributes = past_of(columns[reading.scores], marks)
+    if columns[reading.scores].attributes.get(OPTIONS):
+        attributes[COLUMNS_ATTRIBUTE] = OPTIONS
     names = {}
     for role, path in reading.columns.items():
         column = columns[path]

@@ -1,4 +1,7 @@
-"""Multiple choice: rows with different numbers of scores, a score per candidate."""
+"""Multiple choice: rows with different numbers of scores, a score per candidate.
+
+They become one array whose columns are the options of the row, not classes.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +16,12 @@ from calcli.importers.names import parse_name
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
+from calcli.io.option_columns import OPTIONS, is_padding, log_probabilities
 from calcli.numerics import IntArray
+from calcli.rows import PADDING
+
+ROUNDED = 0.06
+"""How far a row of ten probabilities with two decimals may miss a sum of 1."""
 
 FOLDER = re.compile(r"^choices_\d+/")
 """Folder of the arrays with one number of choices."""
@@ -24,41 +32,63 @@ Arrange = Callable[[Table, ImportRequest], Table]
 def by_number_of_choices(
     table: Table, request: ImportRequest, arrange: Arrange
 ) -> Table:
-    """Arrays of a table; of several numbers of scores those of each, in ``choices_N``.
+    """Arrays of a table; of different numbers of scores a padded one.
 
     arrange : makes the arrays of a table whose rows have one number of scores. With
     ``--choices`` only rows with so many scores are taken.
     """
     counts = _numbers_of_scores(table.columns, request)
     sizes = sorted(set(counts.tolist()))
-    has_one_number = len(sizes) < 2 or sizes[0] < 2  # a single score is no choice
-    if request.choices is None and has_one_number:
-        return arrange(table, request)
-    wanted = sizes if request.choices is None else [request.choices]
-    columns: dict[str, Column] = {}
-    descriptions = []
-    for k in wanted:
-        rows = np.flatnonzero(counts == k)
-        if not len(rows):
-            listing = ", ".join(map(str, sizes)) or "no"
-            raise UsageError(
-                f"--choices {k}: {table.file} has rows with {listing} scores"
-            )
-        descriptions.append(f"{len(rows)} with {k}")
-        part = arrange(_with_rows(table, rows), request)
-        folder = f"choices_{k}/" if request.choices is None else ""
-        for name, column in part.columns.items():
-            columns[folder + name] = replace(column, name=folder + name)
-    message = f"rows have different numbers of scores ({', '.join(descriptions)})"
-    message += ": a group for each number"
     if request.choices is not None:
-        n_taken = int((counts == request.choices).sum())
-        message = (
-            f"{n_taken} of {len(counts)} rows, those with {request.choices} scores,"
-        )
-        message += " were taken (--choices)"
+        return arrange(_with_number(table, counts, request.choices), request)
+    if len(sizes) < 2 or sizes[0] < 2:  # a single score is no choice
+        return arrange(table, request)
+    columns = dict(table.columns)
+    for name, column in table.columns.items():
+        if column.cells == "lists" and are_scores(name, request):
+            values = column.rows_or_parts()
+            if isinstance(values, Parts) and values.ndim == 2:
+                padded = _padded(column, values)
+                del columns[name]
+                columns[padded.name] = padded
+    message = f"rows have {sizes[0]} to {sizes[-1]} scores: columns are the options of"
+    message += " their row, not classes (--choices N takes the rows with N)"
     remark(f"{table.file.name}: {message}")
-    return replace(table, columns=columns, n_rows=None)
+    return arrange(replace(table, columns=columns), request)
+
+
+def _with_number(table: Table, counts: IntArray, wanted: int) -> Table:
+    """The rows with so many scores. Raises UsageError where there are none."""
+    rows = np.flatnonzero(counts == wanted)
+    if not len(rows):
+        listing = ", ".join(map(str, sorted(set(counts.tolist())))) or "no"
+        raise UsageError(
+            f"--choices {wanted}: {table.file} has rows with {listing} scores"
+        )
+    message = f"{len(rows)} of {len(counts)} rows, those with {wanted} scores,"
+    remark(f"{table.file.name}: {message} were taken (--choices)")
+    return _with_rows(table, rows)
+
+
+def _padded(column: Column, values: Parts) -> Column:
+    """Scores of rows with different numbers, padded with ``PADDING``.
+
+    Probabilities become logarithms, whose padding is no zero that was rounded.
+    """
+    lists = [np.asarray(part, dtype=np.float64) for part in values.lists()]
+    n_options = np.array([len(part) for part in lists])
+    scores = np.zeros((len(lists), int(n_options.max())))
+    padding = is_padding(n_options, scores.shape[1])
+    scores[~padding] = np.concatenate(lists)
+    name = column.name
+    is_probability = bool((scores >= 0.0).all())
+    if is_probability and np.allclose(scores.sum(axis=1), 1.0, atol=ROUNDED):
+        scores = log_probabilities(scores, n_options)
+        if parse_name(name).kind == "probs":
+            name = "log_probs"
+    scores[padding] = PADDING
+    attributes = {**column.attributes, OPTIONS: True}
+    return replace(column.having(scores), name=name, attributes=attributes)
 
 
 def _numbers_of_scores(columns: Columns, request: ImportRequest) -> IntArray:

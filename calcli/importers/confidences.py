@@ -1,13 +1,12 @@
 """Pairs (confidence, correct) of predictions, for models without scores of classes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.advice import with_command
 from calcli.importers.bundles import Imported, kept_columns
 from calcli.importers.import_request import ImportRequest

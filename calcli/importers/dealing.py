@@ -1,12 +1,12 @@
 """Which rows of a bundle go to which group of the output: repeats, samples, splits."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.bundles import Imported
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import group_name

@@ -10,12 +10,12 @@ All of them look at all values, in blocks. None knows of names, files or options
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.importers.ragged import Parts
 from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, IntArray

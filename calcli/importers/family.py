@@ -1,12 +1,12 @@
 """A family of columns, and the array that columns make."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.table import Column, Columns, Table
 from calcli.importers.text_cells import not_a_number
 from calcli.numerics import AnyArray

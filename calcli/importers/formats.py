@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 from calcli.errors import DataError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.importers import readers
 from calcli.importers.arrange import arranged
 from calcli.importers.import_request import ImportRequest

@@ -1,14 +1,13 @@
 """Labels in a file of their own, matched to the scores by ids."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_answer, parse_name
 from calcli.importers.proposal import Reading

@@ -1,11 +1,11 @@
 """The request of an import: the options of ``calcli extract``."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calcli.errors import check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.io.locate import ByName
 
 NORMALIZE = ("none", "sum", "chars", "bytes", "mutual")

@@ -8,14 +8,13 @@ Files are resolved (``sources``) and read as tables of arrays (``formats``), joi
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from calcli import __version__
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.importers.advice import (
     proposed_import,
     with_command,
@@ -26,6 +25,11 @@ from calcli.importers.bundles import LEFT_OUT, Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
 from calcli.importers.dealing import Dealt, Splitting, deal, refuse_second_split
+from calcli.importers.decision_logs import (
+    is_decision_log,
+    read_decision_log,
+    write_log,
+)
 from calcli.importers.formats import open_table
 from calcli.importers.gold import add_gold, align_labels
 from calcli.importers.import_request import ImportRequest
@@ -88,9 +92,15 @@ def import_scores(
         settled = settle_sources(files, stack)
         source: Source | None = None
         try:
-            source = _read(files, settled, stack, request)
-            with new_bundles(output, force=force, inputs=files) as out:
-                _write(source, out, report, splitting, ignored)
+            if is_decision_log(settled.files, request):
+                gold = None if request.gold is None else Path(request.gold)
+                log = read_decision_log(settled.files[0], gold, request.labels)
+                with new_bundles(output, force=force, inputs=files) as out:
+                    write_log(log, out, report, splitting, request, ignored)
+            else:
+                source = _read(files, settled, stack, request)
+                with new_bundles(output, force=force, inputs=files) as out:
+                    _write(source, out, report, splitting, ignored)
         except CalcliError as problem:
             where = ", ".join(str(path) for path in files)
             columns = {} if source is None else source.columns

@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.evidence import agreement, class_indices
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (

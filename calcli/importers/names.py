@@ -12,11 +12,11 @@ compared without regard to case. All else in this file applies it:
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from calcli.errors import unknown_name
-from calcli.fast_dataclass import dataclass
+from calcli.io.locate import group_name as group_name
 
 
 @dataclass(frozen=True)
@@ -394,16 +394,6 @@ def headers_path(path: str) -> str:
     """Path of the class names that are made of the names of an array's columns."""
     folder, slash, base = path.rpartition("/")
     return f"{folder}{slash}class_names_{base}"
-
-
-def group_name(part: str) -> str:
-    """A valid part of a group's name, with _ for colons (FILE.h5:GROUP) and slashes.
-
-    Characters that HDF5 cannot store in a name are escaped.
-    """
-    part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
-    part = part.strip().replace(":", "_").replace("/", "_")
-    return part.strip(".") or "unnamed"
 
 
 # ---- roles that columns of tables have

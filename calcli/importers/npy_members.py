@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.pickled import load_arrays
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.source_file import SourceFile, seek_member

@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import dataclass
-from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.bundle import QUESTION, BundleRows, open_bundle
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file
 from calcli.io.inputs import check_open_files
@@ -97,6 +96,14 @@ def importing_once() -> Iterator[None]:
 
 
 @contextmanager
+def logs_once(names: Sequence[str], layout: Layout = Layout()) -> Iterator[None]:
+    """Context in which logs of decisions among these files are imported once."""
+    has_log = any(is_log(split_where(name)[0], layout) for name in names)
+    with importing_once() if has_log else nullcontext():
+        yield
+
+
+@contextmanager
 def open_rows(
     where: str, *, tell: Callable[[str], None] | None = None, **how: Unpack[Opening]
 ) -> Iterator[BundleRows]:
@@ -164,7 +171,8 @@ def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
     name = rows.group or ""
     if name not in made.told:
         made.told.add(name)
-        tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
+        if rows.text_attribute(QUESTION) is None:  # else the log says it
+            tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
     while made.notes:
         tell(made.notes.pop(0))
 
@@ -296,11 +304,39 @@ def expand(
     path, group = split_where(name)
     files = matching_files(str(path))
     if group is None:
-        return files
+        names = []
+        for file in files:
+            names += expand_log(Path(file), layout, ignore) or [file]
+        return names
     names = []
     for file in files:
         names += _matching(Path(file), group, layout, ignore)
     return names
+
+
+def expand_log(
+    path: Path, layout: Layout = Layout(), ignore: Sequence[float] = ()
+) -> list[str]:
+    """Bundles of the labelled questions of a log of decisions; none for other files."""
+    if not is_log(path, layout):
+        return []
+    with (
+        _imported(path, layout, ignore, True) as made,
+        open_file(made.file) as file,
+    ):
+        names = [name for name in find_bundles(file) if "labels" in file[name]]
+    return [f"{path}:{name}" for name in names]
+
+
+def is_log(path: Path, layout: Layout = Layout()) -> bool:
+    """True for the log of a decision model, read without names of arrays."""
+    if str(path) == "-" or not _is_foreign(path) or path.is_dir():
+        return False
+    from calcli.importers.decision_logs import is_decision_log
+    from calcli.importers.import_request import ImportRequest
+
+    scores = () if layout.scores is None else (layout.scores,)
+    return is_decision_log([path], ImportRequest(scores=scores, kind=layout.kind))
 
 
 def _matching(

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.bundles import per_row
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of

@@ -5,7 +5,7 @@ Each position becomes a row (``Dense``), or the positions of a row become one
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import to_labels
 from calcli.importers.ragged import Parts, Positions, Shape

@@ -5,11 +5,10 @@ reason. What neither tells is refused, with the command that settles it (``advic
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calcli.errors import UsageError, unknown_name
-from calcli.fast_dataclass import dataclass
 from calcli.importers.evidence import agreement, class_indices, kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of, whole_labels

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.table import Table
 from calcli.io.cells import is_number, text_of

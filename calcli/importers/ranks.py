@@ -1,12 +1,12 @@
 """Tables of the k best classes of each row: their probabilities, put in class order."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark

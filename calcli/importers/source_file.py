@@ -10,11 +10,11 @@ from struct import unpack
 from typing import IO, Any
 
 from calcli.errors import DataError, blaming, one_line
-from calcli.fast_dataclass import cached_property
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, note, once, refuse_more
 from calcli.io.missing import no_such_file
+from calcli.records import cached_property
 
 HEAD_BYTES = 4096
 """First bytes of a file, by which formats are recognised."""

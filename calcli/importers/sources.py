@@ -7,13 +7,12 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 from weakref import WeakKeyDictionary
 
 from calcli.errors import DataError, blaming
-from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import suffixes
 from calcli.importers.source_file import SourceFile
 from calcli.io.atomic import is_stream

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from calcli.errors import DataError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.importers.remarks import reading
 from calcli.io.cells import (
     NameColumn,

@@ -7,11 +7,11 @@ of R, ragged rows and decimal commas; the standard library splits the lines.
 import csv
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from calcli.errors import DataError, blaming
-from calcli.fast_dataclass import dataclass
 from calcli.importers.names import role_of
 from calcli.io.cells import is_number
 

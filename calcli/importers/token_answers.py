@@ -1,7 +1,7 @@
 """Answers of servers with an OpenAI interface: log-probabilities of their tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import column_of_cells
 from calcli.importers.positions import reduced

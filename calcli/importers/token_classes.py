@@ -1,11 +1,11 @@
 """Log-probabilities of classes from those of the top tokens of an answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 UNLIKELY = -9999.0

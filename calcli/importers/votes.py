@@ -3,13 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isinf
 
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.column_options import listed_columns
 from calcli.importers.gold import GOLD, Joined
 from calcli.importers.import_request import ImportRequest

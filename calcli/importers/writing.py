@@ -1,13 +1,12 @@
 """Write the groups of a bundle in one pass; doubt labels that cannot be right."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
 from calcli.importers.evidence import Agreement, SignEvidence, ranks_reversed

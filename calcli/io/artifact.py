@@ -101,6 +101,7 @@ class Artifact(msgspec.Struct, kw_only=True):
 
     n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no classes then.
     seconds : time that the fit spent on its parts, by name; never written to the file.
+    of_options : it is for rows whose columns are options, of any number; likewise.
     """
 
     method: str
@@ -112,6 +113,7 @@ class Artifact(msgspec.Struct, kw_only=True):
     fit: FitRecord
     calcli_version: str = __version__
     seconds: dict[str, float] = {}
+    of_options: bool = False
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -175,6 +177,9 @@ def loads(text: str | bytes, where: str) -> Artifact:
         found = f"{shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
         told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
         raise DataError(f"{where}: artifact format {found} {told}; upgrade calcli")
+    if content.get("method") == "by-question":
+        told = "holds a calibrator for each question of a log of decisions"
+        raise DataError(f"{where}: {told}; name one, FILE:QUESTION")
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)

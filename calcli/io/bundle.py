@@ -16,7 +16,6 @@ import h5py
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.fast_dataclass import cached_property
 from calcli.io import validate
 from calcli.io.artifact import Link
 from calcli.io.cells import NameColumn, names_of, sortable
@@ -41,6 +40,14 @@ from calcli.io.locate import (
     kinds_in,
     split_where,
 )
+from calcli.io.option_columns import (
+    COLUMNS,
+    N_OPTIONS,
+    OPTIONS,
+    check_n_options,
+    log_probabilities,
+    without_padding,
+)
 from calcli.io.provenance import chain_of
 from calcli.io.spool import Unpacked, is_tall
 from calcli.numerics import (
@@ -52,6 +59,7 @@ from calcli.numerics import (
     is_bfloat16,
 )
 from calcli.parallel import available_memory
+from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 from calcli.zeros import Zeros
 
@@ -65,6 +73,14 @@ UNPACKED_BYTES = 160 << 20
 
 OWN_NAMES = "own_names"
 """Attribute with the original column names in the source of a bundle: JSON, a list of names by dataset."""
+
+QUESTION, QUESTION_TYPE = "question", "question_type"
+"""Attributes of a bundle of answers: the name of the question, as the log has it, and
+yes/no, choice or score."""
+
+CONFIDENCE_FORMULA = "confidence_formula"
+"""Attribute of a bundle of answers: which function of the probabilities the log calls
+confidence."""
 
 AT_ONCE = 1 << 20  # rows of labels read and checked at once
 
@@ -138,6 +154,10 @@ class BundleRows(DataSet):
                     f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
                 )
         self.dtype = dtype.newbyteorder("=")
+        self.n_options = self._find_n_options()
+        self._stored_kind = self.kind
+        if self.n_options is not None and self.kind == "probs":
+            self.kind, self.dtype = "log_probs", np.dtype(np.float64)
         self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
         self._zeros = self.recorded_zeros
         self._keep: BoolArray | None = None
@@ -273,6 +293,26 @@ class BundleRows(DataSet):
             told = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
             raise DataError(f"{self.name}: {told}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
+
+    def _find_n_options(self) -> IntArray | None:
+        """Number of options of every row of the file; None where columns are classes.
+
+        Raises DataError.
+        """
+        value = self._node.attrs.get(COLUMNS)
+        if value is None:
+            return None
+        if value != OPTIONS:
+            message = (
+                f"attribute {COLUMNS} is {str(value)[:40]!r}, expected {OPTIONS!r}"
+            )
+            raise DataError(f"{self.name}: {message}; correct or delete it")
+        dataset = self._find(N_OPTIONS)
+        if dataset is None:
+            message = f"its columns are options, and it has no dataset {N_OPTIONS}"
+            raise DataError(f"{self.name}: {message}, the number of each row")
+        where = self._where(dataset)
+        return check_n_options(self._read_column(dataset), self.total, self.k, where)
 
     def _find_labels(
         self, layout: Layout, ignore: tuple[float, ...], needed: bool
@@ -549,6 +589,11 @@ class BundleRows(DataSet):
             for how in made
         ]
 
+    def text_attribute(self, name: str) -> str | None:
+        """Text of an attribute of the group; None where it has none."""
+        value = self._node.attrs.get(name)
+        return value if isinstance(value, str) else None
+
     # ---- rows
 
     def labels_at(self, start: int, stop: int) -> IntArray:
@@ -612,7 +657,15 @@ class BundleRows(DataSet):
             for source in (self._labels, self._assigned)
         )
         moved = np.stack(under) if under else None
-        return Block(at, slab, self.kind, labels, transformed=moved, assigned=assigned)
+        return Block(
+            at,
+            slab,
+            self.kind,
+            labels,
+            transformed=moved,
+            assigned=assigned,
+            of_options=self.n_options is not None,
+        )
 
     def _checked(self, start: int, stop: int) -> AnyArray:
         if self._cache is None and not self.small and is_tall(self._scores):
@@ -627,9 +680,30 @@ class BundleRows(DataSet):
         )
         if self.kind == "confidence":
             return validate.check_confidences(raw, self.scores_where, start)
+        if self.n_options is not None:
+            n_options = self.n_options[start:stop]
+            raw = self._options(raw, n_options, start)
         return validate.check_scores(
             raw, self.kind, self.scores_where, start, self.recorded_zeros
         )
+
+    @property
+    def zeros_of_options(self) -> Zeros | None:
+        """Resolution of the probabilities of options, whose logarithms are stored."""
+        return Zeros.recorded(self._node.attrs, self.name)
+
+    def _options(self, raw: AnyArray, n_options: IntArray, start: int) -> AnyArray:
+        """Scores of options, ``PADDING`` where a row has none.
+
+        Probabilities become logarithms: their padding is no zero that was rounded.
+        """
+        kind = self._stored_kind
+        filled = without_padding(raw, n_options, kind, self.scores_where, start)
+        if kind != "probs":
+            return filled
+        validate.check_scores(filled, kind, self.scores_where, start)
+        logs = log_probabilities(filled.astype(np.float64), n_options)
+        return without_padding(logs, n_options, "log_probs", self.scores_where, start)
 
     @cached_property
     def recorded_zeros(self) -> Zeros | None:

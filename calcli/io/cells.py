@@ -12,6 +12,7 @@ Answers are compared by their value: true, "True", 1, 1.0 and "1.0" are equal.
 import math
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.names import WHOLE_FLOAT, whole_text
 from calcli.numerics import AnyArray
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property
 from calcli.io.artifact import Link
 from calcli.io.cells import together
 from calcli.io.locate import Location
@@ -25,6 +24,7 @@ from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, rounding, row_facts
 from calcli.io.validate import doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import cached_property
 from calcli.rows import (
     ArrayRows,
     AtOnce,
@@ -63,7 +63,7 @@ class DataSet(Rows):
     that a pass has read. unit : dataset of the units as requested, ``none`` for
     independent rows. likely_unit : unused column of an imported file that looks like
     units, for commands to propose. arrays : of an imported file which array was read as
-    what, in words.
+    what, in words. n_options : (total,) where columns are options of the row.
     """
 
     name: str
@@ -79,6 +79,7 @@ class DataSet(Rows):
     unit: str | None = None
     likely_unit: str | None = None
     arrays: str = ""
+    n_options: IntArray | None = None
     options: tuple[str, ...] = ()
 
     @property
@@ -123,14 +124,20 @@ class DataSet(Rows):
 
     @property
     def caveats(self) -> list[str]:
-        """Warnings for every report of these rows: calibrators applied, recorded warnings, doubtful scores."""
+        """Warnings for every report of these rows, and notes on them."""
+        return [*self.doubts, *rounding(self)]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Warnings: calibrators applied, recorded warnings, doubtful scores."""
         seen = in_sample(self.upstream)
-        return [
-            *([f"{seen}: {NOT_HELD_OUT}"] if seen else []),
-            *self.recorded,
-            *rounding(self),
-            *doubts(self),
-        ]
+        of_fit = [f"{seen}: {NOT_HELD_OUT}"] if seen else []
+        return [*of_fit, *self.recorded, *doubts(self)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of these rows and is no reason to doubt them."""
+        return rounding(self)
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
@@ -398,6 +405,9 @@ class PooledRows(DataSet):
         self.name = f"{first.name} and {len(parts) - 1} more"
         self.has_labels, self.unit = first.has_labels, first.unit
         self.ordered = first.ordered
+        if first.n_options is not None:
+            numbers = [part.n_options for part in parts if part.n_options is not None]
+            self.n_options = np.concatenate(numbers)
         self.one_column = all(part.one_column for part in parts)
         small = sum(part.nbytes for part in parts) <= CACHE_BYTES
         for part in parts:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import h5py
 import numpy as np
 
 from calcli.errors import DataError, UsageError, check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.io.cells import sortable, words
 from calcli.io.hdf5 import find_groups, lookup
 from calcli.io.inputs import note, read_document
@@ -298,3 +298,28 @@ def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
             "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from"
         )
     return found
+
+
+def group_name(part: str) -> str:
+    """A valid part of a group's name, with _ for colons (FILE.h5:GROUP) and slashes.
+
+    Characters that HDF5 cannot store in a name are escaped.
+    """
+    part = part.encode("utf-8", "backslashreplace").decode().replace("\0", "_")
+    part = part.strip().replace(":", "_").replace("/", "_")
+    return part.strip(".") or "unnamed"
+
+
+def unique_groups(names: Iterable[str]) -> dict[str, str]:
+    """Names that groups can have, by name: a number makes equal ones differ."""
+    groups: dict[str, str] = {}
+    used: set[str] = set()
+    for name in names:
+        group = plain = group_name(name)
+        number = 2
+        while group in used:
+            group = f"{plain}_{number}"
+            number += 1
+        used.add(group)
+        groups[name] = group
+    return groups

@@ -4,7 +4,7 @@ import base64
 import binascii
 import math
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray, floored_log
+from calcli.records import cached_property
 from calcli.zeros import SUM_TOLERANCE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,13 +22,13 @@ import numpy as np
 from numpy.lib import format as npy
 
 from calcli.errors import UsageError, check_choice
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.io.atomic import is_stream, new_file
 from calcli.io.locate import split_where
 from calcli.io.provenance import mark
 from calcli.io.writer import NewBundle, new_bundles
 from calcli.numerics import AnyArray, whole_number
 from calcli.optional_packages import optional_import
+from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS
 from calcli.zeros import Zeros
 

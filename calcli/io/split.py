@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ import h5py
 import numpy as np
 
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import is_stream, new_file, refuse
+from calcli.io.option_columns import COLUMNS, OPTIONS
 from calcli.numerics import AnyArray, store
 
 WRITE_BYTES = 4 << 20  # bytes of a dataset written, and read back, at once
@@ -295,6 +295,13 @@ class GroupWriter:
             self._node.attrs[name] = value
         self._attributes[name] = value
 
+    def _may_hold(self, values: AnyArray) -> bool:
+        """True for finite scores, and -inf where a row has no option."""
+        finite = np.isfinite(values)
+        if self._attributes.get(COLUMNS) == OPTIONS:
+            finite |= np.isneginf(values)
+        return bool(finite.all())
+
     def compare(self, found: h5py.Group) -> None:
         """Compare the file with the data written. Raises CalcliError."""
         if not all(
@@ -316,7 +323,7 @@ class GroupWriter:
                         self._path,
                         f"{name}, rows {start} to {stop} read back differ (is the disk failing?)",
                     )
-                if name in (self._kind, TRANSFORMED) and not np.isfinite(values).all():
+                if name in (self._kind, TRANSFORMED) and not self._may_hold(values):
                     refuse(
                         self._path,
                         f"{name}, rows {start} to {stop}: not all numbers are finite in {values.dtype}",

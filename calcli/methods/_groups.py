@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.folds import content_folds
 from calcli.names import places_of_groups
 from calcli.numerics import (
@@ -24,6 +23,7 @@ from calcli.numerics import (
     entries,
     floored_log,
 )
+from calcli.records import Sums
 from calcli.rows import Block, Codes, Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column

@@ -6,6 +6,7 @@ and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import count
 from operator import add
@@ -16,9 +17,9 @@ import numpy as np
 from calcli.binning import edges_below
 from calcli.calibrator import C, Context, Fit
 from calcli.errors import DataError
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.methods._temperature import start_rows
 from calcli.numerics import FloatArray, IntArray, overridable, row_max, tile_rows
+from calcli.records import Sums
 from calcli.rows import Block, Rows
 from calcli.solvers import (
     GRADIENT,

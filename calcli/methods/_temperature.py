@@ -1,6 +1,7 @@
 """Shared by the one-temperature methods: the bracket, the search and the map."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Annotated, Any, NamedTuple
 
@@ -8,7 +9,6 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Prediction, param
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import nll_curve
 from calcli.numerics import log_softmax
 from calcli.rows import Block, Rows

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +17,6 @@ from calcli.composition import (
     Mixture,
 )
 from calcli.errors import FitError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.methods._auto.after import (
     Predictions,
     judged_predictions,

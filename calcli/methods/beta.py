@@ -1,12 +1,12 @@
 """Beta calibration."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Loss, MapFit, Sample, log_sigmoid, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray

@@ -1,6 +1,6 @@
 """Expectation consistency."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Self
 
@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, param
 from calcli.errors import FitError
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import TopMass
 from calcli.methods._temperature import OneTemperature, search_temperature, start_of
 from calcli.rows import Rows

@@ -1,6 +1,6 @@
 """Ensemble temperature scaling."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Literal, Self
@@ -18,7 +18,6 @@ from calcli.calibrator import (
     Status,
     param,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, softmax

@@ -1,7 +1,7 @@
 """Probabilities that are stored as 0."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +14,6 @@ from calcli.calibrator import (
     Prediction,
     param,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import LOG_ZERO, log_softmax
 from calcli.rows import Block, Rows
 

@@ -1,6 +1,6 @@
 """Feature temperature."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Self
 
@@ -17,7 +17,6 @@ from calcli.calibrator import (
     param,
 )
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.row_series import row_series
 from calcli.methods._temperature import USUAL_PRIOR, Prior, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling

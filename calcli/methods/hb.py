@@ -1,14 +1,13 @@
 """Histogram binning."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats, ends, mass_edges, width_edges
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
 from calcli.numerics import FloatArray, sigmoid, tie_groups

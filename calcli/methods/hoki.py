@@ -1,7 +1,7 @@
 """Hoki: calibration by transforming logits."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Annotated, Any, Literal, NamedTuple, Self
@@ -21,7 +21,6 @@ from calcli.calibrator import (
     param,
 )
 from calcli.errors import DataError, FitError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_summary import Summary
 from calcli.folds import content_folds, stratified_folds
 from calcli.kernels.device import kernels

@@ -1,7 +1,7 @@
 """Intra-order-preserving maps."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds, content_order
 from calcli.methods._monotone import (
     check_map,

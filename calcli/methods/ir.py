@@ -1,8 +1,8 @@
 """Isotonic regression."""
 
+from dataclasses import dataclass
 from typing import Any
 
-from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear

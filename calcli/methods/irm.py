@@ -1,6 +1,6 @@
 """Isotonic regression on all classes at once."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from calcli.calibrator import (
 )
 from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.log_odds import counted_rows, probabilities
 from calcli.methods._binary.maps import line, normalize

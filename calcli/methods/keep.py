@@ -1,10 +1,9 @@
 """The prediction of the scores, kept."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import kept_on_top, log_softmax
 from calcli.rows import Block, Rows
 

@@ -1,5 +1,6 @@
 """Monotone spline of the log-odds."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -7,7 +8,6 @@ from msgspec import Meta
 
 from calcli.calibrator import Curves, param
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid

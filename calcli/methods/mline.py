@@ -1,12 +1,12 @@
 """Lines of the log-odds that a prior holds near the scores."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
 from calcli.calibrator import param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray, sigmoid

@@ -1,6 +1,6 @@
 """One shared monotone map of the log-probabilities."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from calcli.calibrator import (
     Prediction,
     param,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.methods._monotone import (
     check_map,
     ended,

@@ -1,7 +1,8 @@
 """Matrix scaling with off-diagonal and intercept regularisation."""
 
+from dataclasses import dataclass
+
 from calcli.calibrator import Laws
-from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import OdirMap
 
 

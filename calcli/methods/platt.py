@@ -1,11 +1,11 @@
 """Platt scaling."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from calcli.calibrator import param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Loss, MapFit, Sample, Smooth, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray

@@ -1,12 +1,12 @@
 """Platt scaling by group."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import Prediction, check_numbers, param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import Sample, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._groups import (

@@ -1,12 +1,12 @@
 """Class frequencies that changed."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction, param
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, log_softmax
 from calcli.rows import Block, Rows
 

@@ -1,12 +1,12 @@
 """Quadratic scaling."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import param
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample, Smooth, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
 from calcli.numerics import FloatArray

@@ -1,7 +1,7 @@
 """ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the scores."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from calcli.calibrator import (
     Status,
     param,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.device import kernels
 from calcli.kernels.numpy.recal import (
     RowSharpness,

@@ -1,7 +1,7 @@
 """Scaling-binning."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +12,6 @@ from calcli.binning import BinStats
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.folds import content_order
 from calcli.methods._affine.maps import (
     OdirOptions,
@@ -47,6 +46,7 @@ from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
+from calcli.records import cached_property
 from calcli.rows import Block, Rows
 
 DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum

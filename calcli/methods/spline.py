@@ -1,12 +1,11 @@
 """Calibration by splines."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear
 from calcli.numerics import FloatArray, tie_groups

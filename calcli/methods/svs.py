@@ -1,12 +1,12 @@
 """Structured vector scaling."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Laws, Options, param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import Structured
 from calcli.methods._temperature import USUAL_PRIOR, Prior
 from calcli.numerics import FloatArray

@@ -1,13 +1,12 @@
 """Temperature scaling."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import brier_slope
 from calcli.methods._temperature import (
     BRACKET,

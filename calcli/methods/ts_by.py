@@ -1,14 +1,13 @@
 """Temperature scaling by group."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
 from calcli.methods._groups import (
     EXACT,

@@ -1,14 +1,13 @@
 """Venn-Abers prediction."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import (
     EMPTY,

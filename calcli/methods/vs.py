@@ -1,7 +1,8 @@
 """Vector scaling."""
 
+from dataclasses import dataclass
+
 from calcli.calibrator import Laws, param
-from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import RidgeMap
 from calcli.numerics import FloatArray
 

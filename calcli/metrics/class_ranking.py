@@ -5,10 +5,10 @@ hard. The area under the ROC curve does not depend on the shares of the classes.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.ranking import area_under_roc, delong, delong_of_units
 from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray

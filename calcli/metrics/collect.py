@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
 from calcli.metrics.rowtable import TOP_COLUMNS, ClassStats, RowTable
 from calcli.numerics import (
@@ -25,6 +24,7 @@ from calcli.numerics import (
     softmax,
     tile_rows,
 )
+from calcli.records import Sums
 from calcli.rows import Block, Rows, Walk, divisors
 from calcli.statistics.paired import expected_powers
 from calcli.zeros import Zeros
@@ -470,7 +470,7 @@ class _GatherBlock:
         if own and own != [*range(len(self.needed))]:
             assert block.transformed is not None
             block = replace(block, transformed=block.transformed[own])
-        return calibrator.apply(calibrator.reading(block))
+        return calibrator.calibrate(block)
 
     def tiles(
         self, block: Block, prediction: Prediction | None, room: list[FloatArray]

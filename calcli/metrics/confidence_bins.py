@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
-from calcli.fast_dataclass import Record, dataclass
 from calcli.metrics.context import Label, MetricContext, made_once
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.nulls import EXACT_ROWS
@@ -19,6 +19,7 @@ from calcli.metrics.significance import (
     sum_p_value,
 )
 from calcli.numerics import FloatArray
+from calcli.records import Record
 from calcli.statistics.units import effects_of_bins
 
 EDGES = np.array(

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import cleandoc
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.metrics.intervals import Interval
 from calcli.metrics.nulls import (
     Laws,
@@ -29,8 +28,9 @@ from calcli.metrics.nulls import (
 from calcli.metrics.other_programs import CONVENTIONS, Convention
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.ties import Ranked
-from calcli.numerics import AnyArray, FloatArray, IntArray, distinct, starts_of_ties
+from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
 from calcli.parallel import check_memory
+from calcli.records import cached_property
 from calcli.statistics.units import (
     FEW_WRONG,
     FEWEST_UNITS,
@@ -236,7 +236,7 @@ class MetricContext:
     @cached_property
     def distinct(self) -> int:
         """Number of distinct confidences."""
-        return len(distinct(self.table.confidence))
+        return len(np.unique(self.table.confidence))
 
     # ---- rows that belong together
 

@@ -5,11 +5,11 @@ score into miscalibration, discrimination and uncertainty. Every such curve is n
 the same rows with outcomes drawn from their own confidences. Pure functions of arrays.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import BoolArray, FloatArray, IntArray, floored_log
 from calcli.statistics.units import SharedOutcomes, Units

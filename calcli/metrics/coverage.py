@@ -1,11 +1,11 @@
 """Accuracy of the most confident rows: the risk-coverage curve read at one point, with intervals."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Value, metric
 from calcli.metrics.intervals import Interval, exact_interval, exact_intervals
 from calcli.numerics import AnyArray, FloatArray, starts_of_ties

@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import (
     MetricContext,
     Undefined,

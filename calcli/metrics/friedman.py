@@ -1,11 +1,12 @@
 """Comparing calibrators over several data sets by ranks."""
 
+from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
 
-from calcli.fast_dataclass import Record, dataclass
 from calcli.numerics import FloatArray
+from calcli.records import Record
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ with the signal), so nothing here is meant for one; means of losses are another 
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
-from calcli.numerics import AnyArray, FloatArray, quantile
+from calcli.numerics import AnyArray, FloatArray
 from calcli.statistics.units import Units, uneven_error, unit_mean
 
 BOOTSTRAP_WORK = 5_000_000  # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)
@@ -211,7 +211,7 @@ def bootstrap_interval(
         t[each] = np.divide(
             sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se
         )
-    low, high = quantile(t, 0.5 - level / 2.0), quantile(t, 0.5 + level / 2.0)
+    low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)
     student = (
         t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
     )

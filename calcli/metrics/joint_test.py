@@ -7,11 +7,10 @@ and the label's probability given these from its first two moments.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.intervals import normal_p_value, normal_tail
 from calcli.metrics.nulls import SAME, standardised

@@ -4,10 +4,10 @@ Bundles say with the attribute ``ordered`` = 1 that their classes are levels.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import (
     Interval,

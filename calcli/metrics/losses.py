@@ -6,12 +6,11 @@ cross-fitted split take it from there.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import (
     METRICS,
     SHARED_LUCK,

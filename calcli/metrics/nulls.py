@@ -6,15 +6,14 @@ directly: a thousand resamples cost less than one more reading of the file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from calcli.binning import bin_index
-from calcli.fast_dataclass import dataclass
-from calcli.numerics import FloatArray, distinct, quantile
+from calcli.numerics import FloatArray
 
 EXACT_ROWS = (
     1 << 14
@@ -85,7 +84,7 @@ def null_of(observed: float, draws: FloatArray, mean: float | None = None) -> Nu
     observation among the draws, so it is never 0 and its level is exact. A draw that equals the observation up to
     rounding counts as reaching it."""
     reached = reaching(draws, observed)
-    q95 = float(quantile(draws, 0.95))
+    q95 = float(np.quantile(draws, 0.95))
     p = (1 + reached) / (1 + len(draws))
     return Null(
         float(draws.mean()) if mean is None else mean,
@@ -152,7 +151,7 @@ def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
         (c, None, float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))) for c in held
     ]
     size = np.array([len(c) for c in held])
-    for n in distinct(size[(size > 0) & (size <= EXACT_ROWS)]).tolist():
+    for n in np.unique(size[(size > 0) & (size <= EXACT_ROWS)]).tolist():
         bins = np.flatnonzero(size == n).tolist()
         scores = np.stack([held[b] for b in bins])
         law = poisson_binomial(scores)

@@ -5,12 +5,12 @@ counts, float64 sums), so float32 accumulation errors of others are not imitated
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from calcli.binning import BinStats
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 

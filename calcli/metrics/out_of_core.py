@@ -7,7 +7,7 @@ scores, not row by row.
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Annotated, Self, cast
@@ -17,7 +17,6 @@ import numpy as np
 from calcli.binning import BinStats, bin_index, width_edges
 from calcli.calibrator import Progress
 from calcli.errors import UsageError
-from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.io.spool import check_room
 from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
@@ -72,7 +71,8 @@ from calcli.metrics.smooth import (
 )
 from calcli.metrics.ties import Ranked
 from calcli.metrics.warnings import LabelAgreement
-from calcli.numerics import AnyArray, FloatArray, IntArray, distinct
+from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import Sums, cached_property
 from calcli.rows import Rows
 from calcli.statistics.paired import PairedSums
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
@@ -444,7 +444,7 @@ class LongContext(MetricContext):
             order.edge(rank)
             for rank in np.cumsum(_even(n, min(n, wanted)))[:-1].tolist()
         ]
-        return self._over(np.concatenate([[0.0], distinct(np.asarray([*inner, 1.0]))]))
+        return self._over(np.concatenate([[0.0], np.unique(np.asarray([*inner, 1.0]))]))
 
     def _over(self, edges: FloatArray) -> BinSums:
         """Bin sums over any edges, from the sorted scores."""

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
 from calcli.metrics.ties import Ranked, running

@@ -6,14 +6,13 @@ Calibration intercept and slope, observed over expected, errors of a smoothed cu
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import (
     Interval,

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats
-from calcli.fast_dataclass import Sums, cached_property, dataclass
 from calcli.metrics.warnings import LabelAgreement, UnitAnswers
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import Sums, cached_property
 from calcli.statistics.units import (
     FEWEST_UNITS,
     Units,

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
 from calcli.metrics.intervals import normal_p_value, t_p_value
 from calcli.metrics.nulls import (

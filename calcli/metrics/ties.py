@@ -1,10 +1,10 @@
 """Rows ranked by score, equal scores together: the input of metrics of order."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, starts_of_ties
 
 

@@ -1,11 +1,11 @@
 """Warnings about labelled rows: what limits the conclusions from them, or suggests that labels do not match."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 from calcli.rows import class_words
 from calcli.statistics.units import Units, design_effect

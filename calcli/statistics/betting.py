@@ -18,11 +18,11 @@ e-detectors; Arnold, Henzi, Ziegel (2023), JRSS B 85(4).
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
 

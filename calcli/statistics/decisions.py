@@ -7,9 +7,10 @@ t / (1 - t). "Treat all" acts on every row, "treat none" on no row and has net b
 Reference: Vickers, Elkin (2006), Medical Decision Making 26, 565-574.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 

@@ -1,8 +1,8 @@
 """Observed over expected number of events, and its score interval."""
 
 import math
+from dataclasses import dataclass
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray
 
 

@@ -6,10 +6,10 @@ slope of two classes is.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, floored_log
 from calcli.solvers import find_root
 

@@ -7,9 +7,10 @@ Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alex
 ICML, for calibration with class biases and s as the mean probability.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500

@@ -11,10 +11,10 @@ Reference: Cleveland (1979), Journal of the American Statistical Association 74,
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 
 SPAN = 2.0 / 3.0  # share of the rows that a local regression sees

@@ -7,12 +7,13 @@ skewness come from the observed losses and from the two sets of probabilities to
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray
+from calcli.records import Sums
 
 SHRINK = 10.0  # weight of the probabilities' second moment, in rows, beside the ``carrying`` rows of the observed
 CONTINUITY = 0.75  # continuity correction in jumps: the usual one half is too little near certainty

@@ -19,10 +19,10 @@ Wynants, Steyerberg (2019), BMC Medicine 17, 230.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import LOG_ZERO, BoolArray, FloatArray, IntArray, sigmoid
 from calcli.solvers import find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich

@@ -7,9 +7,10 @@ it is too small and varies itself; the jackknife form and degrees of freedom all
 both.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import FloatArray, IntArray
 
 LEAST_LEFT = 1e-9

@@ -7,13 +7,14 @@ rows nearly always; the null by shared luck (``Luck``) does not.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray
+from calcli.records import cached_property
 
 DRAW_ITEMS = 1 << 20  # uniform numbers drawn at once
 ONES = np.array(

@@ -11,11 +11,12 @@ so that the sum is c times the difference of two Poisson counts (Skellam 1946).
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.numerics import FloatArray
+from calcli.records import Sums
 
 FEW_JUMPS = 30.0  # expected jumps from which a sum is taken as normal
 REACH = 12.0  # standard deviations of a count, beyond which its chances are left out

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from threading import local
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from calcli.errors import DataError, WorkersLost
-from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, PooledRows, regular, within

@@ -93,7 +93,7 @@ def test_lists_integers_tensors_and_one_column_are_taken():
     )
     half = torch.tensor(z).bfloat16()
     assert calcli.fit(half, y).params == calcli.fit(half.float().numpy(), y).params
-    whole = np.round(4 * z).astype(int)
+    whole = np.round(4 * z).astype(int)  # some below 0, so that they are logits
     assert calcli.fit(whole, y).params == calcli.fit(whole.astype(float), y).params
     binary = calcli.fit(z[:, 0] - z[:, 1], (y == 0).astype(int))
     assert binary.predict_proba(z[:3, 0] - z[:3, 1]).shape == (3, 2)
@@ -125,7 +125,7 @@ def test_options_are_those_of_the_method():
 )
 def test_bad_rows_are_refused_with_a_sentence(scores, labels, words):
     with pytest.raises(DataError, match=words):
-        calcli.fit(scores, labels)
+        calcli.fit(scores, labels, kind="logits")
 
 
 def test_a_calibrator_refuses_other_classes():
@@ -148,7 +148,7 @@ def judgement(result):
     return {
         name: value
         for name, value in result["report"].items()
-        if name not in ("advice", "verdict")
+        if name not in ("next", "recommended")
     }
 
 
@@ -400,7 +400,7 @@ def test_tensors_that_are_views_or_empty_shells():
 def test_a_package_that_is_missing_is_named(package, source, tmp_path):
     requirement = {"sklearn": "scikit-learn", "pyarrow": "pyarrow"}[package]
     (tmp_path / "a.parquet").write_bytes(b"PAR1....PAR1")
-    command = "from calcli.cli.main import process; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; process()"
+    command = "from calcli.cli.main import main; sys.argv[1:] = ['extract', 'a.parquet', '-o', 'a.h5']; main()"
     code = f"import sys; sys.modules[{package!r}] = None; {source if 'import' in source else command}"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -418,16 +418,17 @@ def test_a_package_that_is_missing_is_named(package, source, tmp_path):
 def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     z, y = truth(600, 4, temperature=1.8)
     found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300], "ts"))
-    one, other = (result.report.verdict for result in found.results)
+    one, other = (result.report.headline for result in found.results)
     assert found.verdict.splitlines() == [
         f"scores, uncalibrated: {one}",
         f"scores, ts: {other}",
     ]
-    assert (
-        repr(found).splitlines()[1:] == found.verdict.splitlines()
-        and len(repr(found)) < 1000
-    )
-    assert calcli.evaluate(z, y).verdict.startswith("overconfident by ")
+    lines = repr(found).splitlines()[1:]
+    assert [line for line in lines if line[0] != " "] == found.verdict.splitlines()
+    findings = [line for result in found.results for line in result.report.lines]
+    assert [line[2:] for line in lines if line[0] == " "] == findings
+    assert max(map(len, findings)) <= 100
+    assert calcli.evaluate(z, y).verdict.startswith("overconfident: ")
     few = calcli.evaluate(z, y, metrics="accuracy")
     assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
     monkeypatch.setitem(
@@ -548,7 +549,7 @@ def test_report_writes_the_page_of_the_command(files):
         assert one["report"]["verdict"] == other["report"]["verdict"]
         assert one["report"]["messages"] == other["report"]["messages"]
     step = evaluations[1]["results"][0]["report"]["next"]
-    assert step.startswith("calcli apply ts.json test.npz -o ")
+    assert step == "calcli apply ts.json NEW.npz -o calibrated.npz"
     assert own.results[0].report.next_step.command == ""  # an object has no file
     with pytest.raises(UsageError, match="force=True"):
         calcli.report("test.npz", path="own.html")

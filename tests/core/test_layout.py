@@ -21,12 +21,13 @@ LAYERS = [
     ["api"],
     ["reporting"],
     ["diagrams", "evaluation", "exporting", "extracting"],
-    ["fit_and_apply", "adapt", "fit_words"],
+    ["fit_and_apply", "fit_questions", "adapt", "fit_words"],
     ["workers"],
     ["importers"],
     ["metrics"],
     ["io"],
     ["methods"],
+    ["decisions"],
     ["registry"],
     ["kernels"],
     ["composition"],
@@ -36,7 +37,7 @@ LAYERS = [
     ["zeros", "names"],
     ["numerics", "parallel"],
     ["optional_packages"],
-    ["forks", "errors", "fast_dataclass", "number_words", "settings"],
+    ["errors", "number_words", "records", "settings"],
 ]
 NUMERICAL = {
     "methods",
@@ -201,8 +202,8 @@ def test_help_loads_neither_numpy_nor_h5py(tmp_path):
 def test_properties_are_kept_without_a_lock(path):
     """Those of functools hold one for all instances until Python 3.12, which a fork meanwhile leaves locked."""
     text = path.read_text(encoding="utf-8")
-    assert path.name == "fast_dataclass.py" or "functools.cached_property" not in text
-    assert path.name == "fast_dataclass.py" or not [
+    assert path.name == "records.py" or "functools.cached_property" not in text
+    assert path.name == "records.py" or not [
         line
         for line in text.splitlines()
         if line.startswith("from functools") and "cached_property" in line

@@ -23,7 +23,7 @@ from calcli.io.atomic import discard_abandoned, lock, new_file, open_job_file
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = "from calcli.cli.main import process\nprocess()\n"
+SCRIPT = "from calcli.cli.main import main\nmain()\n"
 """What pip installs as the command ``calcli``; the folder of a script is the first that Python looks into."""
 
 HEAVY = [

@@ -137,7 +137,9 @@ def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
             draw_labels(softmax(z), np.random.RandomState(4)),
         )
     told = re.search(
-        r"^ece +\S+ \(\S+\) (p [=<] [\d.]+)", run("evaluate", "m.h5").out, re.MULTILINE
+        r"^uncalibrated +\S+ \(\S+\) (p [=<] [\d.]+)",
+        run("evaluate", "m.h5", "-m", "ece").out,
+        re.MULTILINE,
     )
     assert run("diagram", "m.h5", "-o", "m.svg").code == 0
     picture = Path("m.svg").read_text()

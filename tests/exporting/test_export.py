@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +24,6 @@ from calcli.exporting.graph import Graph
 from calcli.exporting.isotonic_and_binning import Pieces, piecewise
 from calcli.exporting.operations import OPERATIONS
 from calcli.exporting.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax
 from calcli.registry import method, method_names, parse_options

@@ -355,7 +355,7 @@ def test_a_tensor_lies_within_its_file(tmp_path, shape, offsets, fits):
     ("ragged", "scores", "divided"),
     [("logits", (), 1), ("x", ("x",), 1), ("logits", ("z",), 0)],
 )
-def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(
+def test_lists_of_several_lengths_are_options_only_where_they_are_the_scores(
     tmp_path, ragged, scores, divided
 ):
     pyarrow, parquet = (
@@ -372,9 +372,9 @@ def test_lists_of_several_lengths_are_divided_only_where_they_are_the_scores(
         tmp_path / "o.h5",
         ImportRequest(scores=scores, kind="logits"),
     )
-    assert {bundle.name for bundle in report.bundles} == (
-        {"choices_2", "choices_3"} if divided else {""}
-    )
+    assert [(bundle.name, bundle.k) for bundle in report.bundles] == [
+        ("", 3 if divided else 2)
+    ]
     assert report.bundles[0].dtype == (
         "float64" if divided else "float32"
     )  # Python's numbers, or as it is stored

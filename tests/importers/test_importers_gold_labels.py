@@ -269,7 +269,7 @@ def test_confidence_and_correct_go_by_their_names(tmp_path):
     assert f"'correct' as correct ({HITS.sum()} of {N})" in told
 
 
-def test_rows_with_different_numbers_of_scores_become_groups(tmp_path):
+def test_rows_with_different_numbers_of_scores_become_options(tmp_path):
     rows = [
         {"logits": Z[i, : 3 + i % 2].tolist(), "label": int(Z[i, :3].argmax())}
         for i in range(N)
@@ -279,8 +279,7 @@ def test_rows_with_different_numbers_of_scores_become_groups(tmp_path):
         [tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(), force=True
     )
     assert [(b.name, b.n, b.k) for b in report.bundles] == [
-        ("choices_3", N // 2, 3),
-        ("choices_4", N // 2, 4),
+        ("", N, 4),
     ]
     report = import_scores(
         [tmp_path / "r.jsonl"], tmp_path / "o.h5", ImportRequest(choices=4), force=True

@@ -134,23 +134,19 @@ def test_rows_that_contradict_or_hold_no_scores_are_refused(tmp_path, change, me
         bring(tmp_path, rows)
 
 
-def test_questions_with_other_numbers_of_choices_have_their_own_group(tmp_path):
+def test_questions_with_other_numbers_of_choices_are_one_bundle_of_options(tmp_path):
     rows = [*RECORDS, record(3, [-1.0, -2.0], 0)]
     found = bring(tmp_path, rows)
-    assert found["choices_3/logits"].shape == (3, 3) and found[
-        "choices_2/logits"
-    ].shape == (1, 2)
-    assert "3 with 3" in found["notes"]
+    assert found["logits"].shape == (4, 3)
+    assert found["n_options"].tolist() == [3, 3, 3, 2]
+    assert found["logits"][3].tolist() == [-1.0, -2.0, -np.inf]
+    assert found["labels"].tolist() == [*GOLD, 0]
+    assert "rows have 2 to 3 scores" in found["notes"]
     chosen = bring(tmp_path, rows, choices=3)
     assert chosen["logits"].shape == (3, 3)
     assert "3 of 4 rows, those with 3 scores, were taken (--choices)" in chosen["notes"]
     with pytest.raises(UsageError, match="has rows with 2, 3 scores"):
         bring(tmp_path, rows, choices=4)
-    named = bring(tmp_path, rows, scores=("choices_2/logits",))
-    assert (
-        named["logits"].shape == (1, 2)
-        and ": 1 sample, 2 classes ('choices_2/logits', " in named["notes"]
-    )
 
 
 def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):
@@ -192,7 +188,7 @@ SAMPLES = {
     ),
     "made/lm_eval/samples_arc_challenge_made_ragged_2025-01-01T00-00-00.000000.jsonl": (
         {},
-        [(4, 3), (4, 4), (4, 5)],
+        [(12, 5)],
     ),
     "made/lm_eval/samples_mutual_info_made_2025-01-01T00-00-00.000000.jsonl": (
         {"normalize": "mutual"},

@@ -312,7 +312,7 @@ def test_arrow_tables_are_read_with_the_names_that_datasets_keeps(run, way):
         assert [text.decode() for text in file["class_names"]] == NAMES
 
 
-def test_rows_of_different_numbers_of_choices_in_parquet_are_groups(run):
+def test_rows_of_different_numbers_of_choices_in_parquet_are_options(run):
     pa = pytest.importorskip("pyarrow", reason="Parquet")
     import pyarrow.parquet as pq
 
@@ -320,8 +320,10 @@ def test_rows_of_different_numbers_of_choices_in_parquet_are_groups(run):
     pq.write_table(pa.table({"logits": pa.array(rows), "label": Y % 3}), "t.parquet")
     assert run("extract", "t.parquet", "-o", "o.h5").code == 0
     with h5py.File("o.h5") as file:
-        assert [file[f"choices_{k}/logits"].shape for k in (3, 4)] == [(30, 3), (30, 4)]
-        np.testing.assert_array_equal(file["choices_4/labels"], (Y % 3)[1::2])
+        assert file["logits"].shape == (60, 4)
+        assert file["n_options"][:].tolist() == [3, 4] * 30
+        assert np.isneginf(file["logits"][::2, 3]).all()
+        np.testing.assert_array_equal(file["labels"], Y % 3)
     p, labels, _ = rows_of(run, "t.parquet", "--choices", "3")
     assert p.shape == (30, 3) and (labels == (Y % 3)[::2]).all()
 

@@ -72,9 +72,9 @@ def test_python_says_so_too(files):
     forms, y = files
     known = calcli.load("known.json")
     doings = [
-        lambda z: calcli.fit(z, y),
-        lambda z: calcli.evaluate(z, y, metrics=["ece"]),
-        lambda z: calcli.diagram(z, y, resamples=100),
+        lambda z: calcli.fit(z, y, kind="logits"),
+        lambda z: calcli.evaluate(z, y, kind="logits", metrics=["ece"]),
+        lambda z: calcli.diagram(z, y, kind="logits", resamples=100),
         known.predict_proba,
     ]
     for doing in doings:
@@ -123,7 +123,7 @@ def test_a_picture_and_a_calibrator_replace_files_when_told_in_python(tmp_path):
     z, y = truth(300, 3, seed=1)
     for thing, name in (
         (calcli.fit(z, y), "a.json"),
-        (calcli.diagram(z, y, resamples=100), "d.json"),
+        (calcli.diagram(z, y, kind="logits", resamples=100), "d.json"),
     ):
         thing.save(tmp_path / name)
         with pytest.raises(calcli.errors.UsageError, match="force=True"):

@@ -136,7 +136,7 @@ def test_default_names_and_other_commands(run, folder, tmp_path, monkeypatch):
     )
     assert run("report", pattern, "--pool", "-o", "r.html").code == 0
     assert "--pool" in (tmp_path / "r.html").read_text()
-    found = api.fit([folder / f"part-{i}.h5" for i in range(SHARDS)])
+    found = api.fit([folder / f"part-{i}.h5" for i in range(SHARDS)], method="ts")
     assert (
         found.params == json.loads((tmp_path / "part-0.ts.json").read_text())["params"]
     )

@@ -322,10 +322,9 @@ def values(rows, names):
         [Candidate(None, "uncalibrated", None)],
         Plan(names, MetricSettings(resamples=20)),
     ).results[0]
-    metrics = found.to_dict()["metrics"]
     return {
-        name: np.nan if each["value"] is None else each["value"]
-        for name, each in metrics.items()
+        name: np.nan if score.value is None else score.value
+        for name, score in found.scores.items()
     }
 
 

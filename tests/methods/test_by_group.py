@@ -420,7 +420,7 @@ def test_python_says_what_is_missing(folder):
         calcli.errors.UsageError,
         match="by group there are the methods platt and ts, not 'vs'",
     ):
-        calcli.fit(z, [0, 1, 2], "vs", groups=[0, 1, 0])
+        calcli.fit(z, [0, 1, 2], "vs", kind="logits", groups=[0, 1, 0])
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_auto_takes_no_method_that_may_hand_back_another():
     """The guard may keep the common map, which would stand in the average under the name of the other."""
     z, y = np.eye(3)[[0, 1, 2, 0]] * 2, [0, 1, 2, 1]
     with pytest.raises(UsageError, match="ts-by keeps a choice of its own"):
-        calcli.fit(z, y, "auto", candidates="ts,ts-by")
+        calcli.fit(z, y, "auto", kind="logits", candidates="ts,ts-by")
 
 
 def test_what_is_advised_for_a_probability_of_0_can_be_done():

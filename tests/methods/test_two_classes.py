@@ -442,8 +442,8 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
     assert drawn["quantity"] == "positive"
     for part in drawn["series"][0]["gaps"]:
         own, rows = found[part["part"]], group == (part["part"] == "west")
-        assert own["of_positive"] and own["frequency"] == pytest.approx(y[rows].mean())
-        assert own["mean"] == pytest.approx(stated[rows].mean())
+        assert own["of_positive"] and own["observed"] == pytest.approx(y[rows].mean())
+        assert own["predicted"] == pytest.approx(stated[rows].mean())
         assert (
             own["gap"]
             == pytest.approx(part["gap"])
@@ -456,9 +456,8 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
             "ece|norm:1|bins:15|scheme:width|closed:right|label:positive"
         )
     text = run("evaluate", "g.h5", "--label", "positive", "--per-group").out
-    assert (
-        "gap: mean P(class 1) minus the frequency of class 1, with its interval" in text
-    )
+    head = next(line for line in text.splitlines() if line.startswith("group "))
+    assert head.split()[:4] == ["group", "samples", "observed", "predicted"]
     top = json.loads(
         run("evaluate", "g.h5", "--label", "top", "--per-group", "--json", "-q").out
     )
@@ -485,7 +484,7 @@ def two_groups(sharp, shift):
         ("top", False),
     ],
 )
-def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_where_it_is_the_finding(
+def test_a_table_a_picture_and_the_verdict_show_one_quantity_of_groups(
     run, sharp, shift, label, positive
 ):
     """P(class 1) is off in both groups and the confidence hardly; or the confidence of the west alone."""
@@ -500,32 +499,20 @@ def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_wh
         result["report"],
     )
     assert {line["of_positive"] for line in lines.values()} == {positive}
-    off = {(name, positive) for name, line in lines.items() if line["significant"]}
-    other = {
-        (name, line["other"]["of_positive"])
-        for name, line in lines.items()
-        if "other" in line
-    }
+    off = {name for name, line in lines.items() if line["significant"]}
     everything = {("east", True), ("west", True)} if shift else {("west", False)}
-    assert off | other == {
-        each for each in everything if label is None or each[1] == positive
-    }
-    assert report["groups"]["n_significant"] == len({name for name, _ in off | other})
+    assert off == {name for name, is_positive in everything if is_positive == positive}
+    n_significant = 0 if report["groups"] is None else report["groups"]["n_significant"]
+    assert n_significant == len(off)
 
     # One p-value of a group, in the table and in the evidence.
-    if report["groups"]["n_significant"]:
+    if n_significant:
         worst = lines[report["groups"]["worst"]]
-        worst = worst if report["groups"]["of_positive"] == positive else worst["other"]
-        assert (worst["p_adjusted"], worst["gap"]) == (
-            report["groups"]["p_value"],
-            report["groups"]["worst_gap"],
-        )
-    gap = [
-        "mean confidence minus accuracy",
-        "mean P(class 1) minus the frequency of class 1",
-    ]
-    assert f"gap: {gap[positive]}, with its interval" in text
-    assert (f"significant is also {gap[not positive]}: west " in text) == bool(other)
+        assert worst["gap"] == report["groups"]["worst_gap"]
+        assert worst["p_adjusted"] == report["groups"]["p_value"]
+    head = next(line for line in text.splitlines() if line.startswith("group "))
+    means = ["observed", "predicted"] if positive else ["right", "sure"]
+    assert head.split()[2:4] == means
 
     # The picture has the table's gaps, intervals and stars, and the same quantity.
     drawn = json.loads(
@@ -538,9 +525,6 @@ def test_a_table_and_a_picture_of_groups_show_one_quantity_and_name_the_other_wh
             [line["gap"], *line["ci"]], abs=1e-12
         )
         assert part["beyond"] == line["significant"]
-    assert any(
-        "also significant, of the confidence" in note for note in drawn["notes"]
-    ) == bool(other)
     panels = json.loads(run("diagram", "g.h5", "--per-group", "--json", *asked).out)[
         "panels"
     ]
@@ -575,15 +559,9 @@ def test_the_note_on_significant_groups_names_the_version(run):
 @pytest.mark.parametrize(
     ("label", "words"),
     [
-        ("top", "mean gap of confidence and accuracy, equal-width bins"),
-        (
-            "positive",
-            "mean gap of P(class 1) and the frequency of class 1, equal-width bins",
-        ),
-        (
-            "class",
-            "mean gap of each class's probability and its frequency, equal-width bins",
-        ),
+        ("top", "Expected calibration error of the confidence over equal-width bins"),
+        ("positive", "; here of P(class 1) and the frequency of class 1"),
+        ("class", "; here of each class's probability and its frequency"),
     ],
 )
 def test_rows_of_the_table_explain_themselves_by_what_was_asked(
@@ -611,10 +589,8 @@ def test_label_says_what_the_gaps_of_groups_are_of_whatever_metric_is_asked(run,
         ).out
         for label in ("top", "positive")
     }
-    assert (
-        "gap: mean P(class 1) minus the frequency of class 1, with" in shown["positive"]
-    )
-    assert "gap: mean confidence minus accuracy, with" in shown["top"]
+    assert "observed  predicted" in shown["positive"]
+    assert "right   sure" in shown["top"]
     if name != "ece":
         assert (
             run("evaluate", "g.h5", "--metric", name, "--label", "positive").code == 2

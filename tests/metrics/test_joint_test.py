@@ -62,8 +62,8 @@ def test_it_is_the_enumeration_of_small_cases(case):
             error, abs=1e-9
         )
         assert law == (pytest.approx(centre, abs=1e-9), pytest.approx(spread, abs=1e-9))
-    # So many draws tell it to four standard errors; near the level, where they could decide, they are 1000.
-    assert test.draws == (1000 if joint < 0.15 else 200)
+    # So many draws tell it to four standard errors; near the level there are more.
+    assert test.draws in ((400, 1000) if joint < 0.15 else (200,))
     assert test.p_value == pytest.approx(
         joint, abs=4 * np.sqrt(joint * (1 - joint) / test.draws) + 1 / test.draws
     )

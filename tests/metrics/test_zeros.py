@@ -219,7 +219,8 @@ def test_fit_metric_and_picture_count_a_zero_alike():
         sweep_temperature(each, "x", given=(("T", 1.0),), points=3)
         for each in (rows, plain)
     ]
-    np.testing.assert_allclose(sweeps[0].nll, sweeps[1].nll, rtol=1e-12)
+    # the temperatures found for both agree to 1e-10, and NLLs with them
+    np.testing.assert_allclose(sweeps[0].nll, sweeps[1].nll, rtol=1e-10)
 
 
 def test_what_a_zero_counts_as_is_also_expected_to_happen():
@@ -536,7 +537,7 @@ def test_the_rounding_is_said_in_one_line(run):
     p, y = model(decimals=2)
     store("a.h5", p, y)
     line = "probabilities were rounded to 0.01; a zero counts as 0.005/(zeros of the row + 1)"
-    assert "probabilities were rounded to 0.01" in run("evaluate", "a.h5").out
+    assert "probabilities were rounded to 0.01" in run("evaluate", "a.h5", "--full").out
     told = run("evaluate", "a.h5", "--json").err
     assert line in told
     assert "were divided by their sums" in told

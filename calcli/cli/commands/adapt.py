@@ -20,6 +20,7 @@ calcli apply october.json october.h5 -o calibrated.h5
 """
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,6 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console
 from calcli.errors import UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.io.artifact import load, save
 from calcli.io.atomic import check_output
 from calcli.io.locate import split_where

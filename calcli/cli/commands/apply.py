@@ -21,6 +21,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -28,20 +29,23 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from calcli.cli import options as o
+from calcli.cli.apply_log import apply_log
 from calcli.cli.context import CommandContext, Shard, made
+from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
-from calcli.io.artifact import Artifact, dumps, is_artifact, load
+from calcli.io.artifact import Artifact, dumps, is_artifact
 from calcli.io.atomic import check_output, make_folder, refuse_input
 from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
 from calcli.io.inputs import read_document
 from calcli.io.locate import intersections, split_where
 from calcli.io.provenance import chain_text, link_to
+from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
+from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, ScoreKind
 
 
@@ -92,15 +96,30 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
         ),
     ] = None
+    unknown: Annotated[
+        str,
+        typer.Option(
+            "--unknown",
+            metavar="error|keep",
+            help="Of a log of decisions: questions that the calibrator does not know.",
+        ),
+    ] = "error"
     again: o.Again = False
     force: o.Force = False
 
     def __post_init__(self) -> None:
         check_choice("--as", self.as_, SCORE_KINDS)
-        if self.output == "-" and (self.json or len(self.expanded) > 1):
+        check_choice("--unknown", self.unknown, ("error", "keep"))
+        n_bundles = 1 if self.is_log else len(self.expanded)
+        if self.output == "-" and (self.json or n_bundles > 1):
             raise UsageError(
                 "-o -: standard output takes the scores of one bundle, and no --json beside them"
             )
+
+    @cached_property
+    def is_log(self) -> bool:
+        """True for a log of decisions, as a whole."""
+        return is_whole_log(self.given, self.where)
 
 
 # ---- the work on one bundle, in this process or in a worker
@@ -270,6 +289,10 @@ def _refuse_swapped(args: ApplyArgs) -> None:
 def run(args: ApplyArgs) -> int:
     """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
     _refuse_swapped(args)
+    if args.is_log:
+        by_question = read_questions(args.artifact)
+        if by_question is not None:
+            return apply_log(args, by_question)
     artifact = load(args.artifact)
     least = None if args.threshold is None else read_threshold(args.threshold, artifact)
     done: list[dict[str, object]] = []

@@ -21,7 +21,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +38,6 @@ from calcli.cli.context import CommandContext, job_file
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.evaluation import leaderboard as board
 from calcli.evaluation.cross_validation import folds_of
-from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import open_data
 from calcli.io.atomic import check_output, is_stream, write_bytes
 from calcli.io.bundle import BundleRows

@@ -6,6 +6,7 @@ calcli completion zsh >> ~/.zshrc
 calcli completion fish > ~/.config/fish/completions/calcli.fish
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
@@ -13,7 +14,6 @@ from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 from calcli.cli.main import COMPLETION
 from calcli.cli.render import print_made
-from calcli.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

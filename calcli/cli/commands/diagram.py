@@ -26,14 +26,14 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, check_weights, not_held_out
+from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
@@ -42,11 +42,12 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
-from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import Artifact, load
+from calcli.evaluation.caveats import not_held_out
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
+from calcli.io.question_artifact import load_for
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.warnings import label_doubts
@@ -274,7 +275,8 @@ def run(args: DiagramArgs) -> int:
     }
     settings = CurveSettings(**common_fields(CurveSettings, args))
     request = Request(settings, quantity=args.label, progress=command.progress, **how)
-    artifacts = [(path, load(path)) for path in args.calibrator or []]
+    first = args.expanded[0]
+    artifacts = [(path, load_for(path, first)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
         figure = gather(command, request, artifacts)

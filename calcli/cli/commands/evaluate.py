@@ -23,6 +23,7 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -41,7 +42,7 @@ from calcli.evaluation.metric_limits import Limit, Outcome, check, limits
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.term_meanings import explained
 from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
-from calcli.fast_dataclass import dataclass
+from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.context import Label, MetricSettings, norm_of
@@ -335,6 +336,11 @@ def run(args: EvaluateArgs) -> int:
 
 def evaluate(args: EvaluateArgs) -> Evaluated:
     """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
+    with logs_once(args.given, args.where):
+        return _evaluate(args)
+
+
+def _evaluate(args: EvaluateArgs) -> Evaluated:
     command = CommandContext(args)
     asked = args.limits()
     fail_on = FailOn.parse(args.fail_on)

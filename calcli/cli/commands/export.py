@@ -16,6 +16,8 @@ calcli export logits.auto.json --onto classifier.onnx -o calibrated.onnx
 calcli export logits.auto.json -o calibrator.pt2
 """
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +25,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.errors import UsageError
+from calcli.errors import DataError, UsageError
 from calcli.exporting.exporting import (
     Export,
     check,
@@ -32,11 +34,14 @@ from calcli.exporting.exporting import (
     target_of,
 )
 from calcli.exporting.verify import Agreement, compare
-from calcli.fast_dataclass import dataclass
 from calcli.importers.open_any_file import expand
-from calcli.io.artifact import Artifact, load
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
+from calcli.io.question_artifact import load, read_questions
+
+TEMPERATURES = "temperatures"
+"""Target that is a list: the temperature of each question of a log of decisions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +59,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
         str | None,
         typer.Option(
             "--to",
-            metavar="onnx|torch|python",
+            metavar="onnx|torch|python|temperatures",
             help="What the calibrator is written for.",
             show_default="by the ending of OUT",
         ),
@@ -86,7 +91,7 @@ class ExportArgs(o.Reading, o.OutputOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "to", target_of(self.output, self.to)
+            self, "to", _target(self.output, self.to)
         )  # frozen, but for its default
         if self.output == "-":
             raise UsageError("-o -: expected the name of a file to write")
@@ -125,8 +130,47 @@ def checked_on(
     return agreement
 
 
+def _target(output: str, to: str | None) -> str:
+    """What the calibrator is written for. Raises UsageError."""
+    return TEMPERATURES if to == TEMPERATURES else target_of(output, to)
+
+
+def export_temperatures(args: ExportArgs) -> int:
+    """Write the temperatures of a calibrator by question, {question: T}.
+
+    Raises DataError for another calibrator, UsageError for maps that have none.
+    """
+    check_output(Path(args.output), force=args.force)
+    by_question = read_questions(args.artifact)
+    if by_question is None:
+        raise DataError(
+            f"{args.artifact}: --to temperatures is for calibrators by question,"
+            " which calcli fit LOG writes"
+        )
+    temperatures = {}
+    for name, entry in by_question.questions.items():
+        if entry.method == "ts":
+            temperatures[name] = entry.params["temperature"]
+        elif entry.method == "identity":
+            temperatures[name] = 1.0
+    command = CommandContext(args)
+    others = [name for name in by_question.questions if name not in temperatures]
+    if others:
+        command.warn(
+            f"{', '.join(others)[:200]}: left out, a line with an intercept is no"
+            " temperature; --to python holds it"
+        )
+    text = json.dumps(temperatures, ensure_ascii=False, indent=2) + "\n"
+    write_bytes(Path(args.output), text, force=args.force)
+    facts = {"calcli_export": 1, "output": args.output, "to": args.to}
+    command.written(args.output, {**facts, "temperatures": temperatures})
+    return 0
+
+
 def run(args: ExportArgs) -> int:
     """Trace, write, load again and compare; the file is kept only if it agrees."""
+    if args.to == TEMPERATURES:
+        return export_temperatures(args)
     command = CommandContext(args)
     bundles = expand(args.check, args.where, args.ignored) if args.check else []
     check_output(Path(args.output), force=args.force)

@@ -19,6 +19,7 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +33,6 @@ from calcli.cli.extract_options import Importing, RunningModel
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
-from calcli.fast_dataclass import dataclass
 from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores

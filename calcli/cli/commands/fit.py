@@ -22,7 +22,7 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -31,10 +31,10 @@ import typer
 from calcli.calibrator import Context, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
+from calcli.cli.fit_log import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import Cell, Console, print_json, print_path, print_table
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
@@ -135,6 +135,13 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     full: Annotated[
         bool,
         typer.Option("--full", help="Print the candidates of auto, and all metrics."),
+    ] = False
+    force_shift: Annotated[
+        bool,
+        typer.Option(
+            "--force-shift",
+            help="Fit a log of decisions to the answers of several models together.",
+        ),
     ] = False
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 4 for any status other than ok.")
@@ -358,6 +365,8 @@ def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
 
 def run(args: FitArgs) -> int:
     """Fit and save. Names, options and outputs are checked before rows are read."""
+    if is_whole_log(args.given, args.where):
+        return fit_log_command(args)
     check_held_out(args)
     together = args.method == "all"
     target = "-" if together else args.target()

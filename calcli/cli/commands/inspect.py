@@ -13,6 +13,7 @@ calcli inspect logits.h5:test --json
 """
 
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,6 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.render import plain, print_json, print_line, print_table
 from calcli.errors import CalcliError, DataError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.importers.formats import open_table
 from calcli.importers.looks import looks_like
 from calcli.importers.names import parse_name, real_names
@@ -34,7 +34,9 @@ from calcli.importers.table import unite
 from calcli.io.artifact import encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
+from calcli.io.question_artifact import QuestionsArtifact, read_questions
 from calcli.io.validate import doubts
+from calcli.records import cached_property
 
 LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
 
@@ -90,6 +92,13 @@ def run(args: InspectArgs) -> int:
 
 
 def _artifact(file: str) -> dict[str, Any]:
+    by_question = read_questions(file)
+    if by_question is not None:
+        return {
+            "calcli_inspect": 1,
+            "file": file,
+            "artifact": _facts_by_question(by_question),
+        }
     with ExitStack() as stack:  # keeps standard input, whose beginning was read before
         settled = settle_sources([Path(file)], stack)
         try:
@@ -116,6 +125,27 @@ def _artifact(file: str) -> dict[str, Any]:
     }
     facts["fit"] = msgspec.to_builtins(artifact.fit)
     return {"calcli_inspect": 1, "file": file, "artifact": facts}
+
+
+def _facts_by_question(artifact: QuestionsArtifact) -> dict[str, Any]:
+    """What a calibrator by question holds: a line for each question."""
+    questions = {}
+    for name, entry in artifact.questions.items():
+        questions[name] = {
+            "type": entry.type,
+            "method": entry.method,
+            "params": entry.params,
+            "n_classes": entry.n_classes,
+            "confidence": entry.confidence,
+            "n": entry.fit.n,
+        }
+    return {
+        "method": artifact.method,
+        "questions": questions,
+        "calcli_version": artifact.calcli_version,
+        "sha256": artifact.answers.sha256,
+        "fit": msgspec.to_builtins(artifact.fit),
+    }
 
 
 def _bundles(args: InspectArgs) -> dict[str, Any]:

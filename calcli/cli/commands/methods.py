@@ -7,7 +7,7 @@ calcli methods ts --json
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from inspect import getdoc
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Table, print_line, print_made, print_table
-from calcli.fast_dataclass import dataclass
 from calcli.registry import canonical, method, method_names, option_facts
 
 

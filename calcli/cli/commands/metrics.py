@@ -5,13 +5,13 @@ calcli metrics
 calcli metrics ece
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from calcli.cli import options as o
 from calcli.cli.render import Table, print_made
-from calcli.fast_dataclass import dataclass
 from calcli.metrics.catalog import describe_metric, metric_names
 
 

@@ -16,7 +16,7 @@ calcli report --state watch.json -o watched.html
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,6 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
 from calcli.evaluation.watch_state import read as read_state
-from calcli.fast_dataclass import dataclass
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.metrics.context import MetricSettings

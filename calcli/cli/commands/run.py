@@ -20,7 +20,7 @@ calcli run logits.h5 --method ts -o calibration/
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -35,14 +35,15 @@ from calcli.cli.commands.report import (
 )
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
+from calcli.cli.fit_log import default_name, is_whole_log
 from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.render import print_json
+from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
-from calcli.fast_dataclass import dataclass
 from calcli.fit_and_apply import check_same_scores, resolved
 from calcli.fit_words import fitted_sentence
 from calcli.importers.open_any_file import expand, importing_once, open_rows
@@ -51,6 +52,7 @@ from calcli.io.atomic import check_outputs_in, new_folder, write_together
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.io.question_artifact import dumps as dumps_questions
 from calcli.io.row_facts import facts_of
 from calcli.metrics.context import MetricSettings
 from calcli.registry import method
@@ -157,6 +159,8 @@ def run(args: RunArgs) -> int:
 
     The files are written when all of it is done: a failure leaves none behind.
     """
+    if is_whole_log([args.calibration], args.where):
+        return _run_log(args)
     shared = (*o.names_of(o.Reading), "seed", "force", "quiet")
     common = {name: getattr(args, name) for name in shared}
     fitting = fit.FitArgs(
@@ -204,6 +208,36 @@ def run(args: RunArgs) -> int:
         )
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
+    return command.code
+
+
+def _run_log(args: RunArgs) -> int:
+    """Fit, evaluate and report a log of decisions, question by question."""
+    folder, stem = Path(args.output), Path(args.test or args.calibration).stem
+    outputs = Outputs(
+        folder=folder,
+        calibrator=folder / default_name(args.calibration),
+        page=folder / f"{stem}.report.html",
+    )
+    outputs.check(force=args.force)
+    with CommandContext(args) as command:
+        judged = fit_and_judge_log(args, str(outputs.calibrator), args.test, command)
+        evaluation = replace(judged.job.evaluation(judged.results, []), ranks=None)
+        page = report_page(
+            judged.models,
+            evaluation.to_dict(),
+            commands=[
+                ["calcli", "run", *(w for words in command_words(args) for w in words)]
+            ],
+        )
+    text = dumps_questions(judged.fitted.artifact)
+    outputs.write(text, page, force=args.force)
+    if args.json or args.quiet or args.full:
+        _print(args, command, judged.job.plan, evaluation, outputs)
+        return command.code
+    print_judged(judged, evaluation)
+    say(f"calibrator: {outputs.calibrator}")
+    say(f"page: {outputs.page}")
     return command.code
 
 

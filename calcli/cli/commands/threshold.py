@@ -14,19 +14,20 @@ drawn independently.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, not_held_out
+from calcli.cli.context import CommandContext
 from calcli.cli.render import fail, print_line
 from calcli.errors import FitError
+from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
-from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import load
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.question_artifact import load_for
 
 SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
 EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
@@ -76,7 +77,9 @@ def run(args: ThresholdArgs) -> int:
     bundles = args.expanded
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
-    artifact = None if args.calibrator is None else load(args.calibrator)
+    artifact = None
+    if args.calibrator is not None:
+        artifact = load_for(args.calibrator, bundles[0])
     with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(

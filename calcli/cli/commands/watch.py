@@ -20,6 +20,7 @@ calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +31,8 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
-from calcli.fast_dataclass import dataclass
-from calcli.io.artifact import load
 from calcli.io.locate import split_where
+from calcli.io.question_artifact import load_for
 
 EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
 
@@ -117,7 +117,10 @@ def run(args: WatchArgs) -> int:
         inputs.append(Path(args.calibrator))
     check_state_path(path, inputs)
     command = CommandContext(args)
-    artifact = None if args.calibrator is None else load(args.calibrator)
+    artifact = None
+    if args.calibrator is not None:
+        first = next(iter(args.expanded), "")
+        artifact = load_for(args.calibrator, first)
     named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
     asked = {name: value for name, value in named.items() if value is not None}
     with (

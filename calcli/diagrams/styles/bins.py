@@ -1,5 +1,6 @@
 """bins: accuracy in bins of confidence, with intervals."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.reliability import Diagram
 from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.terminal import BAND, HOLLOW, POINT, WHISKER, Canvas
-from calcli.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """corp: isotonic accuracy curve over the confidence, no bins to choose."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from calcli.diagrams.reliability_matplotlib import Pen
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.styles.bins import bin_cells, bin_points
 from calcli.diagrams.terminal import LINE, POINT, Canvas
-from calcli.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """decision: net benefit of acting on P(class 1) against the threshold (decision curve)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.risk import benefit_interval, effective_rows
 from calcli.numerics import FloatArray
+from calcli.records import as_json
 from calcli.statistics.decisions import DecisionCurve
 
 POINTS = 100  # thresholds of a curve

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.numerics import FloatArray
+from calcli.records import as_json
 
 
 @dataclass(frozen=True)

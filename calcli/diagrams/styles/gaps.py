@@ -1,7 +1,7 @@
 """gaps: how overconfident every class or group is, sorted or in order of time, with intervals."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
 
@@ -13,9 +13,9 @@ from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.context import MetricContext, MetricSettings
 from calcli.metrics.losses import gap_interval, group_gaps
+from calcli.records import as_json
 
 NAN, LEVEL = float("nan"), 0.05
 LINES = 100

@@ -1,6 +1,7 @@
 """risk: accuracy among the most confident rows against their share (risk-coverage)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,10 @@ from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
+from calcli.records import as_json
 
 POINTS = 200
 

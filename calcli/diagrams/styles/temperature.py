@@ -1,6 +1,7 @@
 """temperature: NLL, ECE and mean confidence against T."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
-from calcli.fast_dataclass import as_json, dataclass
 from calcli.kernels.numpy.temperature import TopMass, nll_curve
 from calcli.numerics import FloatArray
+from calcli.records import as_json
 from calcli.rows import Rows
 from calcli.solvers import find_root, halley
 

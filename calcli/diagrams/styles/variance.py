@@ -1,6 +1,7 @@
 """variance: variance of the confidence against ECE, a point per bundle and calibrator."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import cos, pi, sin
 from typing import Any
@@ -12,7 +13,7 @@ from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, DIAGONAL, MARK, Canvas, Look, plot
-from calcli.fast_dataclass import as_json, dataclass
+from calcli.records import as_json
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 FLOOR = 1e-6  # an ECE of exactly 0 has no logarithm

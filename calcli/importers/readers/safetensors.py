@@ -5,6 +5,7 @@ The package itself ends the process on a file that is cut off while it is mapped
 
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile

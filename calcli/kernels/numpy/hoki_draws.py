@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import FitError
-from calcli.fast_dataclass import cached_property
 from calcli.numerics import FloatArray, IntArray
+from calcli.records import cached_property
 
 Draws = NDArray[np.float32]
 

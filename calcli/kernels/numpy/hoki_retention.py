@@ -12,12 +12,12 @@ Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import erfc
 
 import numpy as np
 
-from calcli.fast_dataclass import dataclass
 from calcli.kernels.numpy.hoki_draws import (
     Draws,
     Races,

@@ -5,16 +5,16 @@ or two derivatives of a fit's estimating equation, for a root finder.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from calcli.fast_dataclass import Sums, dataclass
 from calcli.fit_summary import Summary
 from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
+from calcli.records import Sums
 from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block, to_logits
 from calcli.solvers import Curve, Slope
 

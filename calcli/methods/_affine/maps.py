@@ -1,7 +1,7 @@
 """The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -20,7 +20,6 @@ from calcli.calibrator import (
     param,
 )
 from calcli.errors import DataError, FitError
-from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import (

@@ -9,15 +9,16 @@ Rows are walked over in blocks: nothing of size classes x rows x classes ever ex
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import FloatArray, IntArray, row_max
 from calcli.parallel import Result, check_memory, in_order
+from calcli.records import cached_property
 from calcli.rows import Block, Rows
 from calcli.solvers import AIM, NewtonDirection
 

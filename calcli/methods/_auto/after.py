@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from calcli.calibrator import Context
 from calcli.composition import Member, Mixture, Stage, mapped
-from calcli.fast_dataclass import dataclass
 from calcli.folds import content_folds
 from calcli.methods._auto.trials import Plan, Trial, standardised_mean
 from calcli.methods._groups import ByOptions

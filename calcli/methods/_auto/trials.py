@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, FittedPrefixes, mapped
 from calcli.errors import CalcliError
-from calcli.fast_dataclass import dataclass
 from calcli.folds import content_order, sampled_folds
 from calcli.methods._auto.candidates import (
     Candidate,

@@ -1,7 +1,7 @@
 """Binary outcomes of rows of scores, their exact log-odds, and logistic regression on these."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from calcli.calibrator import Status
 from calcli.errors import FitError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.numerics import (
     TIE,
     BoolArray,
@@ -20,6 +19,7 @@ from calcli.numerics import (
     row_max,
     sigmoid,
 )
+from calcli.records import cached_property
 from calcli.rows import Block, ClassLogits, Rows
 from calcli.solvers import BoxMinimum, minimise_box
 from calcli.zeros import OLD, Zeros

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, Field, fields, replace
+from dataclasses import KW_ONLY, Field, dataclass, fields, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -23,7 +23,6 @@ from calcli.calibrator import (
 )
 from calcli.composition import STATUSES, through
 from calcli.errors import DataError, FitError
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._binary import log_odds as odds
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.numerics import (
@@ -35,6 +34,7 @@ from calcli.numerics import (
     overridable,
     sigmoid,
 )
+from calcli.records import cached_property
 from calcli.rows import Block, Rows
 from calcli.zeros import OLD
 

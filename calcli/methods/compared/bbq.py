@@ -1,6 +1,6 @@
 """Bayesian binning into quantiles."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -8,7 +8,6 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import ends
-from calcli.fast_dataclass import dataclass
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
 from calcli.numerics import BoolArray, FloatArray, IntArray, sigmoid, tie_groups

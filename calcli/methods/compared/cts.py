@@ -1,6 +1,7 @@
 """Class-based temperature scaling."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
 from operator import add
@@ -20,7 +21,6 @@ from calcli.calibrator import (
     Status,
     param,
 )
-from calcli.fast_dataclass import dataclass
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
 from calcli.parallel import in_order

@@ -1,7 +1,8 @@
 """Dirichlet calibration."""
 
+from dataclasses import dataclass
+
 from calcli.calibrator import Laws
-from calcli.fast_dataclass import dataclass
 from calcli.methods._affine.maps import FullMap, log_probabilities
 
 

@@ -1,12 +1,11 @@
 """The uncalibrated model."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
-from calcli.fast_dataclass import dataclass
 from calcli.numerics import log_softmax
 from calcli.rows import Block, Rows
 

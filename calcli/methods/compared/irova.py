@@ -1,10 +1,9 @@
 """Isotonic regression one-vs-all, ties broken."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.fast_dataclass import dataclass
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear

@@ -1,13 +1,14 @@
 """Temperature scaling, then isotonic regression one-vs-all."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from calcli.calibrator import Calibrator, Context, Fit, param
 from calcli.composition import mapped
-from calcli.fast_dataclass import cached_property, dataclass
 from calcli.methods._binary.maps import behind
 from calcli.methods.compared.irova import IsotonicOneVsAll
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
+from calcli.records import cached_property
 from calcli.rows import Rows
 
 

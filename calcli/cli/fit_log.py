@@ -1,0 +1,130 @@
+"""``fit`` and ``run`` of a log of decisions: one calibrator with a map per question."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from calcli.calibrator import Context
+from calcli.cli.context import CommandContext
+from calcli.cli.render import Cell, print_table
+from calcli.errors import DataError, UsageError
+from calcli.fit_questions import FittedLog, fit_questions, opened_questions
+from calcli.importers.open_any_file import expand_log, is_log, logs_once
+from calcli.io.atomic import check_output
+from calcli.io.locate import Layout
+from calcli.io.question_artifact import METHOD, save
+
+MOST_LINES = 12
+
+
+def is_whole_log(names: Sequence[str], layout: Layout) -> bool:
+    """True for one name that is a log of decisions, without a question."""
+    return len(names) == 1 and is_log(Path(names[0]), layout)
+
+
+def bundles_of(name: str, layout: Layout) -> list[str]:
+    """Bundles of the labelled questions of a log. Raises DataError for none."""
+    bundles = expand_log(Path(name), layout)
+    if not bundles:
+        raise DataError(
+            f"{name}: no question has labels, which a fit needs; add them to the"
+            " records, or name another file: calcli extract --gold FILE"
+        )
+    return bundles
+
+
+def default_name(name: str) -> str:
+    """Name of the artifact where none is given."""
+    return f"{Path(name).stem}.{METHOD}.json"
+
+
+def target_of(name: str, output: str | None, *, force: bool) -> str:
+    """Path of the artifact, - for stdout. Raises UsageError."""
+    target = default_name(name) if output is None else output
+    if target in ("-", "/dev/stdout"):
+        return "-"
+    if target.endswith("/"):
+        example = f"-o {target}{default_name(name)}"
+        raise UsageError(f"-o {target}: expected a file's name, e.g. {example}")
+    check_output(Path(target), force=force)
+    return target
+
+
+def fit_log_command(args: Any) -> int:
+    """Fit, save and say what was done. args : those of ``fit``."""
+    name = args.given[0]
+    if not args.by_default and args.method != METHOD:
+        raise UsageError(
+            f"--method {args.method}: a log has a map for each question, method"
+            f" {METHOD}; name a question, {name}:QUESTION, for another method"
+        )
+    target = target_of(name, args.output, force=args.force)
+    with logs_once([name], args.where), CommandContext(args) as command:
+        context = Context(args.seed, progress=command.progress)
+        with opened_questions(
+            bundles_of(name, args.where),
+            context,
+            layout=args.where,
+            tell=command.say,
+            force_shift=args.force_shift,
+        ) as questions:
+            fitted = fit_questions(questions, context)
+        command.clear()
+        save(fitted.artifact, target, force=args.force)
+        tell_fitted(fitted, command)
+        command.written(target, as_json(fitted, target))
+    return 0
+
+
+def tell_fitted(fitted: FittedLog, command: CommandContext) -> None:
+    """Say what the fit did, a line for each question."""
+    if command.quiet:
+        return
+    n_questions = len(fitted.questions)
+    noun = "question" if n_questions == 1 else "questions"
+    command.say(
+        f"Fitted {METHOD}: {n_questions} {noun}; NLL out of fold, 10 folds of records"
+    )
+    head = ["question", "type", "labels", "NLL raw", "NLL", "map"]
+    table: list[list[Cell]] = []
+    for question in fitted.questions[:MOST_LINES]:
+        table.append(
+            [
+                question.name,
+                question.type,
+                question.n,
+                question.nll_before,
+                question.nll_after,
+                question.change,
+            ]
+        )
+    print_table(head, table, file=sys.stderr)
+    if n_questions > MOST_LINES:
+        command.say(f"and {n_questions - MOST_LINES} more questions")
+    for warning in fitted.artifact.fit.warnings:
+        command.warn(warning)
+
+
+def as_json(fitted: FittedLog, target: str) -> dict[str, Any]:
+    """One fit as stable JSON keys."""
+    record = fitted.artifact.fit
+    questions = {}
+    for question in fitted.questions:
+        entry = fitted.artifact.questions[question.name]
+        questions[question.name] = {
+            "type": question.type,
+            "method": entry.method,
+            "n": question.n,
+            "nll_before": question.nll_before,
+            "nll_after": question.nll_after,
+        }
+    return {
+        "calcli_fit": 1,
+        "artifact": target,
+        "method": METHOD,
+        "status": record.status,
+        "warnings": record.warnings,
+        "n": record.n,
+        "questions": questions,
+    }

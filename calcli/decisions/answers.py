@@ -1,0 +1,476 @@
+"""Find the answers in one JSON record: distributions over options, and yes/no.
+
+Decision models answer with objects that have a type (System One, OpenAI); people write
+the same numbers in forms of their own. An answer is
+
+1. an object of a known type: ``{"type": "noul", "noul": 0.9}``;
+2. numbers in [0, 1] that sum to 1, by option: ``{"a": 0.9, "b": 0.1}``, a list of
+   ``{"value": …, "probability": …}``, or a list of numbers beside a list of options;
+3. one number with a name that says yes: ``p_yes``.
+
+The field ``confidence`` is never an answer: it is another function of these numbers.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+AnswerType = Literal["yes/no", "choice", "score"]
+Path = tuple[str | int, ...]
+
+YES_NO: AnswerType = "yes/no"
+YES, NO = "yes", "no"
+
+ONLY = "answer"
+"""Name of the question of records that do not name it."""
+
+TYPES: Mapping[str, AnswerType] = {
+    "noul": YES_NO,
+    "predicate": YES_NO,
+    "boolean": YES_NO,
+    "bool": YES_NO,
+    "binary": YES_NO,
+    "yes_no": YES_NO,
+    "yesno": YES_NO,
+    "choice": "choice",
+    "classification": "choice",
+    "score": "score",
+    "rating": "score",
+}
+"""Words for the type of a question."""
+
+YES_KEYS = ("noul", "probability_yes", "p_yes", "prob_yes", "yes_probability")
+"""Names of the one number of a yes/no answer."""
+
+DISTRIBUTIONS = ("probabilities", "probs", "distribution", "option_probabilities")
+"""Names of the distribution in an answer, the likeliest first."""
+
+OPTION_LISTS = ("options", "choices", "labels", "classes", "candidates", "values")
+"""Names of the list of options beside a list of probabilities."""
+
+NAMED_ANSWERS = ("answers", "per_question", "questions", "decisions", "results")
+"""Names of an object or list of answers by question."""
+
+QUESTION_FIELDS = ("question", "question_id", "question_name", "task")
+TYPE_FIELDS = ("type", "primitive", "question_type", "task")
+WORDS_OF_YES = frozenset(("yes", "true", "y", "1"))
+WORDS_OF_NO = frozenset(("no", "false", "n", "0"))
+
+NEVER_SCORES = re.compile(
+    r"(?i)(.*[_.])?(confidence|latency|cost|tokens?|price|usage|seconds|ms|duration"
+    r"|time|temperature|score|usd|legend|threshold|weights?|chars)([_.].*)?"
+)
+"""Names of numbers that are no probabilities of options, whatever their sum."""
+
+DEEPEST = 12
+"""Levels of a record that are looked at."""
+
+MOST_OPTIONS = 10_000
+SUM_TOLERANCE = 1e-3
+COARSEST_STEP = 0.01
+"""Last digit that the sum of numbers under a free name may be rounded to."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to one question.
+
+    question : its name, None where the record does not say it.
+    type : of the question.
+    options : texts of the options, in the order of the record.
+    probabilities : of the options.
+    path : of the object that holds the distribution, in the record.
+    key : of the distribution in that object; "" where the object is the distribution.
+    legend : texts of the levels of a score, by level; empty if not given.
+    confidence : the field of this name, no probability; None if there is none.
+    stated : the field ``choice``; None if there is none.
+    """
+
+    question: str | None
+    type: AnswerType
+    options: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    path: Path
+    key: str
+    legend: tuple[str, ...] = ()
+    confidence: float | None = None
+    stated: Any = None
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """A question without a distribution: refused, or of a type without one."""
+
+    question: str | None
+    reason: str
+    path: Path
+
+
+def find_answers(record: Mapping[str, Any]) -> list[Answer | Unanswered]:
+    """All answers of a record, in the order of the record."""
+    return list(_walk(record, (), (record,)))
+
+
+def _walk(
+    value: Any, path: Path, parents: Sequence[Any]
+) -> Iterator[Answer | Unanswered]:
+    """Answers in a JSON value. parents : the values on the path to it, and itself."""
+    if len(path) > DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        answer = _read(value, path, parents)
+        if answer is not None:
+            yield answer
+            return
+        children: Iterator[tuple[str | int, Any]] = iter(value.items())
+        if _is_request(path):
+            return
+    elif isinstance(value, list):
+        children = iter(enumerate(value))
+    else:
+        return
+    for key, child in children:
+        if isinstance(child, Mapping | list):
+            yield from _walk(child, (*path, key), (*parents, child))
+        elif _is_yes_by_question(path) and is_probability(child):
+            question = question_of(path, parents, key)
+            yes_no = (1.0 - float(child), float(child))
+            yield Answer(
+                question, YES_NO, (NO, YES), yes_no, path, str(key), stated=None
+            )
+
+
+def _is_request(path: Path) -> bool:
+    """True for what was asked, which holds no answers."""
+    return bool(path) and path[-1] in ("request", "usage", "input", "messages")
+
+
+def _is_yes_by_question(path: Path) -> bool:
+    """True for the object ``per_question``: P(yes) by question."""
+    return bool(path) and path[-1] == "per_question"
+
+
+# ---- one object
+
+
+def _read(
+    value: Mapping[str, Any], path: Path, parents: Sequence[Any]
+) -> Answer | Unanswered | None:
+    """The answer that an object is; None where it is none."""
+    declared = value.get("type")
+    if declared == "refusal":
+        return Unanswered(question_of(path, parents), "refused", path)
+    if declared == "box" and "box" in value:
+        return Unanswered(question_of(path, parents), "boxes", path)
+    if _is_yes_by_question(path):
+        return None
+    yes = _yes_key(value, declared)
+    if yes is not None:
+        p = float(value[yes])
+        return _answer(value, path, parents, yes, (NO, YES), (1.0 - p, p))
+    for key in DISTRIBUTIONS:
+        if key in value:
+            pairs = _pairs(value[key], value, is_named=True)
+            if pairs is not None:
+                options, probabilities = pairs
+                return _answer(value, path, parents, key, options, probabilities)
+    if path and not _is_no_distribution(path[-1]):
+        pairs = _pairs(value, value, is_named=False)
+        if pairs is not None:
+            options, probabilities = pairs
+            return _answer(value, path, parents, "", options, probabilities)
+    return None
+
+
+def is_measure(name: str) -> bool:
+    """True for a name of a number that is no probability: a cost, a time, a size."""
+    return NEVER_SCORES.fullmatch(name) is not None
+
+
+def _is_no_distribution(key: str | int) -> bool:
+    return isinstance(key, str) and is_measure(key)
+
+
+def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
+    """Key of the one number of a yes/no answer; None where there is none."""
+    keys: Sequence[str] = YES_KEYS
+    is_yes_no = isinstance(declared, str) and TYPES.get(declared) == YES_NO
+    if is_yes_no:
+        keys = (*YES_KEYS, "probability", "p")
+    for key in keys:
+        if is_probability(value.get(key)):
+            return key
+    lone = [key for key in value if key.lower() in ("yes", "true")]
+    if len(lone) == 1 and len(value) == 1 and is_probability(value[lone[0]]):
+        return lone[0]
+    return None
+
+
+def is_probability(value: Any) -> bool:
+    """True for a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0.0 <= value <= 1.0
+
+
+def _pairs(
+    value: Any, parent: Mapping[str, Any], *, is_named: bool
+) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
+    """Options and probabilities of a distribution in any form; None for none.
+
+    is_named : it has the name of a distribution, so that it may be rounded coarsely.
+    """
+    options: Sequence[str]
+    if isinstance(value, Mapping):
+        options = tuple(value)
+        numbers = list(value.values())
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        pairs = [_pair(item) for item in value]
+        options = tuple(option for option, _ in pairs)
+        numbers = [number for _, number in pairs]
+    elif isinstance(value, list):
+        options = _options_beside(value, parent)
+        numbers = value
+    else:
+        return None
+    if not 2 <= len(options) <= MOST_OPTIONS or len(options) != len(numbers):
+        return None
+    if not all(map(is_probability, numbers)) or len(set(options)) < len(options):
+        return None
+    if not is_named and any(map(_is_no_distribution, options)):
+        return None
+    probabilities = tuple(float(number) for number in numbers)
+    if not _sums_to_one(probabilities, is_named):
+        return None
+    return tuple(map(str, options)), probabilities
+
+
+def _pair(item: Any) -> tuple[str, Any]:
+    """Option and probability of ``{"value": …, "probability": …}``; else no number."""
+    if not isinstance(item, Mapping):
+        return "", None
+    number = None
+    for key in ("probability", "prob", "p"):
+        if key in item:
+            number = item[key]
+            break
+    for key in ("value", "option", "label", "name"):
+        if key in item:
+            return text_of_option(item[key]), number
+    return "", None
+
+
+def text_of_option(value: Any) -> str:
+    """Text of an option or a label: ``true`` for True, ``2`` for 2.0."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _options_beside(numbers: Sequence[Any], parent: Mapping[str, Any]) -> Sequence[str]:
+    """The list of options of as many numbers, beside them; empty if there is none."""
+    for key in OPTION_LISTS:
+        options = parent.get(key)
+        if not isinstance(options, list) or len(options) != len(numbers):
+            continue
+        if all(isinstance(option, str | int | bool) for option in options):
+            return [text_of_option(option) for option in options]
+    return ()
+
+
+def _sums_to_one(probabilities: Sequence[float], is_named: bool) -> bool:
+    """True for a sum of 1 within half a digit a number and one more."""
+    missed = abs(sum(probabilities) - 1.0)
+    if missed <= SUM_TOLERANCE:
+        return True
+    step = 10.0 ** -max(map(decimals, probabilities))
+    if not is_named:
+        step = min(step, COARSEST_STEP)
+    return missed <= (len(probabilities) / 2.0 + 1.0) * step + 1e-9
+
+
+def decimals(number: float) -> int:
+    """Decimals of a number as it is written."""
+    mantissa, _, exponent = repr(number).partition("e")
+    _, _, digits = mantissa.partition(".")
+    shown = 0 if digits == "0" else len(digits)
+    return max(0, shown - int(exponent or 0))
+
+
+def _answer(
+    value: Mapping[str, Any],
+    path: Path,
+    parents: Sequence[Any],
+    key: str,
+    options: tuple[str, ...],
+    probabilities: tuple[float, ...],
+) -> Answer:
+    """The answer of an object whose distribution stands under a key."""
+    confidence = value.get("confidence")
+    question = question_of(path, parents)
+    return Answer(
+        question=question,
+        type=_type_of(value, parents, options),
+        options=options,
+        probabilities=probabilities,
+        path=path,
+        key=key,
+        legend=_legend(value, parents, question, options, key),
+        confidence=_number(confidence),
+        stated=value.get("choice"),
+    )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if is_probability(value) else None
+
+
+def _type_of(
+    value: Mapping[str, Any], parents: Sequence[Any], options: Sequence[str]
+) -> AnswerType:
+    """Type of an answer: as declared by it or above it, else by its options."""
+    if is_yes_no(options):
+        return YES_NO
+    for parent in reversed(parents[-3:]):
+        if not isinstance(parent, Mapping):
+            continue
+        for field in TYPE_FIELDS:
+            word = parent.get(field)
+            if isinstance(word, str) and word.lower() in TYPES:
+                declared = TYPES[word.lower()]
+                return "choice" if declared == YES_NO else declared
+    is_score = "score" in value and are_levels(options)
+    return "score" if is_score else "choice"
+
+
+def is_yes_no(options: Sequence[str]) -> bool:
+    """True for the options yes and no in any spelling, in any order."""
+    if len(options) != 2:
+        return False
+    first, second = (option.strip().lower() for option in options)
+    words = (WORDS_OF_YES - {"1"}, WORDS_OF_NO - {"0"})
+    is_in_order = first in words[0] and second in words[1]
+    is_reversed = second in words[0] and first in words[1]
+    return is_in_order or is_reversed
+
+
+def yes_option(options: Sequence[str]) -> str:
+    """The option that means yes."""
+    first, second = options
+    return first if first.strip().lower() in ("yes", "true", "y") else second
+
+
+def level_key(option: str) -> tuple[bool, float, str]:
+    """Sort key of levels: by their numbers, others as text."""
+    try:
+        return False, float(option), option
+    except ValueError:
+        return True, 0.0, option
+
+
+def are_levels(options: Sequence[str]) -> bool:
+    """True for the numbers of levels, 0 or 1 to the last, in any order."""
+    if not all(re.fullmatch("[0-9]{1,4}", option) for option in options):
+        return False
+    numbers = sorted(map(int, options))
+    return numbers[0] in (0, 1) and numbers == list(
+        range(numbers[0], numbers[0] + len(numbers))
+    )
+
+
+def _legend(
+    value: Mapping[str, Any],
+    parents: Sequence[Any],
+    question: str | None,
+    options: Sequence[str],
+    key: str,
+) -> tuple[str, ...]:
+    """Texts of the levels in the order of the options; empty if not given."""
+    legend = value.get("legend")
+    if isinstance(legend, Mapping):
+        texts = {str(level): str(text) for level, text in legend.items()}
+        if not all(option in texts for option in options):  # levels by text
+            texts = {text: level for level, text in texts.items()}
+        if all(option in texts for option in options):
+            return tuple(texts[option] for option in options)
+    entries = value.get(key)
+    if isinstance(entries, list) and all(map(_has_label, entries)):
+        return tuple(str(entry["label"]) for entry in entries)
+    criteria = _criteria(parents, question)
+    if len(criteria) == len(options) and are_levels(options):
+        first = min(map(int, options))
+        return tuple(str(criteria[int(option) - first]) for option in options)
+    return ()
+
+
+def _has_label(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "label" in entry and "value" in entry
+
+
+def _criteria(parents: Sequence[Any], question: str | None) -> Sequence[Any]:
+    """The levels as they were asked for, in a record; empty if not given."""
+    record = parents[0]
+    asked = record.get("question") if isinstance(record, Mapping) else None
+    request = record.get("request") if isinstance(record, Mapping) else None
+    if not isinstance(asked, Mapping) and isinstance(request, Mapping):
+        questions = request.get("questions")
+        asked = questions.get(question) if isinstance(questions, Mapping) else None
+    criteria = asked.get("criteria") if isinstance(asked, Mapping) else None
+    if isinstance(criteria, Mapping):
+        return list(criteria)
+    return criteria if isinstance(criteria, list) else ()
+
+
+# ---- the name of the question
+
+
+def question_of(
+    path: Path, parents: Sequence[Any], last: str | int | None = None
+) -> str | None:
+    """Name of the question of an answer at a path; None where nothing says it.
+
+    last : key of the answer below the path, of answers that are plain numbers.
+    """
+    keys = path if last is None else (*path, last)
+    for place in range(len(keys) - 1, 0, -1):
+        if keys[place - 1] in NAMED_ANSWERS:
+            return _name_in_answers(keys, place, parents)
+    for parent in reversed(parents):
+        name = _name_in_record(parent)
+        if name is not None:
+            return name
+    return None
+
+
+def _name_in_answers(keys: Path, place: int, parents: Sequence[Any]) -> str:
+    """Name of an item of ``answers``: its key, or the field ``name`` of a list."""
+    key = keys[place]
+    if isinstance(key, str):
+        return key
+    item = parents[place + 1] if place + 1 < len(parents) else {}
+    for field in ("name", "question", "id"):
+        name = item.get(field) if isinstance(item, Mapping) else None
+        if isinstance(name, str) and name:
+            return name
+    return f"question {key + 1}"
+
+
+def _name_in_record(record: Any) -> str | None:
+    """Name of the question of a record that has one answer."""
+    if not isinstance(record, Mapping):
+        return None
+    for field in QUESTION_FIELDS:
+        value = record.get(field)
+        if isinstance(value, Mapping):  # the question as it was asked
+            for inner in ("name", "id"):
+                if isinstance(value.get(inner), str):
+                    return str(value[inner])
+            name = record.get("id")
+            return name if isinstance(name, str) else None
+        is_type = isinstance(value, str) and value.lower() in TYPES
+        if isinstance(value, str) and value and not is_type:
+            return value
+    return None

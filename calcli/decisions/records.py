@@ -1,0 +1,95 @@
+"""Read the records of a log one by one: JSON Lines, or one JSON list of objects."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from calcli.errors import DataError, one_line
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+Record = Mapping[str, Any]
+Numbered = tuple[int, Record]
+
+
+def records(path: Path) -> Iterator[Numbered]:
+    """Number of the line, from 1, and record. Raises DataError for a broken line."""
+    if not _is_lines(path):
+        yield from enumerate(_whole(path), start=1)
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            record = record_of(line, path, number)
+            if record is not None:
+                yield number, record
+
+
+def record_of(line: bytes, path: Path, number: int) -> Record | None:
+    """Record of a line; None for an empty one. Raises DataError."""
+    text = line.removeprefix(BYTE_ORDER_MARK).strip()
+    if not text:
+        return None
+    try:
+        value = decode(text)
+    except (ValueError, RecursionError) as problem:
+        is_cut = not line.endswith(b"\n")
+        if is_cut:
+            message = "the last line is cut off: is the log still being written?"
+            advice = f"head -n {number - 1} keeps the lines before it"
+            raise DataError(f"{path}: line {number}: {message}; {advice}") from None
+        reason = one_line(problem)
+        message = f"{path}: line {number}: cannot be read as JSON: {reason}"
+        raise DataError(f"{message}; correct or delete the line") from None
+    if not isinstance(value, dict):
+        message = f"line {number} is no object, expected a record such as {{…}}"
+        raise DataError(f"{path}: {message}")
+    return value
+
+
+def decode(text: bytes) -> Any:
+    """Parse JSON, NaN included, as Python writes it. Raises ValueError."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return json.loads(text)
+
+
+def _is_lines(path: Path) -> bool:
+    """True where the first line is an object of its own."""
+    with path.open("rb") as file:
+        for line in file:
+            text = line.removeprefix(BYTE_ORDER_MARK).strip()
+            if not text:
+                continue
+            if not text.startswith(b"{"):
+                return False
+            try:
+                decode(text)
+            except (ValueError, RecursionError):
+                return not file.read(1)  # one line that is cut off
+            return True
+    return True
+
+
+def _whole(path: Path) -> list[Record]:
+    """Records of a file that is one JSON value. Raises DataError."""
+    data = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
+    try:
+        value = decode(data)
+    except (ValueError, RecursionError) as problem:
+        message = f"{path}: cannot be read as JSON: {one_line(problem)}"
+        raise DataError(f"{message}; is the file complete?") from None
+    if isinstance(value, dict):
+        lists = [item for item in value.values() if isinstance(item, list)]
+        value = lists[0] if len(lists) == 1 and _are_objects(lists[0]) else [value]
+    if not _are_objects(value):
+        raise DataError(f"{path}: holds no records, expected objects, one a line")
+    return list(value)
+
+
+def _are_objects(value: Any) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, dict) for item in value)

@@ -1,0 +1,360 @@
+"""Fit one calibrator to a log of decisions: a map for every question."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from msgspec import UNSET
+
+from calcli.calibrator import Calibrator, Context
+from calcli.decisions.pooling import (
+    N_FOLDS,
+    LineQuestion,
+    Question,
+    TemperatureQuestion,
+    TypeFit,
+    fit_type,
+)
+from calcli.errors import DataError, FitError
+from calcli.importers.open_any_file import logs_once, open_rows
+from calcli.io.artifact import Artifact, FitRecord, Link
+from calcli.io.bundle import (
+    CONFIDENCE_FORMULA,
+    QUESTION,
+    QUESTION_TYPE,
+    BundleRows,
+)
+from calcli.io.locate import Layout
+from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
+from calcli.io.row_facts import facts_of, sketch
+from calcli.methods.platt import PlattScaling
+from calcli.methods.ts import TemperatureScaling
+from calcli.metrics.collect import summarise
+from calcli.numerics import FloatArray, IntArray
+from calcli.registry import method, parse_options
+from calcli.statistics.units import Units
+from calcli.zeros import Zeros
+
+AnswerType = Literal["yes/no", "choice", "score"]
+TYPES: tuple[AnswerType, ...] = ("choice", "score", "yes/no")
+
+NOTHING_GAINED = (
+    "nothing is gained: out-of-fold predictions are no better than the answers as they"
+    " are, which stay"
+)
+SEED = b"by-question"
+OUTER_FOLDS = 5
+"""Folds of the records by which a whole fit is judged."""
+
+
+@dataclass(frozen=True)
+class QuestionData:
+    """Labelled rows of one question, read.
+
+    rows : the opened bundle. data : its logarithms and labels, for the fit. folds : (n,)
+    fold of every row.
+    """
+
+    name: str
+    type: AnswerType
+    rows: BundleRows
+    data: Question
+    folds: IntArray
+
+
+@dataclass(frozen=True)
+class QuestionFit:
+    """What the fit did to one question, for people.
+
+    nll_before, nll_after : out of fold, as the rows are and by maps that have not seen
+    them.
+    """
+
+    name: str
+    type: AnswerType
+    n: int
+    nll_before: float
+    nll_after: float
+    change: str
+
+
+@dataclass(frozen=True)
+class FittedLog:
+    """The calibrator of a log, and what it did."""
+
+    artifact: QuestionsArtifact
+    questions: Sequence[QuestionFit]
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Calibrators of a question that have not seen a fold of the records each.
+
+    fold : (n,) of every row: the place of the calibrator that has not seen it.
+    """
+
+    calibrators: Sequence[Calibrator]
+    fold: IntArray
+
+
+@contextmanager
+def opened_questions(
+    names: Sequence[str],
+    context: Context,
+    *,
+    layout: Layout = Layout(),
+    tell: Callable[[str], None] | None = None,
+    force_shift: bool = False,
+) -> Iterator[list[QuestionData]]:
+    """Open and read the questions of a log. names : its bundles.
+
+    force_shift : also answers of several models. Raises DataError.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(logs_once(names))
+        questions = []
+        for number, name in enumerate(names, start=1):
+            rows = stack.enter_context(open_rows(name, layout=layout, tell=tell))
+            assert isinstance(rows, BundleRows)
+            if not force_shift:
+                _refuse_several_models(rows)
+            questions.append(_question_data(rows))
+            context.progress("questions read", number, len(names))
+        yield questions
+
+
+def cross_fits(
+    questions: Sequence[QuestionData], context: Context
+) -> dict[str, CrossFit]:
+    """For every question the calibrators of fits without a fold of the records.
+
+    The whole of a fit is done anew without the fold: the pooling, and the choice.
+    """
+    calibrators: dict[str, list[Calibrator]] = {each.name: [] for each in questions}
+    for fold in range(OUTER_FOLDS):
+        for answer_type in TYPES:
+            of_type = [each for each in questions if each.type == answer_type]
+            if not of_type:
+                continue
+            kept = [
+                np.flatnonzero(each.folds % OUTER_FOLDS != fold) for each in of_type
+            ]
+            fit = fit_type(
+                [each.data.part(r) for each, r in zip(of_type, kept, strict=True)],
+                [each.folds[r] for each, r in zip(of_type, kept, strict=True)],
+            )
+            for place, question in enumerate(of_type):
+                _, calibrator = _calibrator(question, fit.theta[place])
+                counted = calibrator.counting(_zeros(question.rows))
+                calibrators[question.name].append(counted)
+        context.progress("cross-fitting", fold + 1, OUTER_FOLDS)
+    return {
+        each.name: CrossFit(calibrators[each.name], each.folds % OUTER_FOLDS)
+        for each in questions
+    }
+
+
+def fit_questions(questions: Sequence[QuestionData], context: Context) -> FittedLog:
+    """Fit the maps type by type."""
+    if not questions:
+        raise FitError("no question has labels, which a fit needs")
+    maps: dict[str, QuestionMap] = {}
+    done: dict[str, QuestionFit] = {}
+    for answer_type in TYPES:
+        of_type = [each for each in questions if each.type == answer_type]
+        if not of_type:
+            continue
+        fit = fit_type(
+            [each.data for each in of_type], [each.folds for each in of_type]
+        )
+        for place, question in enumerate(of_type):
+            calibrator = _calibrator(question, fit.theta[place])
+            artifact = _artifact(question, fit, place, calibrator, context)
+            maps[question.name] = map_of_artifact(
+                artifact,
+                question.type,
+                question.rows.text_attribute(CONFIDENCE_FORMULA),
+                is_of_options=question.rows.n_options is not None,
+            )
+            done[question.name] = _question_fit(question, fit, place)
+    order = [question.name for question in questions]
+    record = _record_of_log(questions, [maps[name] for name in order])
+    artifact_of_log = QuestionsArtifact.of({name: maps[name] for name in order}, record)
+    return FittedLog(artifact_of_log, [done[name] for name in order])
+
+
+def _refuse_several_models(rows: BundleRows) -> None:
+    """Raise DataError for answers of several models: each has errors of its own."""
+    for column in rows.beside:
+        if column.rpartition(".")[2] != "model":
+            continue
+        models, counts = np.unique(
+            rows.beside_at(column, 0, rows.n).astype("U"), return_counts=True
+        )
+        if len(models) > 1:
+            listing = ", ".join(
+                f"{model} ({count})"
+                for model, count in zip(models, counts, strict=True)
+            )
+            raise DataError(
+                f"{rows.name}: answers of {len(models)} models, {listing}; a calibrator"
+                " is for one: fit the records of one, or all with --force-shift"
+            )
+
+
+# ---- rows as the fit needs them
+
+
+def _question_data(rows: BundleRows) -> QuestionData:
+    """Read the rows of a question."""
+    log_p = np.concatenate([block.z for block in rows.counted().blocks()])
+    labels = rows.labels_at(0, rows.n)
+    units = _units(rows)
+    folds = np.array([_fold(unit) for unit in units], dtype=np.int64)
+    _, codes = np.unique(units, return_inverse=True)
+    question_type = rows.text_attribute(QUESTION_TYPE)
+    name = rows.text_attribute(QUESTION) or rows.group or rows.path.stem
+    data: Question
+    if question_type == "yes/no":
+        data = LineQuestion(log_p[:, 1] - log_p[:, 0], labels, codes)
+        return QuestionData(name, "yes/no", rows, data, folds)
+    data = TemperatureQuestion(log_p, labels, codes)
+    if question_type == "score":
+        return QuestionData(name, "score", rows, data, folds)
+    return QuestionData(name, "choice", rows, data, folds)
+
+
+def _units(rows: BundleRows) -> Sequence[str]:
+    """Text of the unit of every row: of its unit, its id, or its number."""
+    for role in ("unit", "ids"):
+        column = rows.column(role)
+        if column is not None:
+            return [str(value) for value in column]
+    return [str(number) for number in range(rows.n)]
+
+
+def _fold(unit: str) -> int:
+    """Fold of a unit by a hash, so that the order of the rows does not matter."""
+    text = unit.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(text, digest_size=8, key=SEED).digest()
+    return int.from_bytes(digest, "big") % N_FOLDS
+
+
+# ---- calibrators and their records
+
+
+def _calibrator(question: QuestionData, theta: FloatArray) -> tuple[str, Calibrator]:
+    """Method and calibrator of a question; identity where nothing changes."""
+    if not theta.any():
+        return "identity", method("identity")()
+    if question.type == "yes/no":
+        slope, intercept = np.array([np.exp(theta[0])]), np.array([theta[1]])
+        return "platt", PlattScaling(slope=slope, intercept=intercept, mode="binary")
+    return "ts", TemperatureScaling(temperature=float(np.exp(-theta[0])))
+
+
+def _zeros(rows: BundleRows) -> Zeros | None:
+    """What a zero counts as in the rows of a question."""
+    return rows.zeros if rows.n_options is None else rows.zeros_of_options
+
+
+def _artifact(
+    question: QuestionData,
+    fit: TypeFit,
+    place: int,
+    named: tuple[str, Calibrator],
+    context: Context,
+) -> Artifact:
+    """The calibrator of a question with the record of its fit."""
+    name, calibrator = named
+    rows = question.rows
+    is_of_options = rows.n_options is not None
+    counted = rows.counted()
+    before = summarise(counted, None, context.progress)
+    after = summarise(counted, calibrator, context.progress)
+    zeros = _zeros(rows)
+    options = method(name).resolve_options(parse_options(name, {}), rows.k)
+    details = {
+        "questions_of_type": len(fit.theta),
+        "gain": float(fit.choice.gains[place].mean()),
+        "z": fit.choice.z,
+        "share": fit.share,
+        "units": Units.of(np.array(_units(rows))).n,
+    }
+    record = FitRecord(
+        n=rows.n,
+        status="ok",
+        warnings=[NOTHING_GAINED] if name == "identity" else [],
+        source=rows.name,
+        data_sha256=rows.data_sha256,
+        row_sketch=sketch(facts_of(rows)),
+        label_counts=[] if is_of_options else before.label_counts.tolist(),
+        ignored=rows.ignored,
+        seed=context.seed,
+        resolution=UNSET if zeros is None else zeros.resolution,
+        clip=UNSET if zeros is None or not zeros.clip else zeros.clip,
+        before=dict(before.values()),
+        after=dict(after.values()),
+        details=details,
+        upstream=list(rows.upstream) or None,
+    )
+    return Artifact(
+        method=name,
+        options=options.recorded(),
+        calibrator=calibrator.counting(zeros),
+        n_classes=rows.k,
+        input_kind=rows.kind,
+        class_names=rows.class_names,
+        fit=record,
+    )
+
+
+def _question_fit(question: QuestionData, fit: TypeFit, place: int) -> QuestionFit:
+    """What is said of a question after the fit."""
+    raw = question.data.losses(np.zeros(question.data.n_parameters))
+    gain = float(fit.choice.gains[place].mean()) if fit.choice.is_used else 0.0
+    before = float(raw.mean())
+    return QuestionFit(
+        name=question.name,
+        type=question.type,
+        n=question.rows.n,
+        nll_before=before,
+        nll_after=before - gain,
+        change=_change(question, fit.theta[place]),
+    )
+
+
+def _change(question: QuestionData, theta: FloatArray) -> str:
+    if not theta.any():
+        return "as it is"
+    if question.type == "yes/no":
+        return f"slope {np.exp(theta[0]):.2f}, intercept {theta[1]:+.2f}"
+    return f"T {np.exp(-theta[0]):.2f}"
+
+
+def _record_of_log(
+    questions: Sequence[QuestionData], maps: Sequence[QuestionMap]
+) -> FitRecord:
+    """Record of the fit as a whole."""
+    upstream: tuple[Link, ...] = questions[0].rows.upstream
+    unchanged = [
+        question.name
+        for question, entry in zip(questions, maps, strict=True)
+        if entry.method == "identity"
+    ]
+    warnings = []
+    if unchanged:
+        listing = ", ".join(unchanged[:6])
+        warnings.append(f"{listing}: {NOTHING_GAINED}")
+    return FitRecord(
+        n=sum(question.rows.n for question in questions),
+        status="ok",
+        warnings=warnings,
+        source=Path(questions[0].rows.path).name,
+        details={"questions": len(questions)},
+        upstream=list(upstream) or None,
+    )

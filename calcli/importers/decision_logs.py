@@ -1,0 +1,388 @@
+"""Logs of decision models as bundles: a group for every question."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli import __version__
+from calcli.decisions.answers import YES_NO
+from calcli.decisions.labels import shown
+from calcli.decisions.log import (
+    GOLD,
+    Log,
+    QuestionRows,
+    looks_like_log,
+    plan_log,
+    read_log,
+)
+from calcli.decisions.records import Numbered, Record, records
+from calcli.decisions.wire_confidence import WORDS
+from calcli.errors import DataError, UsageError
+from calcli.importers.bundles import Imported
+from calcli.importers.dealing import Splitting, deal
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.proposal import Reading
+from calcli.importers.remarks import remark
+from calcli.importers.writing import ImportReport, write_groups
+from calcli.io.artifact import Link
+from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
+from calcli.io.inputs import file_sha256
+from calcli.io.locate import unique_groups
+from calcli.io.option_columns import (
+    COLUMNS,
+    OPTIONS,
+    log_probabilities,
+    zeros_of_options,
+)
+from calcli.io.provenance import chain_text
+from calcli.io.writer import BundleWriter
+from calcli.numerics import AnyArray, IntArray
+
+FORMAT = "decisions"
+LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
+MOST_DESCRIBED = 6
+"""Questions that are described one by one."""
+
+LONGEST_NAME = 60
+
+
+def is_decision_log(files: Sequence[Path], request: ImportRequest) -> bool:
+    """True for one file of records of decision models, and no arrays named in it."""
+    if len(files) != 1 or not files[0].is_file():
+        return False
+    is_about_arrays = request.scores or request.confidence or request.correct
+    if is_about_arrays or request.votes or request.join or request.kind is not None:
+        return False
+    with files[0].open("rb") as file:
+        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return head[:1] in (b"{", b"[") and looks_like_log(files[0])
+
+
+@dataclass(frozen=True)
+class DecisionLog:
+    """A log that was read, and where it came from."""
+
+    path: Path
+    log: Log
+    source: Mapping[str, Any]
+
+
+def read_decision_log(
+    path: Path, gold: Path | None = None, labels: Sequence[str] = ()
+) -> DecisionLog:
+    """Read a log. gold : another file with its labels. Raises DataError."""
+    source = _source(path, gold)
+    plan = plan_log(source, str(path), labels)
+    log = read_log(source, plan)
+    files = [{"name": path.name, "format": FORMAT, "sha256": file_sha256(path)}]
+    if gold is not None:
+        files.append({"name": gold.name, "format": FORMAT, "sha256": file_sha256(gold)})
+    about = {"calcli_version": __version__, "files": files, "kind_given": False}
+    return DecisionLog(path, log, about)
+
+
+def _source(path: Path, gold: Path | None) -> Callable[[], Iterable[Numbered]]:
+    """Function that iterates over the records, with the labels of another file."""
+    if gold is None:
+        return lambda: records(path)
+    known = GoldLabels.read(gold)
+
+    def joined() -> Iterator[Numbered]:
+        for place, (number, record) in enumerate(records(path)):
+            yield number, {**record, GOLD: known.of(place, record)}
+
+    return joined
+
+
+@dataclass(frozen=True)
+class GoldLabels:
+    """Labels of another file: by the id of the record, or by position.
+
+    id_field : field of ids in both files; None where rows correspond by position.
+    """
+
+    path: Path
+    id_field: str | None
+    by_id: Mapping[str, Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> "GoldLabels":
+        """Read JSON Lines or CSV. Raises DataError."""
+        rows = list(_rows_of(path))
+        if not rows:
+            raise DataError(f"{path}: holds no labels")
+        id_field = _id_field(rows)
+        by_id: dict[str, dict[str, Any]] = {}
+        if id_field is not None:
+            for row in rows:
+                merged = by_id.setdefault(str(row[id_field]), {})
+                merged.update(_labels_in(row, id_field))
+        return cls(path, id_field, by_id, rows)
+
+    def of(self, place: int, record: Record) -> Mapping[str, Any]:
+        """Labels of a record; none where the file has none for it."""
+        if self.id_field is not None:
+            name = record.get(self.id_field)
+            return self.by_id.get(str(name), {})
+        if place >= len(self.rows):
+            message = f"has {len(self.rows)} rows of labels, the log has more records"
+            raise DataError(f"{self.path}: {message}; give both an id")
+        return _as_labels(self.rows[place])
+
+
+def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows of a file of labels: objects, or a table with a header."""
+    with path.open("rb") as file:
+        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] in (b"{", b"["):
+        for _, record in records(path):
+            yield record
+        return
+    import csv  # few logs have their labels in a table
+
+    with path.open(newline="", encoding="utf-8-sig") as text:
+        for row in csv.DictReader(text):
+            yield {name: cell for name, cell in row.items() if cell not in (None, "")}
+
+
+GOLD_IDS = ("id", "record_id", "custom_id", "request_id", "example_id", "uid", "row")
+
+
+def _id_field(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    for name in GOLD_IDS:
+        if all(name in row for row in rows):
+            return name
+    return None
+
+
+def _labels_in(row: Mapping[str, Any], id_field: str) -> dict[str, Any]:
+    """Labels of a row by question: of a line per question, or of a whole record."""
+    rest = {name: value for name, value in row.items() if name != id_field}
+    question = rest.pop("question", None)
+    if isinstance(question, str) and len(rest) == 1:
+        return {"label": {question: next(iter(rest.values()))}}
+    return _as_labels(rest)
+
+
+def _as_labels(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Labels of a row under a word for labels, where it has none of its own."""
+    inner = [value for value in row.values() if isinstance(value, Mapping)]
+    if len(inner) == 1 and len(row) == 1:
+        return dict(row)
+    return {"label": dict(row), **row}
+
+
+# ---- bundles out
+
+
+def write_log(
+    read: DecisionLog,
+    out: BundleWriter,
+    report: ImportReport,
+    splitting: Splitting,
+    request: ImportRequest,
+    ignore: Sequence[float],
+) -> None:
+    """Write a bundle for every question, with remarks on what was read."""
+    names = group_names(read.log)
+    links = _links(read.log)
+    remark_log(read)
+    for rows in read.log.questions:
+        if not rows.n:
+            continue
+        imported = _imported(read, rows, names[rows.name], request)
+        attributes: dict[str, Any] = {QUESTION: rows.name, QUESTION_TYPE: rows.type}
+        if rows.proof is not None and rows.proof.formula is not None:
+            attributes[CONFIDENCE_FORMULA] = rows.proof.formula
+        if rows.type == "score" and rows.classes is not None:
+            attributes["ordered"] = "1"
+        if rows.classes is None:
+            attributes[COLUMNS] = OPTIONS
+            zeros = zeros_of_options(rows.probabilities(), rows.n_options)
+            attributes |= zeros.attributes
+        if links:
+            attributes["calibrated_by"] = chain_text(links)
+        dealt = deal(imported, splitting, ignore, request)
+        origin = {**read.source, "arrays": {}, "question": rows.name}
+        report.bundles += write_groups(
+            out, imported, dealt, origin, splitting, attributes
+        )
+    if not read.log.plan.labels and not request.no_labels:
+        raise DataError(
+            f"{read.path}: no field holds labels, options of the questions; add them"
+            " to the records, or name another file: calcli extract --gold FILE"
+        )
+    if not report.bundles:
+        raise DataError(f"{read.path}: no question has a row that can be used")
+
+
+def _links(log: Log) -> list[Link]:
+    """The calibrators that the records say were applied."""
+    links = []
+    for link in log.calibrated_by:
+        name = str(link.get("calibrator", "unknown"))
+        links.append(Link(str(link.get("sha256", "")), "by-question", name))
+    return links
+
+
+def group_names(log: Log) -> dict[str, str]:
+    """Name of the group of every question, each one once."""
+    return unique_groups([rows.name for rows in log.questions])
+
+
+def _imported(
+    read: DecisionLog, rows: QuestionRows, name: str, request: ImportRequest
+) -> Imported:
+    """The rows of a question as an import, unlabelled ones without labels."""
+    labels = rows.class_labels()
+    kept = np.arange(rows.n)
+    probabilities = rows.probabilities()
+    where = f"{read.path}: question {short(rows.name)!r}"
+    columns = _columns(read.log, rows, kept, request)
+    is_labelled = rows.name in read.log.plan.labels
+    reading = Reading(name, "", "probs", name, None, {})
+    n_options = None
+    zeros = None
+    scores: AnyArray = probabilities
+    class_names: list[str] | None = None
+    k = probabilities.shape[1]
+    kind = "probs"
+    if rows.classes is None:
+        n_options = rows.n_options
+        scores = log_probabilities(probabilities, n_options)
+        columns["n_options"] = n_options
+        kind = "log_probs"
+    else:
+        class_names = list(rows.classes)
+        if rows.type == YES_NO:
+            scores = probabilities[:, 1]
+    return Imported(
+        reading=reading,
+        where=where,
+        kind=kind,  # type: ignore[arg-type]
+        n=rows.n,
+        k=k,
+        dtype=np.dtype(np.float64),
+        labels=labels if is_labelled else None,
+        columns=columns,
+        class_names=class_names,
+        specs=(),
+        parts=None,
+        scores=scores,
+        zeros=zeros,
+        n_options=n_options,
+    )
+
+
+def _columns(
+    log: Log, rows: QuestionRows, kept: IntArray, request: ImportRequest
+) -> dict[str, Any]:
+    """Ids, units and groups of the rows of a question."""
+    named = request.named
+    columns: dict[str, Any] = {}
+    if named.get("ids") != []:
+        columns["ids"] = log.ids_of(rows, kept)
+    units = log.units_of(rows, kept)
+    if units is not None and "unit" not in named:
+        columns["unit"] = units
+    for name in log.groups:
+        columns[name] = log.group_of(name, rows, kept)
+    for role in ("group", "unit"):
+        wanted = named.get(role, [])
+        for name in wanted:
+            if name not in log.groups:
+                known = ", ".join(log.groups) or "none"
+                raise UsageError(f"no column is named {name!r}; there are: {known}")
+        if len(wanted) == 1:
+            columns[role] = columns[wanted[0]]
+        elif wanted:
+            texts = zip(*(columns[name] for name in wanted), strict=True)
+            columns[role] = np.array(
+                [
+                    ", ".join(
+                        f"{name}={value}"
+                        for name, value in zip(wanted, row, strict=True)
+                    )
+                    for row in texts
+                ],
+                dtype=object,
+            )
+    return columns
+
+
+# ---- what was read, in words
+
+
+def short(name: str) -> str:
+    """A name that is not too long for a line."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return name[: LONGEST_NAME - 1] + "…"
+
+
+def remark_log(read: DecisionLog) -> None:
+    """Say what a log holds: records, questions, labels, rows left out, models."""
+    log, plan = read.log, read.log.plan
+    some = [_about_question(rows) for rows in log.questions[:MOST_DESCRIBED]]
+    if len(log.questions) > MOST_DESCRIBED:
+        some.append(f"and {len(log.questions) - MOST_DESCRIBED} more questions")
+    where = read.path.name
+    remark(f"{where}: {plan.n_records} records of decisions: {'; '.join(some)}")
+    fields = {
+        shown(reading.field) + (" (by index)" if reading.by_index else "")
+        for reading in plan.labels.values()
+    }
+    if fields:
+        listing = ", ".join(sorted(map(repr, fields))[:MOST_DESCRIBED])
+        remark(f"{where}: labels are {listing}")
+    _remark_confidence(log, where)
+    if len(plan.models) > 1:
+        counts = ", ".join(
+            f"{short(model)} ({number})" for model, number in plan.models.items()
+        )
+        remark(
+            f"warning: {where}: {len(plan.models)} models: {counts};"
+            " --group-by model shows each, fit them one by one"
+        )
+    offered = [name for name in log.groups if name.rpartition(".")[2] != "model"]
+    if offered:
+        listing = ", ".join(map(short, offered[:MOST_DESCRIBED]))
+        remark(f"{where}: groups? --group-by takes {listing}")
+
+
+def _about_question(rows: QuestionRows) -> str:
+    """A few words on a question: type, options, rows, what was left out."""
+    options = ""
+    if rows.n and rows.classes is None:
+        least, most = int(rows.n_options.min()), int(rows.n_options.max())
+        options = f" of {least} to {most} options that differ"
+    elif rows.n and rows.type != YES_NO:
+        options = f" of {rows.n_options.max()}"
+    parts = [f"{rows.type}{options}", f"{rows.n} rows"]
+    parts += [f"{number} {reason} left out" for reason, number in rows.left_out.items()]
+    if rows.example is not None:
+        parts.append(f"such as {short(str(rows.example))!r}")
+    return f"{short(rows.name)} ({', '.join(parts)})"
+
+
+def _remark_confidence(log: Log, where: str) -> None:
+    """Say what the field ``confidence`` is, by the formula that all rows prove."""
+    formulas: dict[str, list[str]] = {}
+    for rows in log.questions:
+        if rows.proof is not None:
+            formula = rows.proof.formula
+            words = "in no known way" if formula is None else WORDS[formula]
+            formulas.setdefault(words, []).append(rows.name)
+    parts = []
+    for words, questions in formulas.items():
+        listing = ", ".join(map(short, questions[:MOST_DESCRIBED]))
+        parts.append(f"{listing}: {words}")
+    if parts:
+        remark(
+            f"{where}: 'confidence' is no probability of being right, but computed"
+            f" from the distribution ({'; '.join(parts)})"
+        )

@@ -1,0 +1,90 @@
+"""Bundles whose columns are options of the row, not classes.
+
+Where the options differ from row to row (tools, folders, choices of a question), row i
+has ``n_options[i]`` scores, in its own order, and is padded: log-probabilities and
+logits with -inf, probabilities with 0. In memory padding is a score so low that its
+probability is 0 at every temperature, as -inf would make differences that are no number.
+"""
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
+from calcli.rows import PADDING, ScoreKind
+from calcli.zeros import FLOAT64, Zeros, digits_of_values
+
+COLUMNS = "columns"
+OPTIONS = "options"
+"""Attribute of a bundle whose columns are options, and its value."""
+
+N_OPTIONS = "n_options"
+
+
+def is_padding(n_options: IntArray, k: int) -> BoolArray:
+    """Mask (b, k) of the columns that are no options of their row."""
+    return np.asarray(np.arange(k)[None, :] >= n_options[:, None])
+
+
+def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:
+    """Check the numbers of options of n rows of k columns. Raises DataError."""
+    if values.shape != (n,) or values.dtype.kind not in "iu":
+        shape = f"has type {values.dtype} and shape {values.shape}"
+        raise DataError(f"{where}: {shape}, expected integers ({n},), one per row")
+    bad = (values < 1) | (values > k)
+    if bad.any():
+        row = int(np.argmax(bad))
+        message = f"row {row} is {values[row]}, expected 1 to {k}, the columns"
+        raise DataError(f"{where}: {message}; store the options of each row")
+    return values.astype(np.int64)
+
+
+def without_padding(
+    scores: AnyArray, n_options: IntArray, kind: ScoreKind, where: str, first_row: int
+) -> AnyArray:
+    """Scores (b, k) with ``PADDING`` where a row has no option.
+
+    Raises DataError for padding that is another number than the contract's.
+    """
+    padding = is_padding(n_options, scores.shape[1])
+    expected = 0.0 if kind == "probs" else -np.inf
+    wrong = padding & (scores != expected)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        message = f"row {first_row + row}, column {column} is {scores[row, column]:g}"
+        number = int(n_options[row])
+        raise DataError(
+            f"{where}: {message}, expected {expected:g} after its {number} options"
+        )
+    return np.where(padding, 0.0 if kind == "probs" else PADDING, scores)
+
+
+def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyArray:
+    """Scores (b, k) as files hold them."""
+    padding = is_padding(n_options, scores.shape[1])
+    value = 0.0 if kind == "probs" else -np.inf
+    return np.where(padding, value, scores).astype(scores.dtype)
+
+
+def zeros_of_options(probabilities: FloatArray, n_options: IntArray) -> Zeros:
+    """What a zero counts as among padded probabilities (n, k)."""
+    padding = is_padding(n_options, probabilities.shape[1])
+    values = probabilities[~padding][:, None]
+    return Zeros.of(digits_of_values(values, FLOAT64), FLOAT64)
+
+
+def log_probabilities(probabilities: FloatArray, n_options: IntArray) -> FloatArray:
+    """Logarithms of padded probabilities (n, k), -inf where a row has no option.
+
+    Zeros count by their last digit, as in all of calcli; rows are normalised.
+    """
+    padding = is_padding(n_options, probabilities.shape[1])
+    zeros = zeros_of_options(probabilities, n_options)
+    n_zeros = ((probabilities <= zeros.clip) & ~padding).sum(axis=1)
+    logs = np.empty(probabilities.shape)
+    for column in range(probabilities.shape[1]):
+        part = zeros.log_of_columns(probabilities, n_zeros, slice(column, column + 1))
+        logs[:, column] = part[:, 0]
+    logs[padding] = -np.inf
+    largest = logs.max(axis=1, keepdims=True)
+    norm = np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)) + largest
+    return np.asarray(logs - norm)

@@ -1,0 +1,160 @@
+"""Options that differ from row to row: bundles whose columns are not classes."""
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from run_calcli import runner
+
+from tests.decisions import logs
+
+TRUE_TEMPERATURE = 1.6
+N = 400
+
+
+def tool_records(seed=4, n=N):
+    """Choices among 2 to 10 of 30 tools, 1.6 times too sure, with two decimals."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for i in range(n):
+        k = int(rng.integers(2, 11))
+        names = [f"tool {j}" for j in rng.permutation(30)[:k]]
+        logits = 2.5 * rng.normal(size=k)
+        p = np.exp(logits) / np.exp(logits).sum()
+        stated = p**TRUE_TEMPERATURE
+        units = np.floor(100 * stated / stated.sum())
+        units[units.argmax()] += 100 - units.sum()
+        shares = dict(zip(names, (units / 100).tolist(), strict=True))
+        label = names[int(rng.choice(k, p=p))]
+        answer = {"type": "choice", "probabilities": shares}
+        records.append({"id": i, "answers": {"tool": answer}, "gold": {"tool": label}})
+    return records
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("log.jsonl").write_text(logs.lines(tool_records()), "utf-8")
+    return runner(monkeypatch, capsys)
+
+
+def nlls(done):
+    results = json.loads(done.out)["results"]
+    return [result["metrics"]["nll"]["value"] for result in results]
+
+
+def test_columns_are_the_options_of_the_row(run):
+    assert run("extract", "log.jsonl", "-o", "d.h5").code == 0
+    with h5py.File("d.h5") as file:
+        group = file["tool"]
+        assert group.attrs["columns"] == "options"
+        assert "class_names" not in group
+        sizes = group["n_options"][:]
+        scores = group["log_probs"][:]
+        for i, record in enumerate(tool_records()):
+            shares = record["answers"]["tool"]["probabilities"]
+            assert sizes[i] == len(shares)
+            assert np.isneginf(scores[i, sizes[i] :]).all()
+            place = list(shares).index(record["gold"]["tool"])
+            assert group["labels"][i] == place
+            if min(shares.values()) > 0:
+                own = np.exp(scores[i, : sizes[i]])
+                assert np.allclose(own, list(shares.values()))
+
+
+def test_the_nll_is_that_of_the_rows_options(run):
+    """By hand: minus the logarithm of the share at the label, a zero by its rule."""
+    losses = []
+    for record in tool_records():
+        shares = record["answers"]["tool"]["probabilities"]
+        values = np.array(list(shares.values()))
+        filled = np.where(values == 0, 0.005 / ((values == 0).sum() + 1), values)
+        filled /= filled.sum()
+        losses.append(-np.log(filled[list(shares).index(record["gold"]["tool"])]))
+    (value,) = nlls(run("evaluate", "log.jsonl", "-m", "nll", "--json"))
+    assert value == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "method", ["ts", "ec", "ets", "ft", "mono", "iop", "platt", "hb", "ts+platt"]
+)
+def test_maps_that_treat_options_alike_apply(run, method):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    assert run("fit", "d.h5:tool", "-m", method, "-o", "m.json").code == 0
+    before, after = nlls(run("evaluate", "d.h5:tool", "-c", "m.json", "--json"))
+    assert after < before
+    done = run("apply", "m.json", "d.h5:tool", "-o", "out.h5")
+    assert done.code == 0, done.err
+    with h5py.File("out.h5") as file, h5py.File("d.h5") as source:
+        sizes = source["tool/n_options"][:]
+        padding = np.arange(10)[None, :] >= sizes[:, None]
+        assert (file["probs"][:][padding] < 1e-300).all()
+
+
+@pytest.mark.parametrize("method", ["vs", "ms-odir", "dir", "cts", "ts+vs"])
+def test_maps_of_classes_are_refused(run, method):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    refused = run("fit", "d.h5:tool", "-m", method, "-o", "m.json")
+    assert refused.code == 4
+    assert "columns are the options of the row" in refused.err
+
+
+def test_the_log_is_written_back(run):
+    assert run("fit", "log.jsonl", "-o", "art.json").code == 0
+    content = json.loads(Path("art.json").read_text("utf-8"))
+    entry = content["params"]["questions"]["tool"]
+    assert entry["n_classes"] is None
+    temperature = entry["params"]["temperature"]
+    assert temperature == pytest.approx(TRUE_TEMPERATURE, abs=0.3)
+    assert run("apply", "art.json", "log.jsonl", "-o", "out.jsonl").code == 0
+    computed = run("evaluate", "log.jsonl", "-c", "art.json", "-m", "nll", "--json")
+    written = run("evaluate", "out.jsonl", "-m", "nll", "--json")
+    assert nlls(written)[0] == pytest.approx(nlls(computed)[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda group: group.__delitem__("n_options"), "has no dataset n_options"),
+        (lambda group: group["n_options"].write_direct(np.zeros(N, int)), "row 0 is 0"),
+        (lambda group: group["n_options"].write_direct(np.full(N, 2)), "expected -inf"),
+        (lambda group: group.attrs.__setitem__("columns", "x"), "columns is 'x'"),
+    ],
+)
+def test_broken_bundles_of_options_are_refused(run, change, message):
+    run("extract", "log.jsonl", "-o", "d.h5")
+    with h5py.File("d.h5", "a") as file:
+        change(file["tool"])
+    refused = run("evaluate", "d.h5:tool")
+    assert refused.code == 3
+    assert message in refused.err
+
+
+def test_padded_probabilities_are_read_too(run):
+    """The contract's other form: probabilities padded with 0."""
+    with h5py.File("p.h5", "w") as file:
+        file.attrs["columns"] = "options"
+        file["probs"] = np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.9, 0.1, 0.0]])
+        file["labels"] = np.array([0, 2, 0])
+        file["n_options"] = np.array([2, 3, 2])
+    (value,) = nlls(run("evaluate", "p.h5", "-m", "nll", "--json"))
+    assert value == pytest.approx(-np.log([0.5, 0.5, 0.9]).mean(), rel=1e-9)
+
+
+def test_multiple_choice_of_2_to_10_answers_is_one_bundle(run):
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(90):
+        k = 2 + i % 9
+        rows.append(
+            {"id": i, "logits": rng.normal(size=k).tolist(), "label": int(i % k)}
+        )
+    Path("mc.jsonl").write_text(logs.lines(rows), "utf-8")
+    assert run("extract", "mc.jsonl", "-o", "mc.h5").code == 0
+    with h5py.File("mc.h5") as file:
+        assert file["n_options"][:].tolist() == [2 + i % 9 for i in range(90)]
+        assert file.attrs["columns"] == "options"
+    assert run("fit", "mc.jsonl", "-m", "ts", "-o", "ts.json").code == 0
+    assert run("evaluate", "mc.jsonl", "-c", "ts.json").code == 0

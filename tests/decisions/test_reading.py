@@ -1,0 +1,347 @@
+"""Logs of decision models are read by what their values prove."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from calcli.errors import DataError
+from calcli.importers.import_scores import import_scores
+from tests.decisions import logs
+
+
+def extract(tmp_path, text, **request):
+    from calcli.importers.import_request import ImportRequest
+
+    log, out = tmp_path / "log.jsonl", tmp_path / "out.h5"
+    log.write_text(text, "utf-8")
+    report = import_scores([log], out, ImportRequest(**request), force=True)
+    return h5py.File(out), report
+
+
+@pytest.mark.parametrize("make", logs.SHAPES, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("decimals", [2, 4])
+def test_every_shape_gives_the_same_bundle(make, decimals, tmp_path):
+    p, y = logs.rows(decimals=decimals)
+    text = logs.lines(make(i, p[i], y[i]) for i in range(len(p)))
+    file, _ = extract(tmp_path, text)
+    assert list(file) == ["team"]
+    group = file["team"]
+    assert [name.decode() for name in group["class_names"]] == list(logs.OPTIONS) or (
+        make is logs.shuffled_options
+    )
+    names = [name.decode() for name in group["class_names"]]
+    columns = [names.index(option) for option in logs.OPTIONS]
+    assert np.allclose(group["probs"][:][:, columns], p)
+    assert [names[label] for label in group["labels"]] == [logs.OPTIONS[c] for c in y]
+    assert group.attrs["resolution"] == 10.0**-decimals
+    assert len(set(map(str, group["ids"][:]))) == len(p)
+
+
+def yes_no_rows(n=40):
+    rng = np.random.default_rng(8)
+    p = np.round(rng.random(n), 2)
+    return p, rng.random(n) < p
+
+
+YES_NO = {
+    "noul": lambda p: {"type": "noul", "noul": p},
+    "p_yes": lambda p: {"p_yes": p},
+    "probability_yes": lambda p: {"probability_yes": p, "latency_ms": 0.3},
+    "yes alone": lambda p: {"yes": p},
+    "yes and no": lambda p: {"probabilities": {"yes": p, "no": round(1 - p, 2)}},
+    "no and yes": lambda p: {"probabilities": {"no": round(1 - p, 2), "yes": p}},
+    "true and false": lambda p: {"true": p, "false": round(1 - p, 2)},
+    "openai's choice of truths": lambda p: {
+        "type": "choice",
+        "choice": p > 0.5,
+        "probabilities": [
+            {"value": True, "probability": p},
+            {"value": False, "probability": round(1 - p, 2)},
+        ],
+    },
+}
+LABELS = {
+    "truths": bool,
+    "numbers": int,
+    "words": lambda y: "yes" if y else "no",
+    "capitals": lambda y: "True" if y else "False",
+}
+
+
+@pytest.mark.parametrize("form", YES_NO)
+@pytest.mark.parametrize("labels", LABELS)
+def test_yes_is_class_1_in_every_form_of_answers_and_labels(form, labels, tmp_path):
+    p, y = yes_no_rows()
+    records = [
+        {
+            "id": i,
+            "answers": {"refund": YES_NO[form](float(p[i]))},
+            "label": {"refund": LABELS[labels](y[i])},
+        }
+        for i in range(len(p))
+    ]
+    file, _ = extract(tmp_path, logs.lines(records))
+    group = file["refund"]
+    assert np.allclose(group["probs"][:, 1], p)
+    assert group["labels"][:].tolist() == y.astype(int).tolist()
+    assert group.attrs["question_type"] == "yes/no"
+
+
+def test_per_question_is_p_yes_by_question(tmp_path):
+    p, y = yes_no_rows()
+    records = [
+        {"per_question": {"a": float(p[i]), "b": 0.25}, "gold": {"a": bool(y[i])}}
+        for i in range(len(p))
+    ]
+    file, _ = extract(tmp_path, logs.lines(records))
+    assert set(file) == {"a", "b"}
+    assert np.allclose(file["a"]["probs"][:, 1], p)
+    assert "labels" not in file["b"]
+
+
+def test_a_predicate_of_openai_is_yes_no(tmp_path):
+    p, y = yes_no_rows()
+    records = [
+        {
+            "answers": [{"type": "predicate", "name": "ok", "probability": float(q)}],
+            "label": {"ok": bool(right)},
+        }
+        for q, right in zip(p, y, strict=True)
+    ]
+    file, _ = extract(tmp_path, logs.lines(records))
+    assert np.allclose(file["ok"]["probs"][:, 1], p)
+
+
+@pytest.mark.parametrize("labels", ["level", "text", "word of the level"])
+def test_a_score_is_a_bundle_of_ordered_levels(labels, tmp_path):
+    p, y = logs.rows()
+    legend = {"0": "low", "1": "middle", "2": "high"}
+    value = {
+        "level": lambda c: int(c),
+        "text": lambda c: str(c),
+        "word of the level": lambda c: legend[str(c)],
+    }[labels]
+    order = ("2", "0", "1")
+    records = [
+        {
+            "answers": {
+                "urgency": {
+                    "type": "score",
+                    "score": float(p[i] @ np.arange(3)),
+                    "legend": legend,
+                    "probabilities": {
+                        level: float(p[i][int(level)]) for level in order
+                    },
+                    "confidence": 0.4,
+                }
+            },
+            "label": {"urgency": value(y[i])},
+        }
+        for i in range(len(p))
+    ]
+    file, _ = extract(tmp_path, logs.lines(records))
+    group = file["urgency"]
+    assert group.attrs["ordered"] == "1"
+    assert np.allclose(group["probs"][:], p)
+    assert group["labels"][:].tolist() == y.tolist()
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+    p, y = logs.rows()
+    records = [logs.openai(i, p[i], y[i]) for i in range(60)]
+    for i in range(3):
+        records[i]["answers"] = [{"type": "refusal", "name": "team"}]
+    for i in range(3, 8):
+        del records[i]["truth"]
+    records[8]["answers"], records[8]["error"] = [], "timed out"
+    records[9]["truth"]["team"] = "none of them"
+    file, report = extract(tmp_path, logs.lines(records))
+    assert len(file["team"]["labels"]) == 50
+    (line,) = [note for note in report.notes if "records of decisions" in note]
+    for part in (
+        "3 refused",
+        "5 without a label",
+        "1 with an error",
+        "1 with a label that is no option",
+        "none of them",
+    ):
+        assert part in line
+
+
+def test_a_repeated_state_is_a_unit_and_few_values_are_groups(tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    for i, record in enumerate(records):
+        record["request"]["state"] = f"state {i // 2}"
+        record["draw"] = i % 2
+        record["model"] = ("jev-1", "jev-2")[i % 2]
+    file, report = extract(tmp_path, logs.lines(records))
+    group = file["team"]
+    assert len(np.unique(group["unit"][:])) == 30
+    assert set(group["meta.source"][:]) == {b"a", b"b"}
+    assert set(group["model"][:]) == {b"jev-1", b"jev-2"}
+    notes = "\n".join(report.notes)
+    assert "2 models: jev-1 (30), jev-2 (30)" in notes
+    assert "--group-by takes meta.source" in notes
+
+
+def test_the_wires_confidence_is_named_by_its_formula(tmp_path):
+    p, y = logs.rows()
+    text = logs.lines(logs.system_one(i, p[i], y[i]) for i in range(60))
+    file, report = extract(tmp_path, text)
+    assert file["team"].attrs["confidence_formula"] == "above_chance"
+    assert "no probability of being right" in "\n".join(report.notes)
+
+
+def test_labels_come_from_another_file_by_id_or_place(tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = [{"id": r["id"], "team": r.pop("label")["team"]} for r in records]
+    by_id, by_place = tmp_path / "by_id.jsonl", tmp_path / "by_place.csv"
+    by_id.write_text(logs.lines(reversed(golds)), "utf-8")
+    table = "team\n" + "".join(gold["team"] + "\n" for gold in golds)
+    by_place.write_text(table, "utf-8")
+    for gold in (by_id, by_place):
+        file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
+        assert file["team"]["labels"][:].tolist() == y.tolist()
+        file.close()
+
+
+def test_texts_beside_answers_are_no_questions(tmp_path):
+    """A question text in every record is the state, not the name of a question."""
+    p, y = logs.rows()
+    records = [
+        {
+            "question": f"What is number {i}?",
+            "options": list(logs.OPTIONS),
+            "probs": list(map(float, p[i])),
+            "gold": logs.OPTIONS[y[i]],
+        }
+        for i in range(60)
+    ]
+    file, _ = extract(tmp_path, logs.lines(records))
+    assert list(file) == ["answer"]
+    assert file["answer"]["labels"][:].tolist() == y.tolist()
+
+
+# ---- refusals
+
+
+def refusal(tmp_path, text, **request):
+    with pytest.raises(DataError) as caught:
+        extract(tmp_path, text, **request)
+    return str(caught.value)
+
+
+def test_a_log_that_is_cut_off_names_its_last_line(tmp_path):
+    p, y = logs.rows()
+    text = logs.lines(logs.system_one(i, p[i], y[i]) for i in range(20))
+    message = refusal(tmp_path, text[:-30])
+    assert "line 20" in message
+    assert "head -n 19" in message
+
+
+def test_integers_among_options_1_to_5_are_asked_for(tmp_path):
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            "answers": {
+                "stars": {str(star): 0.2 for star in range(1, 6)},
+            },
+            "label": {"stars": int(rng.integers(1, 5))},
+        }
+        for _ in range(30)
+    ]
+    assert "places from 0" in refusal(tmp_path, logs.lines(records))
+    records[0]["label"]["stars"] = 5  # now only the texts of the options fit
+    file, _ = extract(tmp_path, logs.lines(records))
+    assert file["stars"]["labels"][0] == 4
+
+
+def test_predictions_are_no_labels(tmp_path):
+    p, _ = logs.rows()
+    records = [
+        {
+            "answers": {"team": logs.choice(p[i])},
+            "final": logs.OPTIONS[int(np.argmax(p[i]))],
+        }
+        for i in range(60)
+    ]
+    assert "no field holds labels" in refusal(tmp_path, logs.lines(records))
+
+
+def test_two_possible_labels_are_asked_for_and_named(tmp_path):
+    p, y = logs.rows()
+    records = [
+        {
+            "answers": {"team": logs.choice(p[i])},
+            "anna": logs.OPTIONS[y[i]],
+            "bert": logs.OPTIONS[y[-i]],
+        }
+        for i in range(60)
+    ]
+    message = refusal(tmp_path, logs.lines(records))
+    assert "anna, bert" in message
+    assert "--labels anna" in message
+    file, _ = extract(tmp_path, logs.lines(records), labels=("anna",))
+    assert file["team"]["labels"][:].tolist() == y.tolist()
+
+
+# ---- size and hostile names
+
+
+def test_a_record_may_have_2000_questions(tmp_path):
+    record = {
+        "answers": {f"q{i}": {"type": "noul", "noul": 0.25} for i in range(2000)},
+        "label": {f"q{i}": i % 4 == 0 for i in range(2000)},
+    }
+    file, report = extract(tmp_path, logs.lines([record] * 3))
+    assert len(file) == 2000
+    assert all(len(note) < 1000 for note in report.notes)
+
+
+def test_names_of_options_and_questions_may_be_hostile(tmp_path):
+    names = ("\x1b[31mred", "<script>alert(1)</script>", "x" * 10_000)
+    p, y = logs.rows()
+    records = [
+        {
+            "answers": {
+                "a/b:c\x1b[0m": dict(zip(names, map(float, p[i]), strict=True))
+            },
+            "label": {"a/b:c\x1b[0m": names[y[i]]},
+        }
+        for i in range(60)
+    ]
+    file, report = extract(tmp_path, logs.lines(records))
+    (group,) = file.values()
+    assert group.attrs["question"] == "a/b:c\x1b[0m"
+    assert [name.decode() for name in group["class_names"]] == list(names)
+    assert all(len(note) < 1000 for note in report.notes)
+
+
+def test_options_of_two_to_a_hundred(tmp_path):
+    rng = np.random.default_rng(1)
+    for k in (2, 7, 100):
+        shares = rng.dirichlet(np.ones(k), size=30)
+        names = [f"option {c}" for c in range(k)]
+        records = [
+            {
+                "answers": {"pick": dict(zip(names, map(float, p), strict=True))},
+                "label": {"pick": names[int(rng.integers(k))]},
+            }
+            for p in shares
+        ]
+        file, _ = extract(tmp_path, logs.lines(records))
+        assert np.allclose(file["pick"]["probs"][:], shares)
+        file.close()
+
+
+def test_numbers_that_are_no_options_stay_out(tmp_path):
+    """Latency and cost sum to 1 in every row, beside a distribution further in."""
+    p, y = logs.rows()
+    records = [logs.direct(i, p[i], y[i]) for i in range(60)]
+    file, _ = extract(tmp_path, logs.lines(records))
+    assert list(file) == ["team"]
+    assert json.loads(file["team"].attrs["source"])["question"] == "team"
