@@ -692,6 +692,7 @@ STAGES = {
     "tests": tests,
 }
 
+NO_DEVICE = 2  # exit code without a GPU
 BROKEN = 3  # exit code after an error of CUDA: the process can compute no more
 
 
@@ -714,6 +715,9 @@ def run(session, record, name):
 
 def main():
     repo, out, device, small, last_start, *names = sys.argv[1:]
+    if device == "cuda" and not torch.cuda.is_available():
+        print("torch finds no CUDA device here; rehearse: --device cpu --small")
+        sys.exit(NO_DEVICE)
     record = Record(Path(out))
     for name in names:
         if time.time() > float(last_start):
