@@ -1,114 +1,188 @@
-"""Times of the heavy loops on a GPU beside the CPU's and beside the bandwidth limit.
+"""All that a GPU can tell about calcli, in one call of at most four minutes.
 
-    python benchmarks/cuda.py [--sizes 25000 100000] [--classes 1000]
+    python benchmarks/cuda.py [REPO] --out gpu.json
+    python benchmarks/cuda.py --device cpu --small --out rehearsal.json
 
-The limit is the time to read the scores once from the GPU's memory, measured by copying.
-``--device cpu`` times the torch twins on the CPU instead, which only shows that they run.
+Stages run in order of worth (see ``STAGES``), each only while time is left. The JSON is
+written after every stage. A stage that fails, hangs or ends its process is recorded, and
+a fresh process goes on with the next one. ``--device cpu --small`` rehearses all stages
+without a GPU: what it checks must hold, its times say nothing. Needs calcli's
+dependencies and torch. Ends with code 0 if every check held, else with code 2.
 """
 
 import argparse
+import json
+import os
+import signal
+import subprocess
 import sys
 import time
-
-import numpy as np
-
-from calcli.errors import UsageError
-from calcli.kernels import numpy as kernels
-from calcli.kernels.numpy.hoki_draws import standard_noise
-from calcli.optional_packages import optional_import
-from calcli.rows import ArrayRows
-
-SIGMA = 2.0
-SEARCH = [3.0 * 2 ** (i / 2) for i in range(-6, 7)]
+from dataclasses import dataclass
+from pathlib import Path
 
 
-def logits(n, k):
-    """Logits like a trained network's, float32."""
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((n, k), dtype=np.float32) * np.float32(2.0)
-    y = rng.integers(0, k, n)
-    z[np.arange(n), y] += rng.gamma(4.0, 2.2, n).astype(np.float32)
-    return ArrayRows(z, y)
+@dataclass(frozen=True)
+class Stage:
+    """A stage of ``_cuda_stages``. limit : seconds after which it is stopped."""
+
+    name: str
+    limit: float
 
 
-def seconds(work, wait, repeats=3):
-    """Shortest of some runs, after one that warms up."""
-    best, result = np.inf, None
-    for _ in range(repeats + 1):
-        wait()
-        begun = time.perf_counter()
-        result = work()
-        wait()
-        best = min(best, time.perf_counter() - begun) if result is not None else best
-    return best, result
+STAGES = (
+    Stage("facts", 25),
+    Stage("results", 45),
+    Stage("same_bytes", 15),
+    Stage("waits", 25),
+    Stage("memory", 45),
+    Stage("speed", 60),
+    Stage("choice_of_auto", 10),
+    Stage("commands", 60),
+    Stage("profile", 25),
+    Stage("model", 40),
+    Stage("tests", 60),
+)
+BUDGET = 225.0  # seconds in all
+LEAST = 4.0  # seconds that must be left for a stage to begin
+POLL = 0.1  # seconds between looks at the running stage
+PROGRAM = Path(__file__).parent / "_cuda_stages.py"
 
 
-def loops(module, rows, draws, **device):
-    """The loops by name, each a function without arguments."""
-    return {
-        "Hoki exact, one scale": lambda: module.retention_rates(
-            rows, "gaussian", [SIGMA], **device
-        ),
-        "Hoki exact, 13 scales": lambda: module.retention_rates(
-            rows, "gaussian", SEARCH, **device
-        ),
-        "Hoki 1000 draws": lambda: module.retention_rates(
-            rows, "gaussian", [SIGMA], draws, **device
-        ),
-    }
+class Record:
+    """The JSON file, which this process and the one that runs the stages write in turn."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def read(self):
+        return json.loads(self.path.read_text(encoding="utf-8"))
+
+    def write(self, content):
+        """Replace the file at once, so that nobody reads half of it."""
+        part = self.path.with_suffix(".part")
+        text = json.dumps(content, indent=1, default=str)
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(self.path)
+
+    def begin(self, stage):
+        """Note that a stage runs."""
+        content = self.read()
+        content["running"] = stage
+        content["running_since"] = time.time()
+        self.write(content)
+
+    def store(self, stage, result):
+        """Store what a stage has so far."""
+        content = self.read()
+        content["stages"][stage] = result
+        self.write(content)
+
+    def end(self, stage, result):
+        """Store the result of a stage that runs no more, with what it had."""
+        content = self.read()
+        content["stages"][stage] = content["stages"].get(stage, {}) | result
+        content["running"] = None
+        self.write(content)
 
 
-def bandwidth(torch, device):
-    """Bytes per second of reading (half of a copy's traffic counts as reading)."""
-    a = torch.empty(1 << 28, dtype=torch.float32, device=device)
-    b = torch.empty_like(a)
-    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-    best, _ = seconds(lambda: b.copy_(a), wait)
-    return 2 * a.numel() * 4 / best
+def run_stages(args, record, ends_at):
+    """Run stages, in a fresh process after each one that failed, while time is left."""
+    waiting = list(STAGES)
+    while waiting and ends_at - time.time() > LEAST:
+        problem = run_process(args, waiting, record, ends_at)
+        content = record.read()
+        stopped = content["running"]
+        if stopped is not None:
+            seconds = round(time.time() - content["running_since"], 1)
+            record.end(stopped, {"error": problem, "seconds": seconds})
+        finished = record.read()["stages"]
+        left = [stage for stage in waiting if stage.name not in finished]
+        if len(left) == len(waiting):
+            if problem is not None:
+                # As calcli or torch were imported.
+                record.store("start", {"error": problem})
+            break
+        waiting = left
+    content = record.read()
+    content["skipped"] = [stage.name for stage in waiting]
+    record.write(content)
 
 
-def main():
+def run_process(args, stages, record, ends_at):
+    """Run stages in one process; returns why it failed, None where it did not."""
+    names = [stage.name for stage in stages]
+    command = [sys.executable, str(PROGRAM), str(args.repo), str(record.path)]
+    command += [args.device, str(args.small), str(ends_at - LEAST), *names]
+    environment = dict(os.environ)
+    paths = [str(args.repo), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    limits = {stage.name: stage.limit for stage in stages}
+    while process.poll() is None:
+        time.sleep(POLL)
+        content = record.read()
+        stage_ends = ends_at
+        if content["running"] is not None:
+            stage_ends = content["running_since"] + limits[content["running"]]
+        if time.time() > min(stage_ends, ends_at):
+            stop(process)
+            return "stopped at its time limit"
+    if process.returncode != 0:
+        return f"its process ended with code {process.returncode}"
+    return None
+
+
+def stop(process):
+    """End a process and those that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def failures(content):
+    """Names of the stages that failed, and of the checks that did not hold."""
+    names = []
+    for stage, result in content["stages"].items():
+        if "error" in result:
+            names.append(f"{stage}: {result['error']}")
+        for check, outcome in result.get("checks", {}).items():
+            if not outcome["holds"]:
+                names.append(f"{stage}: {check}: {outcome['figure']}")
+    return names
+
+
+def parsed():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[25000, 100000])
-    parser.add_argument("--classes", type=int, default=1000)
+    here = Path(__file__).resolve().parent.parent
+    parser.add_argument("repo", type=Path, nargs="?", default=here)
+    parser.add_argument("--out", type=Path, default=Path("gpu.json"))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--budget", type=float, default=BUDGET)
     args = parser.parse_args()
-    try:
-        with optional_import("torch", "this benchmark"):
-            import torch
-    except UsageError as problem:
-        sys.exit(str(problem))
-    if args.device == "cuda" and not torch.cuda.is_available():
-        print("torch finds no CUDA device on this machine: no GPU times were measured")
-        return
-    from calcli.kernels import torch as kernels_torch
+    args.repo = args.repo.resolve()
+    args.out = args.out.resolve()
+    return args
 
-    wait = torch.cuda.synchronize if args.device == "cuda" else lambda: None
-    name = torch.cuda.get_device_name() if args.device == "cuda" else "torch on the CPU"
-    rate = bandwidth(torch, args.device)
-    print(f"{name}, torch {torch.__version__}; copying moves {rate / 1e9:.0f} GB/s")
-    for n in args.sizes:
-        rows = logits(n, args.classes)
-        draws = standard_noise("gaussian", 1000, args.classes, 0)
-        limit = rows.scores.nbytes / rate
-        print(
-            f"{n} x {args.classes} float32: one read of the scores takes at least {limit * 1e3:.2f} ms"
-        )
-        print(
-            f"  {'':<28}{'NumPy, ms':>12}{'torch, ms':>14}{'x limit':>9}{'difference':>12}"
-        )
-        cpu = loops(kernels, rows, draws)
-        double = loops(kernels_torch, rows, draws, device=args.device)
-        for what, work in cpu.items():
-            begun = time.perf_counter()
-            reference = work()
-            plain = time.perf_counter() - begun
-            fast, result = seconds(double[what], wait)
-            apart = np.max(np.abs(np.asarray(result) - np.asarray(reference)))
-            row = f"{plain * 1e3:>12.1f}{fast * 1e3:>14.2f}{fast / limit:>9.1f}{apart:>12.1e}"
-            print(f"  {what:<28}{row}", flush=True)
+
+def main():
+    args = parsed()
+    begun = time.time()
+    record = Record(args.out)
+    record.write({"device": args.device, "stages": {}, "running": None})
+    run_stages(args, record, begun + args.budget)
+    content = record.read()
+    content.pop("running")
+    content.pop("running_since", None)
+    content["seconds"] = round(time.time() - begun, 1)
+    content["failed"] = failures(content)
+    record.write(content)
+    checks = [len(s.get("checks", {})) for s in content["stages"].values()]
+    print(f"{content['seconds']} s, {sum(checks)} checks in {len(checks)} stages")
+    print("failed:", "; ".join(content["failed"]) or "none")
+    print("skipped:", ", ".join(content["skipped"]) or "none")
+    sys.exit(2 if content["failed"] else 0)
 
 
 if __name__ == "__main__":

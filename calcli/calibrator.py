@@ -99,7 +99,8 @@ class Context:
     """Environment of a fit: seed, device, progress callback.
 
     device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called any number of times. seconds :
-    time per part of the work, by name; reported, never stored. start : a warm start, a calibrator of the same method
+    time per part of the work, by name; reported, never stored. notes : events of the fit
+    for the user, which become warnings of its record. start : a warm start, a calibrator of the same method
     fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters. loose : a
     search may end with a Newton step that promises to lower the mean loss by at most this, in nats; 0 for the digits
     of float64.
@@ -109,6 +110,7 @@ class Context:
     device: str = "cpu"
     progress: Progress = lambda what, done, total: None
     seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     start: "Calibrator | None" = None
     loose: float = 0.0
 

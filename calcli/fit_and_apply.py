@@ -131,6 +131,7 @@ def fit_artifact(
             *fit_warnings(rows, before, fitted.calibrator.laws),
             *fitted.warnings,
             *idle(name, context),
+            *context.notes,
             *lost,
             *([worse] if worse else []),
             *harm(name, rows, start, after, worse=bool(worse)),

@@ -97,7 +97,7 @@ def fitted_part(
     progress : of the fit; none by default, as whoever fits parts reports on their number.
     """
     cls = method(name)
-    within = Context(context.seed, context.device)
+    within = Context(context.seed, context.device, notes=context.notes)
     if progress is not None:
         within = replace(within, progress=progress)
     fit = cls.fit(

@@ -442,7 +442,7 @@ class ByGroup(Calibrator):
         rest = np.flatnonzero(~groups[of.code])
         if len(rest) == 0:
             return None
-        fresh = Context(context.seed, context.device)
+        fresh = Context(context.seed, context.device, notes=context.notes)
         return cls.OF_COMMON.fit(rows.take(rest), plain, fresh)
 
     @classmethod
@@ -466,7 +466,7 @@ class ByGroup(Calibrator):
             context.progress("cross-validating", int(f), FOLDS)
             held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
             learn, own = rows.take(others), groups.take(others)
-            fresh = Context(context.seed, context.device)
+            fresh = Context(context.seed, context.device, notes=context.notes)
             common = cls.OF_COMMON.fit(learn, plain, fresh).calibrator
             base = common
             if runaway.any():

@@ -40,10 +40,22 @@ def _sources():
         "probabilities with zeros",
         ArrayRows(p / p.sum(axis=1, keepdims=True), y, "probs"),
     )
+    yield "one column of probabilities", _one_column()
     yield "weights", ArrayRows(z, y, weight=weight)
     yield "shifted far", ArrayRows(z + 1e6, y)
     yield "ties", ArrayRows(np.round(z / 3), y)
     yield "two classes", ArrayRows(*truth(300, 2, seed=5))
+
+
+def _one_column():
+    """P(class 1) in float32, some 0 and 1: zeros of the two classes differ in size."""
+    p = np.random.default_rng(7).random(300).astype(np.float32)
+    p[:3] = 0.0
+    p[3:6] = 1.0
+    rows = ArrayRows(np.stack([1 - p, p], axis=1), (p > 0.5).astype(int), "probs")
+    rows.one_column = True
+    assert len(rows.zeros.steps) == 2
+    return rows
 
 
 SOURCES = dict(_sources())
@@ -91,7 +103,7 @@ def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
     np.testing.assert_array_equal(
         twins.retention_rates(rows, "gaussian", [1.5], device=device), whole
     )
-    monkeypatch.setattr("calcli.kernels.torch.CHUNK", 7 * 64)
+    monkeypatch.setattr("calcli.kernels.torch.device_rows.WORKING_NUMBERS", 16 * 64)
     np.testing.assert_allclose(
         twins.retention_rates(rows, "gaussian", [1.5], device=device), whole, rtol=1e-12
     )
@@ -99,11 +111,11 @@ def test_chunks_do_not_matter_much_and_repeats_not_at_all(monkeypatch, device):
 
 @devices
 def test_rows_that_do_not_fit_are_uploaded_for_every_pass(monkeypatch, device):
-    from calcli.kernels.torch import DeviceRows
+    from calcli.kernels.torch.device_rows import Device, DeviceRows
 
     rows = ArrayRows(*truth(300, 5, seed=9), block_rows=50)
-    monkeypatch.setattr(DeviceRows, "_fits", lambda self: False)
-    assert DeviceRows(rows, device).kept is None
+    monkeypatch.setattr(DeviceRows, "_fits", lambda self, *sizes: False)
+    assert DeviceRows(rows, Device(device)).kept is None
     ours, theirs = (
         kernels.retention_rates(rows, "gumbel", [1.5]),
         twins.retention_rates(rows, "gumbel", [1.5], device=device),
@@ -128,6 +140,20 @@ def test_recal_sums(device, kind):
         a, b = ours.response(1, scale, own), theirs.response(1, scale, own)
         np.testing.assert_allclose(b[0], a[0], rtol=1e-9, atol=1e-13)
         np.testing.assert_array_equal(b[1], a[1])
+
+
+@devices
+def test_recal_of_rounded_probabilities(device):
+    """Rows whose zeros count as more than nothing: their logarithms need float64."""
+    z, y = truth(250, 6, seed=10)
+    p = softmax(3.0 * z).astype(np.float16)
+    assert ((p == 0).sum(axis=1) > 1).any()
+    rows = ArrayRows(p, y, "probs")
+    scale = np.random.default_rng(11).uniform(0.2, 3.0, size=250)
+    ours = kernels.RowSharpness(rows).tilt(scale)
+    theirs = twins.RowSharpness(rows, device=device).tilt(scale)
+    np.testing.assert_allclose(theirs.log_top, ours.log_top, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(theirs.cumulants, ours.cumulants, rtol=1e-9, atol=1e-11)
 
 
 def test_twins_have_the_same_names():

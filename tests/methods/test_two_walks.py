@@ -213,6 +213,8 @@ def test_auto_takes_a_gpu_only_where_its_loops_are_dear(
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(device_module, "_driver_present", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(device_module, "_first_kernel", lambda: None)
+    assert device_module.gpu_pays(method, scores) is taken
     assert device_module.resolve("auto", method, scores) == ("cuda" if taken else "cpu")
     assert device_module.resolve("cuda", method, 1) == "cuda"
     assert device_module.resolve("cpu", method, scores) == "cpu"
