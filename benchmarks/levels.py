@@ -3,7 +3,7 @@
 python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2,10,100] [--rows 200,1000]
 python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
 python benchmarks/levels.py units|promise [--replicates 400]
-python benchmarks/levels.py weighted|near|folds|uneven|together|band [--replicates 200]  (see levels_of_facts.py)
+python benchmarks/levels.py weighted|near|folds|uneven|together|band [--replicates 200]  (see _levels_of_facts.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its tests; with --scores
@@ -32,7 +32,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-import levels_of_facts
+import _levels_of_facts
 import numpy as np
 
 from calcli.evaluation.cross_validation import cross_fitted_split
@@ -441,7 +441,7 @@ EXPERIMENTS = {
     "power": power,
     "split": split,
     "coverage": coverage,
-    **levels_of_facts.EXPERIMENTS,
+    **_levels_of_facts.EXPERIMENTS,
 }
 GRID = {"classes": [2, 3, 10, 100], "rows": [50, 200, 1000, 10000]}
 SHIFTS = [
@@ -576,8 +576,8 @@ def unit_cells(what):
 
 def cells_of(args):
     """The cells of an experiment, with what tells them apart."""
-    if args.what in levels_of_facts.CELLS:
-        return levels_of_facts.CELLS[args.what]
+    if args.what in _levels_of_facts.CELLS:
+        return _levels_of_facts.CELLS[args.what]
     if args.what in ("units", "promise"):
         return unit_cells(args.what)
     if args.what == "paired":

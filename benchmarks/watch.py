@@ -107,7 +107,7 @@ def streams(
     ) -> None:
         cases.setdefault(case, []).append(monitors(c, right.astype(float), units))
 
-    true = softmax(z / calcli.fit(z, y).params["temperature"])
+    true = softmax(z / calcli.fit(z, y, method="ts").params["temperature"])
     for _ in range(runs):
         order = rng.permutation(len(y))
         pool, rows = order[1000:], rng.integers(0, len(y) - 1000, (BATCHES, ROWS))
@@ -118,7 +118,9 @@ def streams(
         ):
             scaled = (
                 z[pool]
-                / calcli.fit(z[order[:1000]], own[order[:1000]]).params["temperature"]
+                / calcli.fit(z[order[:1000]], own[order[:1000]], method="ts").params[
+                    "temperature"
+                ]
             )
             confidence, right = (
                 softmax(scaled).max(axis=1),
