@@ -10,6 +10,7 @@ from functools import partial
 
 from calcli.cli.render import (
     number,
+    plain,
     print_line,
     table_lines,
     width_of_output,
@@ -32,11 +33,11 @@ from calcli.evaluation.term_meanings import meaning
 from calcli.evaluation.words import (
     LONGEST_NAME,
     gap_words,
-    name_words,
     percent,
     points,
     samples,
 )
+from calcli.evaluation.words import name_words as shortened_name
 from calcli.metrics.catalog import metric
 from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
@@ -57,6 +58,11 @@ GROUP_TABLE_LINES = 5
 def say(text: str = "") -> None:
     """Print a line, with names of files, classes and groups made harmless."""
     print_line(text)
+
+
+def name_words(name: object, longest: int = LONGEST_NAME) -> str:
+    """A name from a file as it is printed: harmless first, since this makes it longer."""
+    return shortened_name(plain(str(name)), longest)
 
 
 # ---- the whole

@@ -241,7 +241,8 @@ def search_threshold(
     the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
     if rows.weights() is not None:
         raise DataError(
-            f"{rows.name}: has sample weights; the bound is exact for counts only, drop the weights"
+            f"{rows.name}: has sample weights; the bound is exact for"
+            " counts only; pass --sample-weight none to count each row once"
         )
     confidence, correct = _confidences(artifact, rows)
     units = rows.given_units

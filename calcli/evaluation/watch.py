@@ -271,7 +271,8 @@ def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
     """Refuse weighted rows, and those of the calibrator's fit. Raises DataError."""
     if rows.weights() is not None:
         reason = "the evidence is exact for rows that count alike"
-        raise DataError(f"{rows.name}: has sample weights; {reason}")
+        advice = "pass --sample-weight none to count each of them once"
+        raise DataError(f"{rows.name}: has sample weights; {reason}; {advice}")
     seen = in_sample(rows.upstream)
     if not seen and artifact is not None:
         own = fitted_on(artifact, rows)

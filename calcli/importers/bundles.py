@@ -258,7 +258,10 @@ def _build_rows(
             contradictions.refuse_confidences(scores, labels, kind, where)
     if not request.scores:
         contradictions.check_logs(scores, reading.scores, labels, names, columns)
-    kept = kept_columns(reading, columns, n)
+    kept = {
+        **kept_columns(reading, columns, n),
+        **_assigned(reading, columns, n, k, names),
+    }
     n_options = None
     if columns[reading.scores].attributes.get(OPTIONS):
         scores = np.asarray(scores[()])
@@ -287,6 +290,23 @@ def _build_rows(
         decimals=_decimals(columns[reading.scores], request),
         zeros=columns[reading.scores].recorded_zeros,
     )
+
+
+def _assigned(
+    reading: Reading,
+    columns: Columns,
+    n: int,
+    k: int,
+    names: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The predictions that ``apply`` wrote, which another class may exceed."""
+    column = columns.get("prediction")
+    if column is None or "calibrated_by" not in attributes_of(reading, columns):
+        return {}
+    found = contradictions.logged_predictions(column, n, names)
+    if found is None or not ((found >= 0) & (found < k)).all():
+        return {}
+    return {"prediction": found}
 
 
 def _decimals(scores: Column, request: ImportRequest) -> int | None:

@@ -175,7 +175,7 @@ def check_logs(
             wrong = 1 - labels if k == 2 else np.full(n, -1)
             logged = _Logged(column, path, np.where(outcomes, labels, wrong), labels)
         elif is_prediction(name.core) and not is_calibrated:
-            predictions = _predictions(column, n, names)
+            predictions = logged_predictions(column, n, names)
             if predictions is None:
                 continue
             logged = _Logged(column, path, predictions, None)
@@ -195,7 +195,7 @@ def _outcomes(column: Column, n: int) -> AnyArray | None:
     return values == 1 if np.isin(values, (0, 1)).all() else None
 
 
-def _predictions(
+def logged_predictions(
     column: Column, n: int, names: Sequence[str] | None
 ) -> IntArray | None:
     """Logged classes (n,), from whole numbers or names; None for other arrays."""

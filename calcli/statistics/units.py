@@ -88,6 +88,14 @@ def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     )[offset]
 
 
+def by_first_row(code: IntArray) -> IntArray:
+    """Units numbered in the order of their first rows, whatever their names."""
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[place]
+
+
 def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     """Expected number of units with a row whose outcome is 0, sum_g (1 - prod c), if rows were independent.
 
@@ -283,7 +291,7 @@ class SharedOutcomes:
         probabilities below one half.
         """
         order = np.argsort(score, kind="stable")
-        n, code = len(order), units.code[order]
+        n, code = len(order), by_first_row(units.code[order])
         c, chance = score[order].astype(np.float32), np.float32(math.sqrt(share))
         apart = chance + np.float32(math.sqrt(opposed))
         own, below = apart + (np.float32(1.0) - apart) * c, c < 0.5

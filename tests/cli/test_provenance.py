@@ -389,3 +389,21 @@ def test_units_that_are_none_do_not_stop_apply(two):
         for part in ("cal", "test"):
             file[f"{part}/unit"] = np.zeros(4000, int)
     assert two("apply", "c.json", "m.h5:test", "-o", "t.h5").code == 0
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet", "jsonl", "h5"])
+def test_predictions_that_apply_kept_are_read_in_every_format(run, ending, named):
+    """``hb`` calibrates the confidence: another class may have a larger probability."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(300, 5)) * 2
+    labels = np.where(rng.random(300) < 0.3, z.argmax(axis=1), rng.integers(0, 5, 300))
+    names = {"class_names": np.array(list("abcde"))} if named else {}
+    np.savez("a.npz", logits=z, labels=labels, **names)
+    assert run("fit", "a.npz", "-m", "hb", "-o", "hb.json", "-q").code == 0
+    output = f"applied.{ending}"
+    done = run("apply", "hb.json", "a.npz", "-o", output)
+    assert "another class now has a larger probability" in done.err
+    read = json.loads(run("evaluate", output, "--json").out)["results"][0]
+    accuracy = float((z.argmax(axis=1) == labels).mean())
+    assert read["metrics"]["accuracy"]["value"] == pytest.approx(accuracy, abs=1e-12)

@@ -386,6 +386,20 @@ def test_run_on_one_set(run, monkeypatch, case):
     check_said(done.out, results_of(run, *words[:-1], "again"))
 
 
+def test_names_are_spelt_out_before_a_table_is_fitted(run, monkeypatch):
+    """A control character takes four columns: the table must count these, not one."""
+    monkeypatch.setenv("COLUMNS", "100")
+    z, labels = rows()
+    names = np.array(["a\x1b[31m" + "b\x07" * 12 + end for end in "xyz"])
+    np.savez("test.npz", logits=z, labels=labels, group=names[np.arange(len(z)) % 3])
+    done = run("run", "test.npz", "-m", "ts", "-o", "out")
+    assert done.code == 0, done.err
+    assert "\\x1b" in done.out
+    check_lines(done.out + done.err, 100, MOST_LINES[100])
+    table = done.out[done.out.index("by group") :].splitlines()[2:6]
+    assert len({len(line) for line in table}) == 1  # columns stand below their heads
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_compare(run, monkeypatch, case, width):
     monkeypatch.setenv("COLUMNS", str(width))

@@ -329,7 +329,10 @@ def test_rows_of_the_fit_and_weights(at_work):
     assert "fitted on these very rows" in done.err
     with h5py.File("a.h5", "a") as file:
         file["test/weights"] = np.arange(2000) % 2 + 1.0
-    assert at_work("threshold", "a.h5", "--accuracy", "0.9").code == 3
+    words = ("threshold", "a.h5", "--accuracy", "0.5")
+    refused = at_work(*words)
+    assert refused.code == 3 and "pass --sample-weight none" in refused.err
+    assert at_work(*words, "--sample-weight", "none").code == 0
 
 
 def test_single_confidences_have_thresholds_too(at_work):

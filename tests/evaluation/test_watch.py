@@ -148,7 +148,7 @@ def test_two_classes_watch_what_is_asked_for(run):
         (("w1.h5", "--tolerance", "0.05"), "another tolerance"),
         (("w1.h5", "--level", "0.01"), "another level"),
         (("none.h5",), "labels"),
-        (("weighted.h5",), "sample weights"),
+        (("weighted.h5",), "pass --sample-weight none"),
         (("missing.h5",), "missing.h5"),
         (("cal.h5", "-c", "ts.json", "--reset"), "fitted on these very rows"),
         (("half.h5", "-c", "ts.json", "--reset"), "of these rows"),

@@ -304,3 +304,15 @@ def test_the_default_serves_confidences_that_are_certain(run):
         before, after = json.loads(done.out)["evaluation"]["results"]
         assert before["report"]["verdict_kind"] == "overconfident"
         assert after["report"]["verdict_kind"] in ("calibrated", "too_few")
+
+
+@pytest.mark.parametrize("method", ["auto", "svs", "sms", "ms-odir"])
+@pytest.mark.parametrize("n", [10, 60])
+def test_two_units_are_enough_for_every_fit_to_a_part(method, n):
+    """A part without one of the two has a single unit, and nothing to hold out."""
+    z, labels = truth(n, 3, temperature=2.0, seed=1)
+    units = np.arange(n) % 2
+    fitted = calcli.fit(z, labels, method, kind="logits", units=units)
+    assert np.isfinite(fitted.predict_proba(z)).all()
+    compared = calcli.compare(z, labels, method, kind="logits", units=units)
+    assert all(entry.get("status") != "failed" for entry in compared["results"])

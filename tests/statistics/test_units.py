@@ -181,6 +181,17 @@ def test_luck_of_two_kinds_by_pairs_and_in_the_draws():
     )
 
 
+def test_units_under_other_names_draw_the_same_outcomes():
+    rng = np.random.default_rng(5)
+    c, unit = rng.uniform(0.5, 1.0, 60), rng.integers(0, 20, 60)
+    renamed = rng.permutation(20)[unit]
+    drawn = [
+        SharedOutcomes.drawn(c, Units.of(names), 0.4, 50, np.random.default_rng(1))
+        for names in (unit, renamed)
+    ]
+    assert np.array_equal(drawn[0].bits, drawn[1].bits)
+
+
 def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
     tmp_path, monkeypatch, capsys
 ):

@@ -446,8 +446,10 @@ class FitNotes:
         ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: along
         such a path the held-out NLL falls and then rises. The path ends two points after the best if the NLL has
         clearly risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out
-        NLL is needed to about 1e-4.
+        NLL is needed to about 1e-4. Where all rows belong together there is nothing to hold out: the strongest.
         """
+        if any(objective.effective == 0.0 for objective, _ in folds):
+            return grid[0], [start] * len(folds)
         thetas = [start] * len(folds)
         best, best_thetas, nll, what = (
             0,
