@@ -126,7 +126,9 @@ class Candidate:
     name : artifact as the user wrote it, None for uncalibrated scores. path : of its
     file, for suggested commands. fitted_on : rows of its fit as commands name them, if
     the file exists. fit_size : of its fit, if known. seen : once the rows have been
-    read, returns a description of those that it was fitted on.
+    read, returns a description of those that it was fitted on. is_cross_fitted : is
+    every row scored by the fit of its fold? Means of folds then run against their
+    labels, which is no reason to doubt these.
     """
 
     name: str | None
@@ -136,6 +138,7 @@ class Candidate:
     fitted_on: str = ""
     fit_size: FitSize | None = None
     seen: Callable[[], str | None] = lambda: None
+    is_cross_fitted: bool = False
 
 
 def fit_size_of(artifact: Artifact) -> FitSize | None:
@@ -586,8 +589,10 @@ def _judgement(
         split=split,
         fit=candidate.fit_size,
         groups=groups,
-        doubts=doubts,
+        doubts=() if candidate.is_cross_fitted else doubts,
     )
+    if candidate.is_cross_fitted:
+        facts = replace(facts, too_good=False)
     verdict = judge(facts)
     findings = tuple(find(facts, verdict))
     if candidate.calibrator is not None:

@@ -120,7 +120,7 @@ def measure_facts(
         errors=_error_p_values(scores, factor),
         fit=fit,
         doubts=tuple(doubts),
-        too_good=_is_too_good(exact, scores),
+        too_good=data.distinct_confidences > 2 and _is_too_good(exact, scores),
     )
 
 

@@ -42,6 +42,7 @@ from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.facts import FitSize
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
 from calcli.fit_and_apply import check_same_scores, resolved
@@ -365,16 +366,25 @@ def _judge_by_cross_fitting(
         advice = f"{_fit_command(fitting)} fits without a judgement"
         raise FitError(f"{what}; {advice}") from None
     path = job.templates[0]
+    n_folds = len(crossed.parts)
+    units = rows.units()
     calibrator = Candidate(
-        name=path, method=artifact.method, calibrator=crossed, path=path
+        name=path,
+        method=artifact.method,
+        calibrator=crossed,
+        path=path,
+        fit_size=FitSize(
+            n=max(1, rows.n * (n_folds - 1) // n_folds),
+            units=None if units is None else units.n * (n_folds - 1) // n_folds,
+        ),
+        is_cross_fitted=True,
     )
     candidates = [Candidate(None, "uncalibrated", None), calibrator]
     job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
     model, results = model_of_rows(
         job, rows, candidates, [NamedArtifact(path, artifact)], in_sample=True
     )
-    folds = len(crossed.parts)
-    results[1] = replace(results[1], n_folds=folds)
+    results[1] = replace(results[1], n_folds=n_folds)
     versions = [
         replace(version, result=result)
         for version, result in zip(model.versions, results, strict=True)
