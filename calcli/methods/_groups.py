@@ -1,4 +1,6 @@
-"""Partial pooling: a map for every group, shrunk towards the common map as far as the groups are alike."""
+"""Partial pooling: a map for every group, shrunk towards the common map as far as the
+groups are alike.
+"""
 
 import math
 from abc import abstractmethod
@@ -30,8 +32,10 @@ PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5
 ROUNDS = 3
 START, LEAST = 0.1, 1e-7
-"""Variance between groups at which the search begins, and the one that stands for 0. Variances up to ten times as
-large become 0 too: towards 0 the EM takes ever smaller steps."""
+"""Variance between groups at which the search begins, and the one that stands for 0.
+Variances up to ten times as large become 0 too: towards 0 the EM takes ever smaller
+steps.
+"""
 STEPS, UPDATES = 100, 100
 LARGEST_STEP = 1.0
 LONGEST, FAR = (
@@ -39,22 +43,30 @@ LONGEST, FAR = (
     10.0,
 )  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
 RUNAWAY_VARIANCE = 1.0
-"""Least prior variance of runaway groups, of which the variance between others says nothing."""
-TURNS = (
-    0.5  # share of a step from which one in the other direction halves all that follow
-)
+"""Least prior variance of runaway groups, of which the variance between others says
+nothing.
+"""
+# share of a step from which one in the other direction halves all that follow
+TURNS = 0.5
 FEWEST_ROWS = 3  # rows of a group from which that is asked
 FALL = 10.0  # factor by which a variance falls at most from one walk to the next
 SURPRISING = 1e-4
-"""P-value of a group's score, times their number, up to which the map of the others does
-not explain it."""
+"""P-value of a group's score, times their number, up to which the map of the others
+does not explain it.
+"""
 EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
-"""Tolerances of a search: step of a parameter, relative change of a variance between updates, and between walks."""
+"""Tolerances of a search: step of a parameter, relative change of a variance between
+updates, and between walks.
+"""
 EARLY, LEAST_START = 1e-7, 1e-5
-"""For the fit to a fold, which starts at the result of all rows: its last step, and the least variance at its start."""
+"""For the fit to a fold, which starts at the result of all rows: its last step, and the
+least variance at its start.
+"""
 CREEPS, LATE = 0.99, 60
-"""A variance that hardly moves is fixed when its last three changes between walks agree within this factor, or after
-so many walks: otherwise theta would follow it for hundreds of walks."""
+"""A variance that hardly moves is fixed when its last three changes between walks agree
+within this factor, or after so many walks: otherwise theta would follow it for hundreds
+of walks.
+"""
 
 
 class ByOptions(Options, frozen=True):
@@ -69,13 +81,19 @@ class ByOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="standard deviation between groups; 0 estimates it (1e3 fits every group by itself)",
+            description=(
+                "standard deviation between groups; 0 estimates it (1e3 fits every"
+                " group by itself)"
+            ),
         ),
     ] = 0.0
     guard: Annotated[
         bool,
         Meta(
-            description="keep the common map unless held-out rows of the calibration data speak for the groups"
+            description=(
+                "keep the common map unless held-out rows of the calibration data"
+                " speak for the groups"
+            )
         ),
     ] = True
 
@@ -101,7 +119,9 @@ def places(by: str, names: Sequence[str], block: Block) -> IntArray:
 
 @dataclass(frozen=True)
 class GroupSums(Sums):
-    """Sums over the rows of every group: weight (g,), gradient (g, m) and information (g, m, m) of the NLL."""
+    """Sums over the rows of every group: weight (g,), gradient (g, m) and information
+    (g, m, m) of the NLL.
+    """
 
     weight: FloatArray
     gradient: FloatArray
@@ -146,12 +166,13 @@ class GroupSums(Sums):
 
 @dataclass(frozen=True)
 class GroupWalk:
-    """Sums over the rows of every group at parameters (g, m), and what is known of groups.
+    """Sums over the rows of every group at parameters (g, m), and what is known of
+    groups.
 
-    factor : (g,) by which a group's weights are multiplied to sum to its effective number
-    of rows, as the prior on its deviation is held against them. runaway : (g,) groups whose
-    own best map is infinite and is not explained by the map of the others. bound : (m,)
-    largest deviation of a group from the common map.
+    factor : (g,) by which a group's weights are multiplied to sum to its effective
+    number of rows, as the prior on its deviation is held against them. runaway : (g,)
+    groups whose own best map is infinite and is not explained by the map of the others.
+    bound : (m,) largest deviation of a group from the common map.
     """
 
     sums: Callable[[FloatArray], GroupSums]
@@ -164,7 +185,9 @@ class GroupWalk:
 
 
 class Pooled(NamedTuple):
-    """Parameters of the groups. centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups."""
+    """Parameters of the groups. centre : (m,). theta : (g, m) differences from it.
+    variance : (m,) between groups.
+    """
 
     centre: FloatArray
     theta: FloatArray
@@ -176,12 +199,13 @@ class Pooled(NamedTuple):
 def pool(
     walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None = None
 ) -> Pooled:
-    """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups by EM.
+    """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups
+    by EM.
 
     walk : sums over the rows at parameters (g, m). tau : standard deviation between
-    groups, 0 to estimate it. start : result on much the same rows, where the search begins;
-    it then ends early. Runaway groups, whose deviation runs to its bound, determine neither
-    the centre nor the variance.
+    groups, 0 to estimate it. start : result on much the same rows, where the search
+    begins; it then ends early. Runaway groups, whose deviation runs to its bound,
+    determine neither the centre nor the variance.
     """
     search = PoolSearch(walk, g, m, tau, start)
     search.find_centre()
@@ -230,7 +254,9 @@ class PoolSearch:
                 break
 
     def fit_groups(self) -> None:
-        """Search the groups' deviations; after each walk the EM runs on its quadratic."""
+        """Search the groups' deviations; after each walk the EM runs on its
+        quadratic.
+        """
         changes = list[float]()
         for _ in range(STEPS):
             self.sums, before = self.sums_at(self.centre + self.theta), self.variance
@@ -282,9 +308,11 @@ class PoolSearch:
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
-    """Variance between groups (m,): the fixed point of variance = mean(theta^2 + posterior variance).
+    """Variance between groups (m,): the fixed point of variance = mean(theta^2 +
+    posterior variance).
 
-    EM is slow where the variance is small, so SQUAREM replaces three of its steps by one (Varadhan, Roland 2008, S3).
+    EM is slow where the variance is small, so SQUAREM replaces three of its steps by
+    one (Varadhan, Roland 2008, S3).
     """
     target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
 
@@ -310,10 +338,11 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 
 
 class ByGroup(Calibrator):
-    """Base of the methods by group: a map common to all rows, and every group's difference from it.
+    """Base of the methods by group: a map common to all rows, and every group's
+    difference from it.
 
-    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a map.
-    by : the column. groups : differences by group name.
+    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a
+    map. by : the column. groups : differences by group name.
     """
 
     by: str
@@ -348,7 +377,9 @@ class ByGroup(Calibrator):
     @classmethod
     @abstractmethod
     def endless(cls, rows: Rows, common: Any, of: Codes) -> BoolArray:
-        """Groups whose own best map is infinite, (g,): more of the same is always better."""
+        """Groups whose own best map is infinite, (g,): more of the same is always
+        better.
+        """
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -414,10 +445,11 @@ class ByGroup(Calibrator):
     def runaway(
         cls, rows: Rows, common: Fit[Any], plain: Any, of: Codes, context: Context
     ) -> BoolArray:
-        """Groups whose best map is infinite and not explained by that of the others, (g,).
+        """Groups whose best map is infinite and not explained by that of the others,
+        (g,).
 
-        A few rows that are all right are ordinary luck. Under the map of the groups that
-        have a finite best map, the score of a group that is none is far from 0.
+        A few rows that are all right are ordinary luck. Under the map of the groups
+        that have a finite best map, the score of a group that is none is far from 0.
         """
         endless = cls.endless(rows, common.calibrator, of)
         if not endless.any():
@@ -438,7 +470,9 @@ class ByGroup(Calibrator):
     def fit_without(
         cls, rows: Rows, plain: Any, of: Codes, groups: BoolArray, context: Context
     ) -> Fit[Any] | None:
-        """The common map of all rows but those of some groups; None where none are left."""
+        """The common map of all rows but those of some groups; None where none are
+        left.
+        """
         rest = np.flatnonzero(~groups[of.code])
         if len(rest) == 0:
             return None
@@ -456,7 +490,8 @@ class ByGroup(Calibrator):
         start: tuple[Any, Pooled],
         runaway: BoolArray,
     ) -> tuple[float, float]:
-        """Cross-validated mean NLL by group and of the common map; folds keep units together.
+        """Cross-validated mean NLL by group and of the common map; folds keep units
+        together.
 
         start : results of the fits to all rows.
         """
@@ -509,7 +544,9 @@ def group_weights(by: str, block: Block) -> Counter[str]:
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
-    """NLL of every row through a calibrator, (n,); for confidences, of the outcome right or wrong."""
+    """NLL of every row through a calibrator, (n,); for confidences, of the outcome
+    right or wrong.
+    """
     return np.concatenate(list(rows.each(partial(_losses_of, calibrator))))
 
 

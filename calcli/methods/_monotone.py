@@ -1,8 +1,10 @@
-"""One increasing piecewise linear map for every logit: the map, its likelihood, its fit.
+"""One increasing piecewise linear map for every logit: the map, its likelihood, its
+fit.
 
 Edges e_1 < ... < e_m cut the line into m + 1 segments with slopes s_0 .. s_m, the outer
-two without end. g(x) = sum_j s_j L_j(x), where L_j is the length of segment j between e_1
-and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is convex in s.
+two without end. g(x) = sum_j s_j L_j(x), where L_j is the length of segment j between
+e_1 and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is
+convex in s.
 """
 
 from collections.abc import Callable
@@ -30,7 +32,8 @@ from calcli.solvers import (
 )
 
 ALL_AT_BOUND = (
-    "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
+    "every slope ran into its bound (0.01 or 100): these rows are all right, or their"
+    " scores say nothing about"
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
@@ -52,7 +55,9 @@ def check_map(edges: FloatArray, slopes: FloatArray) -> None:
 
 
 def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Segment of every x, and its offset from the segment's finite end (negative in the first)."""
+    """Segment of every x, and its offset from the segment's finite end (negative in the
+    first).
+    """
     segment = edges_below(x, edges)
     return segment, x - np.concatenate([edges[:1], edges]).take(segment)
 
@@ -70,9 +75,10 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
-    One pass over the rows; for small data the segment of each score is found once and kept. The lengths L_j
-    are never formed: a row's moments of them under p follow from three sums per segment (of p, p t, p t^2; t the
-    offset), because L_k > 0 means that all segments between e_1 and k are full.
+    One pass over the rows; for small data the segment of each score is found once and
+    kept. The lengths L_j are never formed: a row's moments of them under p follow from
+    three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0 means that
+    all segments between e_1 and k are full.
     """
     kept = (
         list(rows.each(partial(_placed, edges, entry)))
@@ -110,7 +116,8 @@ def minimise_map(
     context: Context,
     box: dict[str, Any],
 ) -> BoxMinimum:
-    """Minimise a loss within a box; without a known start, begin at the minimum on a sample of the rows.
+    """Minimise a loss within a box; without a known start, begin at the minimum on a
+    sample of the rows.
 
     box : low, high and further arguments of ``minimise_box``.
     """
@@ -135,7 +142,9 @@ def minimise_map(
 
 
 def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
-    """Fit with status and warnings of a map whose slopes were searched between two bounds."""
+    """Fit with status and warnings of a map whose slopes were searched between two
+    bounds.
+    """
     details = {"evaluations": found.evaluations, "gradient": found.gradient}
     if found.status == "not_converged":
         return Fit(
@@ -211,7 +220,9 @@ def _moments(
     label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
     label[here, segment[here, y]] = offset[here, y]
     weight = np.ones(n) if block.weight is None else block.weight
-    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no sums by row.
+    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no
+    # sums by row.
+
     p *= weight[:, None]
     square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (
         weight @ beyond

@@ -18,18 +18,22 @@ BRACKET = (
     float(np.log(1e-2)),
     float(np.log(1e2)),
 )  # of log beta, beta = 1/T: T in [0.01, 100]
-USUAL_PRIOR = (
-    0.25  # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
-)
+# value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
+USUAL_PRIOR = 0.25
 Prior = Annotated[
     float,
     Meta(
         ge=0,
-        description="standard deviation of a prior on how far the log-slope may rise above 0, so that few rows that are"
-        " all right do not sharpen the scores without end; 0 for none",
+        description=(
+            "standard deviation of a prior on how far the log-slope may rise above 0,"
+            " so that few rows that are all right do not sharpen the scores without"
+            " end; 0 for none"
+        ),
     ),
 ]
-"""An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean log-slope of the map."""
+"""An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean
+log-slope of the map.
+"""
 LaterPrior = Annotated[
     Prior, Meta(extra={"came later": True})
 ]  # for methods whose default is no prior
@@ -37,13 +41,18 @@ LaterPrior = Annotated[
 Mixing = Annotated[
     bool,
     Meta(
-        description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"
+        description=(
+            "mix in 1/(n+1) of the uniform distribution, so that no row can cost more"
+            " than log((n+1)C)"
+        )
     ),
 ]
 
 
 def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
-    """Penalty of the prior at a mean log-slope m, with its slope and curvature (see ``Prior``)."""
+    """Penalty of the prior at a mean log-slope m, with its slope and curvature (see
+    ``Prior``).
+    """
     strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
     return 0.5 * strength * m * m, strength * m, strength
 
@@ -127,7 +136,9 @@ CurveOf = Callable[[Rows], Curve]
 
 
 def start_rows(rows: Rows) -> int:
-    """Size of the sample for a start, a sixteenth of the rows; 0 where it costs more than it saves."""
+    """Size of the sample for a start, a sixteenth of the rows; 0 where it costs more
+    than it saves.
+    """
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
     if rows.n < 4 * least:
         return 0
@@ -152,14 +163,17 @@ def start_of(rows: Rows, context: Context, curve_of: CurveOf) -> float:
 def search_temperature(
     curve: Curve, context: Context, start: float, flat: float = 0.0
 ) -> Search:
-    """Find the temperature at the root of an estimating equation, from log beta ``start``."""
+    """Find the temperature at the root of an estimating equation, from log beta
+    ``start``.
+    """
     return solve_temperature(halley(curve), context, start, step=HALLEY_STEP, flat=flat)
 
 
 def likeliest(rows: Rows, context: Context, prior: float = 0.0) -> Search:
     """Find the temperature of maximum likelihood.
 
-    prior : see ``Prior``; where T < 1 the temperature is then that of maximum posterior.
+    prior : see ``Prior``; where T < 1 the temperature is then that of maximum
+    posterior.
     """
     effective = rows.effective_n
 

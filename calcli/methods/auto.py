@@ -63,29 +63,39 @@ from calcli.rows import Rows
 UNIFORM_ROWS = 0.25  # weight of the uniform distribution in the average, of n + 1 rows
 PLAIN = "prior=0"  # option of temperature scaling
 FEW_ROWS = 2000
-"""Rows up to which temperature scaling takes over weight where hardly any row is wrong."""
+"""Rows up to which temperature scaling takes over weight where hardly any row is
+wrong.
+"""
 
 LISTED = Meta(
-    description="methods and compositions, separated by commas, options in brackets: ts,"
-    " svs(lambda=0.1); empty: a list that fits the size of the problem"
+    description=(
+        "methods and compositions, separated by commas, options in brackets: ts,"
+        " svs(lambda=0.1); empty: a list that fits the size of the problem"
+    )
 )
 CRITERION = Meta(
     description="mean loss of held-out rows by which best and one-se choose"
 )
 RULE = Meta(
-    description="a weighted mean of candidates, the best one, or the simplest within one"
-    " standard error"
+    description=(
+        "a weighted mean of candidates, the best one, or the simplest within one"
+        " standard error"
+    )
 )
 KEEP = Meta(
-    description="keep every prediction, by a projection; auto: for three and more classes"
-    " unless changing predictions is shown to help"
+    description=(
+        "keep every prediction, by a projection; auto: for three and more classes"
+        " unless changing predictions is shown to help"
+    )
 )
 FOLDED = Meta(
     description="random parts of the cross-validation; none: 5, with many scores fewer"
 )
 BUDGET = Meta(
-    description="seconds; candidates that would exceed them are left out, the last of the"
-    " list first"
+    description=(
+        "seconds; candidates that would exceed them are left out, the last of the"
+        " list first"
+    )
 )
 
 
@@ -105,41 +115,51 @@ class AutoOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class Auto(Mixture):
-    """Average methods and compositions with weights from cross-validation inside the calibration data.
+    """Average methods and compositions with weights from cross-validation inside the
+    calibration data.
 
-    Every candidate is fitted on all folds but one and gives log-probabilities for the rows left out. The contents of
-    the rows decide their folds, so that their order changes nothing; copies of a row share a fold. The folds are
-    random, since stratified ones would tell the training rows how many rows of each class are held out; unless the
-    classes are as even as only design makes them. Up to 1000 rows the folds are drawn twice; beyond 2e6 scores only as
-    many folds are held out as give 5000 rows, and all candidates are tried on a sample first. Candidates that are
+    Every candidate is fitted on all folds but one and gives log-probabilities for the
+    rows left out. The contents of the rows decide their folds, so that their order
+    changes nothing; copies of a row share a fold. The folds are random, since
+    stratified ones would tell the training rows how many rows of each class are held
+    out; unless the classes are as even as only design makes them. Up to 1000 rows the
+    folds are drawn twice; beyond 2e6 scores only as many folds are held out as give
+    5000 rows, and all candidates are tried on a sample first. Candidates that are
     behind by more than 4 standard errors of the paired difference are left out.
 
-    Weights w on the simplex then maximise sum_i log sum_j w_j p_ij over the held-out rows by EM, started at equal
-    weights, with 1 + 10 C/n rows' worth of prior weight on the first candidate, which fade where it is 1 to 1.5
-    standard errors worse. For three and more classes and up to 2000 rows, temperature scaling, with the prior or
-    without, whichever is better on the held-out rows, takes over the share (5 / (5 + wrong rows))^2 of all weight where
-    the average's gain over it is at most 1 standard error, none from 3 on. The (at most six) members of weight 1 % and
-    more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of
-    it in every p_ij. Averaging beats choosing: the choice among near equals is itself noise.
+    Weights w on the simplex then maximise sum_i log sum_j w_j p_ij over the held-out
+    rows by EM, started at equal weights, with 1 + 10 C/n rows' worth of prior weight on
+    the first candidate, which fade where it is 1 to 1.5 standard errors worse. For
+    three and more classes and up to 2000 rows, temperature scaling, with the prior or
+    without, whichever is better on the held-out rows, takes over the share (5 / (5 +
+    wrong rows))^2 of all weight where the average's gain over it is at most 1 standard
+    error, none from 3 on. The (at most six) members of weight 1 % and more are refitted
+    on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see
+    1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near
+    equals is itself noise.
 
-    For three and more classes every prediction is then kept by a projection (``keep``), unless changing predictions
-    lowers the held-out Brier score by more than 3.5 standard errors, or makes them right more often (McNemar's exact
-    test, one-sided, p < .001). From 2000 held-out rows on a last step is fitted to these, under the average of the fits
-    that did not see them: temperatures by predicted class, with a ridge, where cross-fitting shows a gain, and
-    ``mono(smooth=30; prior=0.25)``.
+    For three and more classes every prediction is then kept by a projection (``keep``),
+    unless changing predictions lowers the held-out Brier score by more than 3.5
+    standard errors, or makes them right more often (McNemar's exact test, one-sided, p
+    < .001). From 2000 held-out rows on a last step is fitted to these, under the
+    average of the fits that did not see them: temperatures by predicted class, with a
+    ridge, where cross-fitting shows a gain, and ``mono(smooth=30; prior=0.25)``.
 
-    ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
-    with the fewest stored numbers whose paired difference to it is at most one standard
-    error (without the row that makes more than half of that error's square). The artifact
-    is then that of the chosen method. The table is recorded under ``auto`` in the details.
+    ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se``
+    the one with the fewest stored numbers whose paired difference to it is at most one
+    standard error (without the row that makes more than half of that error's square).
+    The artifact is then that of the chosen method. The table is recorded under ``auto``
+    in the details.
 
-    Candidates unless given depend on the number of classes: confidences; two; up to 12, fewer of them from 40000 scores
-    on; up to 50; more. Methods with the option ``prior`` have it at .25, and with ``mixture`` have that off: the
-    average mixes in the uniform distribution once, a chosen candidate for itself. Where one row, one unit or one class
-    leaves nothing to weigh, the first candidate is taken.
+    Candidates unless given depend on the number of classes: confidences; two; up to 12,
+    fewer of them from 40000 scores on; up to 50; more. Methods with the option
+    ``prior`` have it at .25, and with ``mixture`` have that off: the average mixes in
+    the uniform distribution once, a chosen candidate for itself. Where one row, one
+    unit or one class leaves nothing to weigh, the first candidate is taken.
 
-    Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
-    (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
+    Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977),
+    section 4.3 (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section
+    3.4.3 (the one-standard-error rule).
     """
 
     list_order = 12
@@ -291,7 +311,9 @@ class Auto(Mixture):
 
 
 def usual_candidates(rows: Rows) -> list[str]:
-    """Default candidates for these rows, behind a floor where probabilities are stored as 0."""
+    """Default candidates for these rows, behind a floor where probabilities are stored
+    as 0.
+    """
     names = default_candidates(rows.n, rows.k)
     if rows.kind == "confidence":
         return names
@@ -299,7 +321,9 @@ def usual_candidates(rows: Rows) -> list[str]:
 
 
 def needs_floor(rows: Rows) -> bool:
-    """True where probabilities are stored as 0, and no rounding says how large they are."""
+    """True where probabilities are stored as 0, and no rounding says how large they
+    are.
+    """
     if rows.zeros is not None and rows.zeros.is_rounded:
         return False
     return bool(method("floor").fit(rows, None, Context()).details["zeros"])
@@ -329,7 +353,8 @@ def shares(rows: Rows) -> FloatArray:
 
 
 def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
-    """Candidate beside the first that may take over weight where hardly any row is wrong.
+    """Candidate beside the first that may take over weight where hardly any row is
+    wrong.
 
     Temperature scaling without a prior, which is too strong for underconfident scores.
     """
@@ -421,7 +446,9 @@ def refitted(
 
 
 def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
-    """Warnings of the members, each once: under the member's name, or alone if several have it."""
+    """Warnings of the members, each once: under the member's name, or alone if several
+    have it.
+    """
     members: dict[str, list[str]] = {}
     for name, fit in fits.items():
         for warning in fit.warnings:

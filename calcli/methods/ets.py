@@ -30,7 +30,10 @@ class EnsembleTemperatureOptions(Options, frozen=True):
     loss: Annotated[
         Literal["nll", "brier"],
         Meta(
-            description="what the temperature, and then the weights, minimise on the calibration data"
+            description=(
+                "what the temperature, and then the weights, minimise on the"
+                " calibration data"
+            )
         ),
     ] = "nll"
     mixture: Mixing = False
@@ -40,8 +43,8 @@ class EnsembleTemperatureOptions(Options, frozen=True):
 class EnsembleTemperatureScaling(Calibrator):
     """Mix the tempered softmax, the plain softmax and the uniform distribution.
 
-    p = w1 softmax(z / T) + w2 softmax(z) + w3 / C, with w on the simplex. T comes first,
-    from temperature scaling with the same loss; then w, with T fixed.
+    p = w1 softmax(z / T) + w2 softmax(z) + w3 / C, with w on the simplex. T comes
+    first, from temperature scaling with the same loss; then w, with T fixed.
 
     ``loss=nll``: the likelihood of mixture weights is concave; we take Newton steps, each the exact minimum of the
     quadratic model on the simplex, and keep the label's three probabilities per row. ``loss=brier``, as published: the
@@ -51,10 +54,12 @@ class EnsembleTemperatureScaling(Calibrator):
     the details bounds how far the loss of w is above the optimum: the Frank-Wolfe gap, respectively max_k mean(p_k / p)
     - 1.
 
-    ``mixture`` adds a row's worth of the uniform part: w becomes (n w + (0, 0, 1)) / (n + 1). Should all weight fall on
-    the uniform part, 1e-6 stays on the first, so that the order of the classes is not lost.
+    ``mixture`` adds a row's worth of the uniform part: w becomes (n w + (0, 0, 1)) / (n
+    + 1). Should all weight fall on the uniform part, 1e-6 stays on the first, so that
+    the order of the classes is not lost.
 
-    Reference: Zhang, Kailkhura, Han (2020), "Mix-n-Match" (ICML), ensemble temperature scaling.
+    Reference: Zhang, Kailkhura, Han (2020), "Mix-n-Match" (ICML), ensemble temperature
+    scaling.
     """
 
     temperature: float = param(within="positive")
@@ -88,8 +93,10 @@ class EnsembleTemperatureScaling(Calibrator):
             w = np.array([LEAST_ORDER, 0.0, 1.0 - LEAST_ORDER])
             status = "degenerate"
             warnings.append(
-                "the best mixture is the uniform distribution: on these rows the scores are worse than no"
-                " scores; check that labels and scores belong to the same rows and class order"
+                "the best mixture is the uniform distribution: on these rows the"
+                " scores are worse than no"
+                " scores; check that labels and scores belong to the same rows and"
+                " class order"
             )
         elif gap > 1e-9:
             status = "not_converged"
@@ -109,7 +116,9 @@ class EnsembleTemperatureScaling(Calibrator):
     def apply(self, block: Block) -> Prediction:
         z = block.z
         w1, w2, w3 = (float(w) for w in self.weights)
-        # In logarithms, so that the far classes keep their order below the smallest float.
+        # In logarithms, so that the far classes keep their order below the smallest
+        # float.
+
         log_p = np.full_like(z, np.log(w3 / z.shape[1])) if w3 > 0 else None
         for w, scale in ((w1, 1.0 / self.temperature), (w2, 1.0)):
             if w > 0:
@@ -123,7 +132,8 @@ class EnsembleTemperatureScaling(Calibrator):
 def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
     """Moments of the squared error of a mixture: it is w' gram w - 2 hits' w + 1.
 
-    gram : (3, 3) mean inner products of the three parts; hits : (3,) their mean probability of the label.
+    gram : (3, 3) mean inner products of the three parts; hits : (3,) their mean
+    probability of the label.
     """
     mass, *sums = rows.sum(partial(_moments, temperature))
     (pp, pq, qq, p_y, q_y), u = np.array(sums) / mass, 1.0 / rows.k
@@ -131,7 +141,9 @@ def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArra
 
 
 def _moments(temperature: float, block: Block) -> FloatArray:
-    """Weight, inner products of the tempered and the plain softmax p and q, and their probabilities of the label."""
+    """Weight, inner products of the tempered and the plain softmax p and q, and their
+    probabilities of the label.
+    """
     p, q = softmax(block.z / temperature), softmax(block.z)
     weight = np.ones(len(block)) if block.weight is None else block.weight
     here = np.arange(len(block))
@@ -142,7 +154,9 @@ def _moments(temperature: float, block: Block) -> FloatArray:
 
 
 def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
-    """Probability of the label under each of the three parts, (n, 3), and row weights (n,), sum 1."""
+    """Probability of the label under each of the three parts, (n, 3), and row weights
+    (n,), sum 1.
+    """
     weight = rows.weights()
     shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))
     return shares, np.full(
@@ -159,9 +173,9 @@ def _label_shares(temperature: float, block: Block) -> FloatArray:
 def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
     """The w on the simplex with the least w' gram w - 2 hits' w, exactly.
 
-    gram : (m, m) positive semi-definite, hits : (m,); m small. The minimum over every face
-    is a linear system; the best feasible one wins, the smallest face among equals. A
-    singular face can be skipped: its minimum is also attained on its boundary.
+    gram : (m, m) positive semi-definite, hits : (m,); m small. The minimum over every
+    face is a linear system; the best feasible one wins, the smallest face among equals.
+    A singular face can be skipped: its minimum is also attained on its boundary.
     """
     m = len(hits)
     best, least = np.eye(m)[0], np.inf
@@ -189,16 +203,19 @@ def likeliest_weights(
 ) -> tuple[FloatArray, float, int]:
     """Mixture weights of the greatest likelihood, the optimality gap, and evaluations.
 
-    shares : (n, m) likelihood of every row under every part, some part positive in each row;
-    weight : (n,) row weights, sum 1. With r = shares / (shares w), mean r is minus the
-    gradient and mean r r' the Hessian of the NLL; at the optimum max_k mean r_k = 1, and
-    elsewhere max_k mean r_k - 1 bounds the excess of the NLL (concavity of the logarithm).
+    shares : (n, m) likelihood of every row under every part, some part positive in each
+    row; weight : (n,) row weights, sum 1. With r = shares / (shares w), mean r is minus
+    the gradient and mean r r' the Hessian of the NLL; at the optimum max_k mean r_k =
+    1, and elsewhere max_k mean r_k - 1 bounds the excess of the NLL (concavity of the
+    logarithm).
     """
     m = shares.shape[1]
     w = np.full(m, 1.0 / m)
     value, evaluations, gain = -float(weight @ np.log(shares @ w)), 1, np.inf
     for steps in range(limit + 1):
-        # The floor keeps the squares below finite where a part without weight owned a row.
+        # The floor keeps the squares below finite where a part without weight owned a
+        # row.
+
         r = shares / np.maximum(shares @ w, 1e-100)[:, None]
         slope = weight @ r
         gap = float(slope.max() - 1.0)

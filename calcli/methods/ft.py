@@ -24,16 +24,18 @@ from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
-CLIP = 4.0  # features count up to this many standard deviations: further out is extrapolation
+# features count up to this many standard deviations: further out is extrapolation
+CLIP = 4.0
 REACH = 0.5  # largest change of a row's log scale for which its series is asked
 SERIES = 12  # walks after which the series of rows are asked no more
 LONGEST = 1.0  # largest change of a weight from one walk to the next
 AT_ONCE = 1 << 16  # rows whose series are added up at once, in the memory of so many
 LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
-"""Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
-FURTHEST = (
-    3.0  # largest change of a log scale that some of the rows are trusted to find
-)
+"""Weights at which the search ends: without a ridge, rows that it can tell apart push
+them ever further.
+"""
+# largest change of a log scale that some of the rows are trusted to find
+FURTHEST = 3.0
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
@@ -41,14 +43,20 @@ class FeatureTemperatureOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="pull of the weights towards plain temperature scaling, divided by the rows",
+            description=(
+                "pull of the weights towards plain temperature scaling, divided by the"
+                " rows"
+            ),
         ),
     ] = 1.0
     prior: Prior = USUAL_PRIOR
     mixture: Annotated[
         bool,
         Meta(
-            description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite"
+            description=(
+                "mix in 1/(n+1) of the uniform distribution, which keeps every NLL"
+                " finite"
+            )
         ),
     ] = True
 
@@ -57,18 +65,20 @@ class FeatureTemperatureOptions(Options, frozen=True):
 class FeatureTemperature(Calibrator):
     """Give every row its own temperature, from three features of its logits.
 
-    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature scaling. The features need no
-    label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6) (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3
-    = log of the standard deviation of z over the classes; each standardised by its mean and deviation on the
-    calibration rows and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and, m_i being the log scale of row i,
-    sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's method on series of the rows (not convex, but four numbers), in
-    large files from the minimum of some rows, else from 0, which is temperature scaling. A row's logits are scaled,
-    never bent: predictions stay as they were.
+    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature
+    scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C +
+    1e-6) (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard
+    deviation of z over the classes; each standardised by its mean and deviation on the
+    calibration rows and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and,
+    m_i being the log scale of row i, sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's
+    method on series of the rows (not convex, but four numbers), in large files from the
+    minimum of some rows, else from 0, which is temperature scaling. A row's logits are
+    scaled, never bent: predictions stay as they were.
 
     Where T ends at a bound the weights stay 0.
 
-    Reference: log T linear in the log entropy is Balanya, Maronas, Ramos (2022, arXiv 2208.00461);
-    margin and spread of the logits stand beside it here.
+    Reference: log T linear in the log entropy is Balanya, Maronas, Ramos (2022, arXiv
+    2208.00461); margin and spread of the logits stand beside it here.
     """
 
     temperature: float = param(within="positive")
@@ -100,7 +110,9 @@ class FeatureTemperature(Calibrator):
         )
         mean = share @ raw
         deviation = np.sqrt(share @ (raw - mean) ** 2)
-        # A feature that does not vary carries nothing; its rounding noise must not be blown up.
+        # A feature that does not vary carries nothing; its rounding noise must not be
+        # blown up.
+
         deviation[deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))] = 1e9
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
@@ -163,12 +175,15 @@ class FeatureTemperature(Calibrator):
     def check_own(self, k: int) -> None:
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
             raise DataError(
-                f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)"
+                f"weights are {self.weights.tolist()}, expected numbers below 100 (25"
+                " for a feature)"
             )
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:
-    """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3), finite."""
+    """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3),
+    finite.
+    """
     here, top = np.arange(len(z)), z.argmax(axis=1)
     u = (z - z[here, top][:, None]) / temperature
     e = np.exp(u)
@@ -198,9 +213,11 @@ def _features(temperature: float, block: Block) -> FloatArray:
 
 @dataclass(frozen=True)
 class Weighing:
-    r"""The search for the weights: mean NLL of rows with their own scales, and the ridge.
+    r"""The search for the weights: mean NLL of rows with their own scales, and the
+    ridge.
 
-    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : weight of the prior on rows that sharpen.
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : weight of
+    the prior on rows that sharpen.
     """
 
     inputs: FloatArray
@@ -213,10 +230,12 @@ class Weighing:
     def minimise(
         self, rows: Rows, begin: FloatArray, context: Context
     ) -> tuple[BoxMinimum, int]:
-        """Minimise over the weights; returns the end of the search and the number of walks over the rows.
+        """Minimise over the weights; returns the end of the search and the number of
+        walks over the rows.
 
-        A walk gives every row's series around some weights, from which Newton's method finds the next,
-        until the series itself has the optimum. Where these do not settle, every step has a walk of its own.
+        A walk gives every row's series around some weights, from which Newton's method
+        finds the next, until the series itself has the optimum. Where these do not
+        settle, every step has a walk of its own.
         """
         walks = 0
 
@@ -277,7 +296,9 @@ class Weighing:
         w: FloatArray,
         cut: int = 0,
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and Hessian at w of the rows' series around ``centre``, less ``cut`` terms at their end."""
+        """Value, gradient and Hessian at w of the rows' series around ``centre``, less
+        ``cut`` terms at their end.
+        """
         total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
         for at in range(0, len(value), AT_ONCE):
@@ -304,6 +325,7 @@ class Weighing:
 
 
 UNBOUNDED = (
-    "a feature weight ran into its bound: these rows pull it ever further, as few rows or features that say the same"
+    "a feature weight ran into its bound: these rows pull it ever further, as few rows"
+    " or features that say the same"
     " do; a larger ridge holds it"
 )

@@ -45,13 +45,15 @@ from calcli.rows import ArrayRows, Block, Rows
 def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     """Indices of the transforms to draw from, in the order of the source.
 
-    method : name of the method, for messages. pool : ``all``, or names and full specs with commas between. Raises
-    FitError if the rows have no transforms, UsageError for a name that none of them has.
+    method : name of the method, for messages. pool : ``all``, or names and full specs
+    with commas between. Raises FitError if the rows have no transforms, UsageError for
+    a name that none of them has.
     """
     if not transforms:
         raise FitError(
-            f"{method} needs the scores of the same rows under transforms (dataset transforms/logits), these rows"
-            " have none; calcli extract --model … --transform zoom:0.5:0.9 --transforms 10 makes them"
+            f"{method} needs the scores of the same rows under transforms (dataset"
+            " transforms/logits), these rows have none; calcli extract --model …"
+            " --transform zoom:0.5:0.9 --transforms 10 makes them"
         )
     if pool == "all":
         return list(range(len(transforms)))
@@ -59,7 +61,8 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     for name in wanted:
         if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
             raise UsageError(
-                f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}"
+                f"option pool={pool!r}: no transform is {name!r}; there are:"
+                f" {', '.join(transforms)}"
             )
     return [
         m
@@ -72,20 +75,23 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 
 
 SLACK = 1e-12
-SURE_MISS = 1e-12  # least probability of an outcome as scales are compared, so that one row does not decide
-"""Confidences at most this far above an edge lie on it. Bins with equal retention get their
-accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
-ALL_ALIKE = (
-    1e-9  # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
-)
-SAME_EVERYWHERE = 1e-6  # standard deviation below which retention probabilities do not distinguish rows
+# least probability of an outcome as scales are compared, so that one row does not
+# decide
+SURE_MISS = 1e-12
+"""Confidences at most this far above an edge lie on it. Bins with equal retention get
+their accuracy, a ratio of whole numbers that is often an edge, up to its last bit.
+"""
+# a bin whose mean retention is this close to 0 or 1 is too uniform for a line
+ALL_ALIKE = 1e-9
+# standard deviation below which retention probabilities do not distinguish rows
+SAME_EVERYWHERE = 1e-6
 
 
 class Evidence(NamedTuple):
     """Rows that a design is fitted to.
 
-    gamma : (n,) retention probabilities. hit : (n,) 1.0 if the prediction is right, else 0.0.
-    weight : (n,) all > 0. start : (n,) confidences that the first round bins.
+    gamma : (n,) retention probabilities. hit : (n,) 1.0 if the prediction is right,
+    else 0.0. weight : (n,) all > 0. start : (n,) confidences that the first round bins.
     """
 
     gamma: FloatArray
@@ -113,9 +119,10 @@ class Evidence(NamedTuple):
 class Design(NamedTuple):
     """Fitted lines of all rounds.
 
-    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the rows they were fitted to. period :
-    rounds after which the partition came back: 1 if it no longer changes; 0 if the rounds ran out. Of a longer cycle
-    the round with the least ECE was kept.
+    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the
+    rows they were fitted to. period : rounds after which the partition came back: 1 if
+    it no longer changes; 0 if the rounds ran out. Of a longer cycle the round with the
+    least ECE was kept.
     """
 
     alpha: FloatArray
@@ -125,10 +132,11 @@ class Design(NamedTuple):
 
 
 def design(evidence: Evidence, bins: int, limit: int) -> Design:
-    """Fit by repeated rounds: bin the confidences, fit a line in every bin, take its values as confidences.
+    """Fit by repeated rounds: bin the confidences, fit a line in every bin, take its
+    values as confidences.
 
-    The lines of a round depend on the partition alone, so the rounds have ended as soon as
-    a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
+    The lines of a round depend on the partition alone, so the rounds have ended as soon
+    as a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
     """
     confidence = evidence.start
     seen: dict[bytes, int] = {}
@@ -141,7 +149,11 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
             break
         line = fit_lines(evidence, index, bins)
         if k == 0 and np.ptp(confidence) == 0:
-            # One value for all rows is one bin, whatever the edges: its line serves every bin.
+            # One value for all rows is one bin, whatever the edges: its line serves
+            # every
+
+            # bin.
+
             line = np.repeat(line[:, index[:1]], bins, axis=1)
         lines.append(line)
         confidence = follow(confidence, evidence.gamma, *line)
@@ -156,7 +168,9 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
 def replay(
     start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after all rounds; bins that were empty in the fit leave them unchanged. (Algorithm 2)"""
+    """Confidences after all rounds; bins that were empty in the fit leave them
+    unchanged. (Algorithm 2)
+    """
     confidence = start
     for a, b in zip(alpha, beta, strict=True):
         confidence = follow(confidence, gamma, a, b)
@@ -166,7 +180,9 @@ def replay(
 def follow(
     confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after one round: beta + (alpha - beta) gamma with the line of each row's bin."""
+    """Confidences after one round: beta + (alpha - beta) gamma with the line of each
+    row's bin.
+    """
     index = bin_of(confidence, len(alpha))
     a, b = alpha[index], beta[index]
     return np.where(np.isnan(a), confidence, np.clip(b + (a - b) * gamma, 0.0, 1.0))
@@ -175,8 +191,9 @@ def follow(
 def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
     """Accuracy of retained and of lost copies in every bin, (2, bins); NaN where empty.
 
-    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma) (equations 1 and 2). A bin of
-    which all copies, or none, are retained gets its accuracy for both.
+    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma)
+    (equations 1 and 2). A bin of which all copies, or none, are retained gets its
+    accuracy for both.
     """
 
     def total(values: FloatArray) -> FloatArray:
@@ -206,7 +223,8 @@ def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     )
 
 
-# ---- retention: how often predictions survive noise or transforms, and the choice of noise and scale
+# ---- retention: how often predictions survive noise or transforms, and the choice of
+# noise and scale
 
 
 FAMILIES = ("gaussian", "uniform", "gumbel")
@@ -225,7 +243,9 @@ def retention(
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
-    """Proportion of the transforms that keep each row's largest logit the largest, (b,)."""
+    """Proportion of the transforms that keep each row's largest logit the largest,
+    (b,).
+    """
     top = block.z.argmax(axis=1)
     kept = sum(
         (block.transformed_z(m).argmax(axis=1) == top).astype(np.float64)
@@ -242,25 +262,31 @@ def listed_scales(text: str) -> list[float]:
         found = [np.nan]
     if not all(1e-9 <= scale <= 1e9 for scale in found):
         raise UsageError(
-            f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas, e.g. scales=1,2,4"
+            f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas,"
+            " e.g. scales=1,2,4"
         )
     return found
 
 
 def searched_families(options: Any) -> tuple[str, ...]:
-    """Families to search, in the order of FAMILIES. Raises UsageError for an unknown name."""
+    """Families to search, in the order of FAMILIES. Raises UsageError for an unknown
+    name.
+    """
     if options.noise != "auto":
         return (options.noise,)
     asked = {part.strip() for part in options.families.split(",")}
     if not asked <= set(FAMILIES):
         raise UsageError(
-            f"option families={options.families!r}: expected some of {','.join(FAMILIES)}, with commas"
+            f"option families={options.families!r}: expected some of"
+            f" {','.join(FAMILIES)}, with commas"
         )
     return tuple(family for family in FAMILIES if family in asked)
 
 
 def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
-    """Scales to search in a family, ascending. gaps : (n,) between the two largest logits."""
+    """Scales to search in a family, ascending. gaps : (n,) between the two largest
+    logits.
+    """
     if options.scale is not None:
         return [options.scale]
     if options.scales:
@@ -279,9 +305,11 @@ def choose_noise(
     gaps: FloatArray,
     base: Evidence,
 ) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
-    """Choose the family and scale with the best criterion; ties go to the first family, then to the least scale.
+    """Choose the family and scale with the best criterion; ties go to the first family,
+    then to the least scale.
 
-    Returns these, the retention probabilities (n,), details, and a warning if the scale is an end of the search.
+    Returns these, the retention probabilities (n,), details, and a warning if the scale
+    is an end of the search.
     """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
@@ -309,8 +337,9 @@ def choose_noise(
         warnings = []
         if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
             warnings.append(
-                f"the best scale {scales[best]:.4g} is the {'largest' if best else 'smallest'} of those searched;"
-                " set scale= or scales= to look beyond"
+                f"the best scale {scales[best]:.4g} is the"
+                f" {'largest' if best else 'smallest'} of those searched; set scale="
+                " or scales= to look beyond"
             )
         found[family] = family, scales[best], gammas[:, best], details, warnings
     choice = found[best_of(reached, key=reached.__getitem__)]
@@ -320,13 +349,17 @@ def choose_noise(
 
 
 def one_bin_sd(evidence: Evidence) -> float:
-    """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\| sd(gamma)."""
+    """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\|
+    sd(gamma).
+    """
     alpha, beta = fit_lines(evidence, np.zeros(len(evidence.gamma), dtype=np.int64), 1)
     return abs(float(alpha[0]) - float(beta[0])) * evidence.spread
 
 
 def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
-    """Random half (0 or 1) of every row, stratified by right and wrong, or of whole units."""
+    """Random half (0 or 1) of every row, stratified by right and wrong, or of whole
+    units.
+    """
     if rows.units() is not None:
         return content_folds(rows, 2, seed)
     return stratified_folds(rows, hit.astype(np.int64), 2, seed)
@@ -335,8 +368,8 @@ def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
 def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> float:
     """Mean NLL of right/wrong, of each half under the design fitted to the other.
 
-    The rest of a row's vector keeps its proportions, so the NLL of the label differs from
-    this by a number that does not depend on the scale.
+    The rest of a row's vector keeps its proportions, so the NLL of the label differs
+    from this by a number that does not depend on the scale.
     """
     total = 0.0
     for held in (0, 1) if np.ptp(fold) else ():
@@ -361,11 +394,13 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
 
 
 def _terms(temperature: float, block: Block) -> FloatArray:
-    """Numbers of every row for the fit (beside retention) and for the summary of its result, (6, b).
+    """Numbers of every row for the fit (beside retention) and for the summary of its
+    result, (6, b).
 
-    Log-odds of the prediction; 1.0 if it is right, else 0.0; log-odds after temperature scaling; gap between the two
-    largest logits; and of the softmax over the classes other than the prediction: logarithm at the label (-inf if that
-    is the prediction), and sum of squares.
+    Log-odds of the prediction; 1.0 if it is right, else 0.0; log-odds after temperature
+    scaling; gap between the two largest logits; and of the softmax over the classes
+    other than the prediction: logarithm at the label (-inf if that is the prediction),
+    and sum of squares.
     """
     here, z, label = np.arange(len(block)), block.z, block.prediction
     rest = np.array(z)
@@ -387,10 +422,11 @@ def _terms(temperature: float, block: Block) -> FloatArray:
 
 
 def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
-    """Summary of the rows if the prediction has probability q (n,) and the others share the rest.
+    """Summary of the rows if the prediction has probability q (n,) and the others share
+    the rest.
 
-    terms : second entry and last two entries of ``_terms``. The ``entropy_gap`` is NaN. Sums in the order of a walk
-    over the rows, without one.
+    terms : second entry and last two entries of ``_terms``. The ``entropy_gap`` is NaN.
+    Sums in the order of a walk over the rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
     return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(
@@ -421,31 +457,55 @@ def _summary(
 
 
 NOISE = Meta(
-    description="family of the noise, drawn independently for every class; auto searches several together, transforms"
-    " asks instead how often the prediction survives the bundle's transforms of the input"
+    description=(
+        "family of the noise, drawn independently for every class; auto searches"
+        " several together, transforms asks instead how often the prediction survives"
+        " the bundle's transforms of the input"
+    )
 )
 SCALE = Meta(
-    description="standard deviation (gaussian), width (uniform) or scale (gumbel) of the noise, in units of the logits;"
-    " searched when absent"
+    description=(
+        "standard deviation (gaussian), width (uniform) or scale (gumbel) of the"
+        " noise, in units of the logits; searched when absent"
+    )
 )
 GRID = Meta(
-    description="scales to search: thirteen around the median gap of the two largest logits (relative), or 1, 2, ... 20"
-    " (40 for uniform noise), as printed"
+    description=(
+        "scales to search: thirteen around the median gap of the two largest logits"
+        " (relative), or 1, 2, ... 20 (40 for uniform noise), as printed"
+    )
 )
 POOL = Meta(
-    description="transforms of noise=transforms and of mix: all, or names and specs with commas (zoom,brightness:0.35)"
+    description=(
+        "transforms of noise=transforms and of mix: all, or names and specs with"
+        " commas (zoom,brightness:0.35)"
+    )
 )
-SHARE = "share of the bundle's transforms in the retention probability, the rest is the noise's"
-MIX = f"{SHARE} (0.5: the mixture of the paper's outlook); its transforms are then needed for new rows"
+SHARE = (
+    "share of the bundle's transforms in the retention probability, the rest is the"
+    " noise's"
+)
+MIX = (
+    f"{SHARE} (0.5: the mixture of the paper's outlook); its transforms are then"
+    " needed for new rows"
+)
 SELECT = Meta(
-    description="how a scale is chosen: sd (the paper's largest standard deviation of the one-bin confidence), cv-nll"
-    " (least NLL of right/wrong in a two-fold cross-validation)"
+    description=(
+        "how a scale is chosen: sd (the paper's largest standard deviation of the"
+        " one-bin confidence), cv-nll (least NLL of right/wrong in a two-fold"
+        " cross-validation)"
+    )
 )
 GAMMA = Meta(
-    description="retention probability: exact (an integral), mc (shared draws, as in the paper)"
+    description=(
+        "retention probability: exact (an integral), mc (shared draws, as in the paper)"
+    )
 )
 START = Meta(
-    description="where the rounds start: one bin at the accuracy, or the uncalibrated confidence"
+    description=(
+        "where the rounds start: one bin at the accuracy, or the uncalibrated"
+        " confidence"
+    )
 )
 
 
@@ -456,14 +516,19 @@ class HokiOptions(Options, frozen=True):
     families: Annotated[
         str,
         Meta(
-            description="families that noise=auto searches, with commas (the paper has gaussian,uniform)"
+            description=(
+                "families that noise=auto searches, with commas (the paper has"
+                " gaussian,uniform)"
+            )
         ),
     ] = ",".join(FAMILIES)
     scale: Annotated[Annotated[float, Meta(ge=1e-9, le=1e9)] | None, SCALE] = None
     scales: Annotated[
         str,
         Meta(
-            description="scales to search, with commas (1,2,4); instead of the grid when given"
+            description=(
+                "scales to search, with commas (1,2,4); instead of the grid when given"
+            )
         ),
     ] = ""
     grid: Annotated[Literal["relative", "printed"], GRID] = "relative"
@@ -488,34 +553,43 @@ class HokiOptions(Options, frozen=True):
     mean: Annotated[
         float | None,
         Meta(
-            description="mean of the noise: accepted, without effect (argmax ignores it)"
+            description=(
+                "mean of the noise: accepted, without effect (argmax ignores it)"
+            )
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Hoki(Calibrator):
-    """Calibrate the confidence by how often the prediction survives noise on the logits.
+    """Calibrate the confidence by how often the prediction survives noise on the
+    logits.
 
-    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q = accuracy, repeat: bin q into J
-    equal-width bins, and in each put q = beta + (alpha - beta) gamma, where alpha is the accuracy among retained, beta
-    among lost noisy copies; stop when the bins stay as they are. Predictions are kept.
+    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q =
+    accuracy, repeat: bin q into J equal-width bins, and in each put q = beta + (alpha -
+    beta) gamma, where alpha is the accuracy among retained, beta among lost noisy
+    copies; stop when the bins stay as they are. Predictions are kept.
 
-    We use the exact gamma (the limit of infinitely many draws): a one-dimensional integral for Gaussian and uniform
-    noise, max softmax(z / scale) for Gumbel noise. ``gamma=mc`` draws as the paper does; its draws are made again from
-    the recorded seed by arithmetic that is the same on every machine, and checked by their SHA-256. The scale is chosen
-    as in the paper, by the largest standard deviation of q with one bin, among thirteen from 1/8 to 8 times the median
-    gap between the two largest logits, on the exact gamma. ``noise=auto`` lets the families compete by the same
-    criterion. ``noise=transforms`` takes for gamma the share of the bundle's transforms of the input under which the
-    prediction stays (theorem 1 holds for any of them); the same transforms are then needed for new rows. ``mix=0.5``
-    weighs such a share and the retention under noise equally, the noise chosen as if alone: a disturbance drawn from
-    either, which the paper names as future work. The paper also searches the mean of the noise; argmax does not change
-    when a constant is added to all logits, so a mean has no effect. A partition that comes back after several rounds is
-    a cycle, which the paper does not mention: the member with the least ECE is kept. Bins empty in the fit (0/0 in the
-    paper) leave a row as it is.
+    We use the exact gamma (the limit of infinitely many draws): a one-dimensional
+    integral for Gaussian and uniform noise, max softmax(z / scale) for Gumbel noise.
+    ``gamma=mc`` draws as the paper does; its draws are made again from the recorded
+    seed by arithmetic that is the same on every machine, and checked by their SHA-256.
+    The scale is chosen as in the paper, by the largest standard deviation of q with one
+    bin, among thirteen from 1/8 to 8 times the median gap between the two largest
+    logits, on the exact gamma. ``noise=auto`` lets the families compete by the same
+    criterion. ``noise=transforms`` takes for gamma the share of the bundle's transforms
+    of the input under which the prediction stays (theorem 1 holds for any of them); the
+    same transforms are then needed for new rows. ``mix=0.5`` weighs such a share and
+    the retention under noise equally, the noise chosen as if alone: a disturbance drawn
+    from either, which the paper names as future work. The paper also searches the mean
+    of the noise; argmax does not change when a constant is added to all logits, so a
+    mean has no effect. A partition that comes back after several rounds is a cycle,
+    which the paper does not mention: the member with the least ECE is kept. Bins empty
+    in the fit (0/0 in the paper) leave a row as it is.
 
     Within every bin the mean of q equals the accuracy, so when the rounds end the
-    equal-width ECE on the calibration data is 0 by construction: judge by other measures.
+    equal-width ECE on the calibration data is 0 by construction: judge by other
+    measures.
 
     Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithms 1 and 2, equations 1 and 2.
     """
@@ -547,7 +621,8 @@ class Hoki(Calibrator):
         searched_families(options)
         if options.noise != "auto" and options.families != ",".join(FAMILIES):
             raise UsageError(
-                f"families= is what noise=auto searches; noise={options.noise} searches no families"
+                f"families= is what noise=auto searches; noise={options.noise}"
+                " searches no families"
             )
         if options.scales and options.scale is not None:
             raise UsageError(
@@ -559,7 +634,8 @@ class Hoki(Calibrator):
             )
         if options.noise == "transforms" and options.mix not in (0.0, 1.0):
             raise UsageError(
-                f"mix={options.mix:g} needs a noise to mix with the transforms; noise=transforms has none"
+                f"mix={options.mix:g} needs a noise to mix with the transforms;"
+                " noise=transforms has none"
             )
 
     @classmethod
@@ -567,8 +643,9 @@ class Hoki(Calibrator):
         warnings: list[str] = []
         if options.mean is not None:
             warnings.append(
-                f"option mean={options.mean:g} has no effect: the same constant on every logit of a row leaves"
-                " its argmax, so only the scale of the noise matters"
+                f"option mean={options.mean:g} has no effect: the same constant on"
+                " every logit of a row leaves its argmax, so only the scale of the"
+                " noise matters"
             )
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
@@ -670,13 +747,18 @@ class Hoki(Calibrator):
             self.transforms is not None and not len(self.transforms)
         ):
             found = "null" if self.transforms is None else len(self.transforms)
-            needed = "some beside noise 'transforms' or a mix above 0, which exclude each other"
+            needed = (
+                "some beside noise 'transforms' or a mix above 0, which exclude each"
+                " other"
+            )
             raise DataError(
-                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {found}, expected {needed}"
+                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are"
+                f" {found}, expected {needed}"
             )
         if not self.alpha.size:
             raise DataError(
-                f"alpha has shape {self.alpha.shape}, expected at least one round and one bin"
+                f"alpha has shape {self.alpha.shape}, expected at least one round and"
+                " one bin"
             )
         if (np.isnan(self.beta) != np.isnan(self.alpha)).any():
             raise DataError("alpha and beta are not null in the same places")
@@ -690,12 +772,15 @@ def drawn(noise: str, samples: int, k: int, seed: int) -> tuple[Races, str]:
 
 
 def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
-    """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the recorded one."""
+    """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the
+    recorded one.
+    """
     races, found = drawn(noise, samples, k, seed)
     if found != expected:
         raise DataError(
-            f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have the recorded"
-            " SHA-256: the artifact was edited, or belongs to another number of classes; fit it again"
+            f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have"
+            " the recorded SHA-256: the artifact was edited, or belongs to another"
+            " number of classes; fit it again"
         )
     return races
 
@@ -704,8 +789,9 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
 
 
 NO_SPREAD = (
-    "noise of this scale tells no row from another (their retention probabilities agree): every row gets the"
-    " accuracy as its confidence; another scale, or ts, would serve better"
+    "noise of this scale tells no row from another (their retention probabilities"
+    " agree): every row gets the accuracy as its confidence; another scale, or ts,"
+    " would serve better"
 )
 
 
@@ -723,12 +809,13 @@ def rounds(
     if accuracy in (0.0, 1.0):
         status = "degenerate" if found.period == 1 else status
         told.append(
-            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no line can be learnt, and every"
-            f" confidence becomes {accuracy:g}"
+            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no"
+            f" line can be learnt, and every confidence becomes {accuracy:g}"
         )
     if not found.period:
         told.append(
-            f"the bins still changed after {options.rounds} rounds; more rounds may settle them"
+            f"the bins still changed after {options.rounds} rounds; more rounds may"
+            " settle them"
         )
     elif found.period > 1:
         told.append(
@@ -737,7 +824,8 @@ def rounds(
         )
     if n < 50 * options.bins:
         told.append(
-            f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better"
+            f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would"
+            " serve better"
         )
     return found, status, told
 
@@ -783,7 +871,9 @@ def report(
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:
-    """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data is no evidence."""
+    """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data
+    is no evidence.
+    """
     after, before, theirs = (
         details["calibrated"],
         details["uncalibrated"],
@@ -791,11 +881,14 @@ def judge(details: dict[str, Any]) -> Iterator[str]:
     )
     if after["brier_top"] > theirs:
         yield (
-            f"top-label Brier {after['brier_top']:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion"
-            " looks for spread, not for skill; ts would serve better"
+            f"top-label Brier {after['brier_top']:.4f} on these rows, temperature"
+            f" scaling {theirs:.4f}: the criterion looks for spread, not for skill; ts"
+            " would serve better"
         )
     yield (
-        f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the rounds drive it to 0 by"
-        f" construction, which proves nothing; mass-bin ECE {before['ece_mass']:.4f} -> {after['ece_mass']:.4f},"
-        f" top-label Brier {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows, beside ts"
+        f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the"
+        " rounds drive it to 0 by construction, which proves nothing; mass-bin ECE"
+        f" {before['ece_mass']:.4f} -> {after['ece_mass']:.4f}, top-label Brier"
+        f" {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows,"
+        " beside ts"
     )

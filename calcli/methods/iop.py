@@ -31,8 +31,9 @@ from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block
 from calcli.solvers import Quadratic
 
-# ---- order-preserving networks: positive weights on the gaps between sorted logits, summed and put back in the order
-# of classes. Equal logits stay equal and every rank is kept, whatever the weights.
+# ---- order-preserving networks: positive weights on the gaps between sorted logits,
+# summed and put back in the order of classes. Equal logits stay equal and every rank is
+# kept, whatever the weights.
 
 
 class Net(NamedTuple):
@@ -47,7 +48,9 @@ class Net(NamedTuple):
 
 
 def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> Net:
-    """Random hidden layers; the outputs start at ``scale`` = 1/T, i.e. at temperature scaling."""
+    """Random hidden layers; the outputs start at ``scale`` = 1/T, i.e. at temperature
+    scaling.
+    """
 
     def layer(n_in: int, n_out: int) -> FloatArray:
         return rng.uniform(-1.0, 1.0, (n_in, n_out)) / np.sqrt(n_in)
@@ -62,7 +65,9 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
 def gap_weights(
     x: FloatArray, net: Net
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers and d weights / d outputs."""
+    """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers
+    and d weights / d outputs.
+    """
     h1 = np.maximum(x @ net.w1 + net.b1, 0.0)
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
     a = h2 @ net.w3 + net.b3
@@ -75,7 +80,9 @@ def gap_weights(
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sorted output logits (n, k): sums of gaps times weights (n, k-1) from the last, which is 0."""
+    """Sorted output logits (n, k): sums of gaps times weights (n, k-1) from the last,
+    which is 0.
+    """
     out = np.zeros((len(gaps), gaps.shape[1] + 1))
     out[:, :-1] = (gaps * weights)[:, ::-1].cumsum(axis=1)[:, ::-1]
     return out
@@ -86,8 +93,8 @@ def loss_and_gradient(
 ) -> tuple[float, Net]:
     """Weighted mean NLL and its gradient by back-propagation.
 
-    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) index of the label in the
-    sorted row; weight : (n,) with sum 1.
+    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) index of the label in
+    the sorted row; weight : (n,) with sum 1.
     """
     m, (h1, h2, rise) = gap_weights(x, net)
     log_p = log_softmax(climb(gaps, m))
@@ -95,7 +102,11 @@ def loss_and_gradient(
     d_out = np.exp(log_p)
     d_out[here, rank] -= 1.0
     d_out *= weight[:, None]
-    # out_(j) sums the products from j on, so the gradient of product j sums the slopes up to j.
+    # out_(j) sums the products from j on, so the gradient of product j sums the slopes
+    # up
+
+    # to j.
+
     d_a = np.cumsum(d_out, axis=1)[:, :-1] * gaps * rise
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
@@ -111,12 +122,12 @@ def loss_and_gradient(
 
 
 class TrainingRows:
-    """Training rows of the networks, sorted once: logits in the precision of the source, logarithms of probabilities in
-    float64.
+    """Training rows of the networks, sorted once: logits in the precision of the
+    source, logarithms of probabilities in float64.
 
-    The rows lie in an order that their contents decide, so that mini-batches do not depend on
-    the order of the source. center, spread : mean and standard deviation of all logits, by
-    which inputs are standardised. fold : (n,) fold of each row.
+    The rows lie in an order that their contents decide, so that mini-batches do not
+    depend on the order of the source. center, spread : mean and standard deviation of
+    all logits, by which inputs are standardised. fold : (n,) fold of each row.
     """
 
     def __init__(
@@ -161,7 +172,9 @@ class TrainingRows:
     def part(
         self, index: IntArray
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-        """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights (b,)."""
+        """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and
+        weights (b,).
+        """
         ranked = self.ranked[index].astype(np.float64, copy=False)
         inputs = self.inputs[index].astype(np.float64, copy=False)
         x = (inputs - self.center) / self.spread
@@ -186,10 +199,12 @@ def train_folds(
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Net], list[float], list[int]]:
-    """Train one network per fold by Adam on mini-batches, and keep the epoch with the least NLL on the held-out fold.
+    """Train one network per fold by Adam on mini-batches, and keep the epoch with the
+    least NLL on the held-out fold.
 
-    Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
-    rows for folds there is one network, chosen on its own rows.
+    Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out
+    NLLs, epochs. With too few rows for folds there is one network, chosen on its own
+    rows.
     """
     numbers = range(int(rows.fold.max()) + 1)
     parts = [np.flatnonzero(rows.fold == f) for f in numbers]
@@ -242,7 +257,9 @@ class Adam:
 def mapped_logits(
     z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool
 ) -> FloatArray:
-    """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if ``sorted_input``."""
+    """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if
+    ``sorted_input``.
+    """
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
     x = ((ranked if sorted_input else z) - center) / spread
@@ -251,7 +268,9 @@ def mapped_logits(
         nets
     )
     out = np.empty_like(z)
-    # Mean logits of the networks are logits of the mean weights: the map is linear in them.
+    # Mean logits of the networks are logits of the mean weights: the map is linear in
+    # them.
+
     np.put_along_axis(out, order, climb(gaps, weights), axis=1)
     return out
 
@@ -264,7 +283,10 @@ class IntraOrderPreservingOptions(Options, frozen=True):
     variant: Annotated[
         Literal["diag", "oi", "op"],
         Meta(
-            description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"
+            description=(
+                "one curve for all logits, or a network on the sorted (oi) or plain"
+                " (op) logits"
+            )
         ),
     ] = "diag"
     knots: Annotated[
@@ -295,24 +317,30 @@ class IntraOrderPreservingOptions(Options, frozen=True):
 class IntraOrderPreserving(Calibrator):
     """Map the logits by a function that never changes their order within a row.
 
-    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear with evenly spaced knots over
-    the logits at most 20 nats below their row's largest, slopes in [0.01, 100]. The NLL is convex in the slopes; we add
-    1/n sum (s_{j+1} - s_j)^2, zero at the identity, and find the one minimum by projected Newton steps. The authors
-    integrate a positive network by quadrature: the same functions up to resolution.
+    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear
+    with evenly spaced knots over the logits at most 20 nats below their row's largest,
+    slopes in [0.01, 100]. The NLL is convex in the slopes; we add 1/n sum (s_{j+1} -
+    s_j)^2, zero at the identity, and find the one minimum by projected Newton steps.
+    The authors integrate a positive network by quadrature: the same functions up to
+    resolution.
 
-    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the sorted logits, weights m =
-    softplus(network), which sees the sorted logits (order-invariant) or the logits by class (order-preserving). One
-    network per held-out fold, its best epoch by NLL on that fold (epoch 0 is temperature scaling), logits averaged. The
-    authors choose the epoch anew for each metric they report; we choose once. Inputs are standardised by one mean and
-    one deviation. Relabelling classes commutes with ``diag`` and ``oi``, not with ``op``.
+    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the
+    sorted logits, weights m = softplus(network), which sees the sorted logits
+    (order-invariant) or the logits by class (order-preserving). One network per
+    held-out fold, its best epoch by NLL on that fold (epoch 0 is temperature scaling),
+    logits averaged. The authors choose the epoch anew for each metric they report; we
+    choose once. Inputs are standardised by one mean and one deviation. Relabelling
+    classes commutes with ``diag`` and ``oi``, not with ``op``.
 
-    All variants read the raw logits: a constant added to a row is not without effect. The
-    curve streams; the networks hold the sorted scores (op: and the scores) in memory.
+    All variants read the raw logits: a constant added to a row is not without effect.
+    The curve streams; the networks hold the sorted scores (op: and the scores) in
+    memory.
 
-    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
+    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the
+    fit.
 
-    Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving functions
-    for calibration of multi-class neural networks" (arXiv 2003.06820).
+    Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving
+    functions for calibration of multi-class neural networks" (arXiv 2003.06820).
     """
 
     variant: str = param(within="diag|oi|op")
@@ -401,7 +429,10 @@ class IntraOrderPreserving(Calibrator):
         fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
         size = sum(w.size for w in nets[0])
         if size > rows.n:
-            safer = "the held-out epochs guard it, but variant=diag or ts are safer with so few rows"
+            safer = (
+                "the held-out epochs guard it, but variant=diag or ts are safer with"
+                " so few rows"
+            )
             warnings.append(
                 f"each network has {size} weights for {rows.n} rows; {safer}"
             )
@@ -455,7 +486,8 @@ class IntraOrderPreserving(Calibrator):
             check_map(self.edges, self.slopes)
         elif self.w3 is None or any(w is None for w in layers):
             raise DataError(
-                f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3"
+                f"variant is {self.variant!r}, expected center, spread and the layers"
+                " w1 .. b3"
             )
         elif self.w3.shape[2] != k - 1:
             raise DataError(
@@ -464,7 +496,9 @@ class IntraOrderPreserving(Calibrator):
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:
-    """Least and largest of the logits that are at most 20 nats below their row's largest."""
+    """Least and largest of the logits that are at most 20 nats below their row's
+    largest.
+    """
     ends = list(rows.each(_range))
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):

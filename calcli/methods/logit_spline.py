@@ -14,7 +14,9 @@ from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
 STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
-"""Weights of the roughness that are tried, stiffest first; log-odds are measured in their standard deviations."""
+"""Weights of the roughness that are tried, stiffest first; log-odds are measured in
+their standard deviations.
+"""
 
 
 class LogitSplineOptions(ModeOptions, frozen=True):
@@ -32,17 +34,20 @@ class LogitSplineOptions(ModeOptions, frozen=True):
 class LogitSpline(LogisticCalibrator):
     """Fit a smooth rising curve to the log-odds, as bent as the rows warrant.
 
-    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the exact log-odds, as for ``platt``;
-    g, the slope, is piecewise linear between knots, constant beyond them, and at least 0, so the map never falls. Half
-    of the knots follow the quantiles of s, half those of its information p (1 - p) under a straight line. The slopes at
-    the knots and the intercept maximise the likelihood minus lambda/2 integral of g'^2: from a straight line (lambda
-    large) to ``quadratic`` in pieces. lambda is the value of greatest marginal likelihood, by Laplace's approximation,
-    on a grid.
+    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the
+    exact log-odds, as for ``platt``; g, the slope, is piecewise linear between knots,
+    constant beyond them, and at least 0, so the map never falls. Half of the knots
+    follow the quantiles of s, half those of its information p (1 - p) under a straight
+    line. The slopes at the knots and the intercept maximise the likelihood minus
+    lambda/2 integral of g'^2: from a straight line (lambda large) to ``quadratic`` in
+    pieces. lambda is the value of greatest marginal likelihood, by Laplace's
+    approximation, on a grid.
 
     Data that leave nothing to fit are treated as by ``platt``.
 
-    Reference: Wahba (1990), Spline Models for Observational Data, chapters 4 and 9; Lucena (2018),
-    arXiv 1809.07751, calibrates by smoothing splines; MacKay (1992), Neural Computation 4, on lambda.
+    Reference: Wahba (1990), Spline Models for Observational Data, chapters 4 and 9;
+    Lucena (2018), arXiv 1809.07751, calibrates by smoothing splines; MacKay (1992),
+    Neural Computation 4, on lambda.
     """
 
     intercept: FloatArray = param("maps")
@@ -104,7 +109,9 @@ class LogitSpline(LogisticCalibrator):
 
 
 def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
-    """Integral of each knot's hat function from the first knot to s, (knots, n); the outer two go on as 1."""
+    """Integral of each knot's hat function from the first knot to s, (knots, n); the
+    outer two go on as 1.
+    """
     out = np.zeros((len(knots), len(s)))
     out[0] += np.minimum(s - knots[0], 0.0)
     out[-1] += np.maximum(s - knots[-1], 0.0)
@@ -119,7 +126,9 @@ def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
 def smoothest(
     sample: Sample, share: FloatArray, knots: FloatArray, start: FloatArray
 ) -> tuple[FloatArray, dict[str, float]]:
-    """Intercept and slopes under the roughness penalty of greatest marginal likelihood."""
+    """Intercept and slopes under the roughness penalty of greatest marginal
+    likelihood.
+    """
     unit = float(np.sqrt(np.cov(sample.s, aweights=share))) or 1.0
     design = np.concatenate([np.ones((1, len(sample.s))), areas(sample.s, knots)])
     size = np.array(

@@ -28,7 +28,10 @@ class LineOptions(ModeOptions, frozen=True):
     shape: Annotated[
         Literal["line", "beta", "bend"],
         Meta(
-            description="a straight line, the curve of beta calibration, or a line with a logarithm beside it"
+            description=(
+                "a straight line, the curve of beta calibration, or a line with a"
+                " logarithm beside it"
+            )
         ),
     ] = "line"
 
@@ -37,14 +40,15 @@ class LineOptions(ModeOptions, frozen=True):
 class LineWithPrior(LogisticCalibrator):
     """Fit a line or a slightly bent one to the log-odds, which few rows move little.
 
-    With s the exact log-odds, as for ``platt``, and u = log(q / (1 - q)): ``line`` u = e^t s + b; ``beta`` u =
-    e^(t+v/2) log p - e^(t-v/2) log(1-p) + b; ``bend`` u = e^t s + (e^v - 1) sign(s) log(1+|s|) + b. (t, v, b) minimise
-    the sum of the NLL plus t^2/2 + 2 v^2 + b^2/50 by Newton's method: normal priors of deviation 1, 1/2 and 5 about the
-    map that changes nothing. Rows that are all right, or separable, have an optimum too. Stored are u = slope s + turn
-    sign(s) log(1+|s|) + tail log p + intercept.
+    With s the exact log-odds, as for ``platt``, and u = log(q / (1 - q)): ``line`` u =
+    e^t s + b; ``beta`` u = e^(t+v/2) log p - e^(t-v/2) log(1-p) + b; ``bend`` u = e^t s
+    + (e^v - 1) sign(s) log(1+|s|) + b. (t, v, b) minimise the sum of the NLL plus t^2/2
+    + 2 v^2 + b^2/50 by Newton's method: normal priors of deviation 1, 1/2 and 5 about
+    the map that changes nothing. Rows that are all right, or separable, have an optimum
+    too. Stored are u = slope s + turn sign(s) log(1+|s|) + tail log p + intercept.
 
-    Reference: Platt (1999) and Kull, Silva Filho, Flach (2017), for the line and its beta form; MacKay
-    (1992), Neural Computation 4, for what a prior does to them.
+    Reference: Platt (1999) and Kull, Silva Filho, Flach (2017), for the line and its
+    beta form; MacKay (1992), Neural Computation 4, for what a prior does to them.
     """
 
     slope: FloatArray = param("maps")

@@ -22,20 +22,24 @@ class PlattOptions(ModeOptions, frozen=True):
 class PlattScaling(LogisticCalibrator):
     """Fit a straight line to the log-odds by maximum likelihood.
 
-    q = sigmoid(slope s + intercept) with s the exact log-odds: z_1 - z_0 for two classes,
-    z_c - log sum_{j != c} exp z_j of the predicted class (mode=top) or of every class c
-    otherwise. Unregularised Newton steps to the optimum. Probabilities never enter, so
-    sure rows count by how sure they are; programs that clip p at 1e-12 bend the line there.
+    q = sigmoid(slope s + intercept) with s the exact log-odds: z_1 - z_0 for two
+    classes, z_c - log sum_{j != c} exp z_j of the predicted class (mode=top) or of
+    every class c otherwise. Unregularised Newton steps to the optimum. Probabilities
+    never enter, so sure rows count by how sure they are; programs that clip p at 1e-12
+    bend the line there.
 
-    Outcomes that are all alike give the constant (n1 + 1) / (n + 2). Where the scores separate
-    the outcomes perfectly the likelihood has no maximum: a class then gets the smoothed
-    targets, whose optimum is finite, because a constant would forget the class; the top
-    label, whose prediction stays, gets the constant. A negative slope is allowed and told.
+    Outcomes that are all alike give the constant (n1 + 1) / (n + 2). Where the scores
+    separate the outcomes perfectly the likelihood has no maximum: a class then gets the
+    smoothed targets, whose optimum is finite, because a constant would forget the
+    class; the top label, whose prediction stays, gets the constant. A negative slope is
+    allowed and told.
 
-    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of the log loss downhill.
+    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of
+    the log loss downhill.
 
-    Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et al.
-    (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal forms.
+    Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et
+    al. (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal
+    forms.
     """
 
     slope: FloatArray = param("maps")

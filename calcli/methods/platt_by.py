@@ -29,13 +29,16 @@ FARTHEST = np.array([10.0, 10.0])
 
 @dataclass(frozen=True)
 class PlattByGroup(ByGroup):
-    """Give every group of rows its own Platt map, pulled towards the common one (partial pooling).
+    """Give every group of rows its own Platt map, pulled towards the common one
+    (partial pooling).
 
-    q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling: of class 1 of two classes, of
-    the prediction otherwise. Around the common map u = slope s + intercept a group has the map u + e_g u + f_g with
-    e_g ~ N(0, tau_1^2), f_g ~ N(0, tau_2^2), which are found and estimated as in ``ts-by``; a_g = e_g slope and
-    b_g = e_g intercept + f_g. ``groups`` holds (a_g, b_g); a group that the fit has not seen has the common map, and
-    so has every group where held-out rows do not speak for the groups (``guard``).
+    q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling:
+    of class 1 of two classes, of the prediction otherwise. Around the common map u =
+    slope s + intercept a group has the map u + e_g u + f_g with e_g ~ N(0, tau_1^2),
+    f_g ~ N(0, tau_2^2), which are found and estimated as in ``ts-by``; a_g = e_g slope
+    and b_g = e_g intercept + f_g. ``groups`` holds (a_g, b_g); a group that the fit has
+    not seen has the common map, and so has every group where held-out rows do not speak
+    for the groups (``guard``).
 
     Reference: Platt (1999); Gelman, Hill (2006), chapter 13 (varying slopes).
     """

@@ -1,4 +1,6 @@
-"""ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the scores."""
+"""ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the
+scores.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -35,7 +37,8 @@ from calcli.rows import Block, Rows
 
 GROUPS = 4
 BETA_LOW, BETA_HIGH = 1e-2, 1e2
-STEP = 1e-10  # size of the last step, times the group's share of the rows, that ends a search
+# size of the last step, times the group's share of the rows, that ends a search
+STEP = 1e-10
 SERIES = 1e-8
 """Estimated error that ends a search. The estimate is that of one order less: the
 multipliers it leads to were within 2e-10 of the exact ones over 200 rounds."""
@@ -44,19 +47,21 @@ PASSES = 60
 
 
 def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
-    """Group 0..3 of every row, by whether predictions agree and whether the original is less confident.
+    """Group 0..3 of every row, by whether predictions agree and whether the original is
+    less confident.
 
-    (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and
-    p >= q; same and p < q; same and p >= q.)
+    (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different
+    and p >= q; same and p < q; same and p >= q.)
     """
     return (2 * agree + (log_p >= log_q)).astype(np.int64)
 
 
 def series_root(derivatives: FloatArray) -> tuple[float, float]:
-    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and an estimate of its error.
+    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and an estimate of its
+    error.
 
-    The error is the effect of the last term. The root is NaN if the slope vanishes or the
-    iteration leaves the trusted range.
+    The error is the effect of the last term. The root is NaN if the slope vanishes or
+    the iteration leaves the trusted range.
     """
     g1, g2, g3, g4 = derivatives
     if not g2 > 0:
@@ -84,11 +89,13 @@ def fit_groups(
 ) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
-    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at beta = 1. evaluate : walks
-    over the rows, and returns these derivatives at beta (4,) for the groups wanted (4,). share : (4,) proportion of
-    rows in each group. sure : (4,) groups whose loss falls for ever as beta grows (every row right). The loss is convex
-    in beta: its derivative increases, so its sign shrinks a bracket; steps come from the cumulants (order five near the
-    root), or halve log beta where those are not trusted. Returns inverse temperatures (4,), and a mask of those that
+    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to
+    4, at beta = 1. evaluate : walks over the rows, and returns these derivatives at
+    beta (4,) for the groups wanted (4,). share : (4,) proportion of rows in each group.
+    sure : (4,) groups whose loss falls for ever as beta grows (every row right). The
+    loss is convex in beta: its derivative increases, so its sign shrinks a bracket;
+    steps come from the cumulants (order five near the root), or halve log beta where
+    those are not trusted. Returns inverse temperatures (4,), and a mask of those that
     ran into the bracket.
     """
     low, high = (
@@ -137,17 +144,31 @@ def fit_groups(
 SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
 """Bounds of the product of a row's inverse temperatures, so that it stays finite."""
 WORSE = 1e-9  # differences of an NLL below this are rounding
-BOUND_SHARE = 0.01  # least share of rows of a group at a bound that matters: its multiplier can then reach 2
+# least share of rows of a group at a bound that matters: its multiplier can then reach
+# 2
+BOUND_SHARE = 0.01
 
 START = Meta(
-    description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"
+    description=(
+        "where the rounds start: at one temperature (ts), or at the uncalibrated"
+        " scores (none)"
+    )
 )
-GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
+GUARD = (
+    "undo a round that raises the calibration ECE, and a group that raises its own"
+    " (authors' code)"
+)
 CONF_AT = Meta(
-    description="confidence under the transform: at the original's predicted class, or at its own"
+    description=(
+        "confidence under the transform: at the original's predicted class, or at its"
+        " own"
+    )
 )
 POOL = Meta(
-    description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"
+    description=(
+        "transforms to draw from: all, or names and specs with commas"
+        " (zoom,brightness:0.35)"
+    )
 )
 
 
@@ -165,11 +186,13 @@ class RecalOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class ReCal(Calibrator):
-    """Scale each row's log-probabilities by how lossy transforms of the input change them.
+    """Scale each row's log-probabilities by how lossy transforms of the input change
+    them.
 
-    Needs scores of the same rows under transforms that lose information but keep the label (zooming out, darkening,
-    ...). With a = log softmax(z / T) and b_m = log softmax(z_m / T) for transform m, each of at most L rounds draws a
-    transform m (uniformly, with replacement) and
+    Needs scores of the same rows under transforms that lose information but keep the
+    label (zooming out, darkening, ...). With a = log softmax(z / T) and b_m = log
+    softmax(z_m / T) for transform m, each of at most L rounds draws a transform m
+    (uniformly, with replacement) and
 
     1. sorts the rows into four groups: does the transform change the predicted class, and
        is p = max softmax(a) below q, the transform's probability of the same class?
@@ -178,23 +201,29 @@ class ReCal(Calibrator):
        sigma_k = 1 + (n_k / n) (beta_k - 1);
     3. multiplies a and b_m of the group's rows by sigma_k.
 
-    T is that of temperature scaling (``init=ts``), which the paper's rounds by themselves do not reach: ``init=none``,
-    T = 1, is Algorithm 2 as printed, and usually ends with a worse NLL than T alone. All L rounds are played unless
-    ``delta`` is given: then they stop when the ECE (15 width bins) changes by less, which can be a coincidence, as it
-    jitters. New rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that sigma_k
-    > 0 and the prediction never changes; the released code lets it go negative. As the NLL of a group is convex in beta
-    and sigma_k lies between 1 and beta_k, the NLL on the calibration data never rises.
+    T is that of temperature scaling (``init=ts``), which the paper's rounds by
+    themselves do not reach: ``init=none``, T = 1, is Algorithm 2 as printed, and
+    usually ends with a worse NLL than T alone. All L rounds are played unless ``delta``
+    is given: then they stop when the ECE (15 width bins) changes by less, which can be
+    a coincidence, as it jitters. New rows walk through the same rounds with their own
+    groups. beta_k is kept in [0.01, 100], so that sigma_k > 0 and the prediction never
+    changes; the released code lets it go negative. As the NLL of a group is convex in
+    beta and sigma_k lies between 1 and beta_k, the NLL on the calibration data never
+    rises.
 
-    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all four sigma go back to 1 when the
-    round raises the ECE on the calibration data, else those of the groups whose own ECE rises; a round undone as a
-    whole does not count for stopping. The default is the paper, which ends with the better Brier score. The paper's
-    formula takes q at ``conf_at=own`` class, its code at ``original``.
+    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all
+    four sigma go back to 1 when the round raises the ECE on the calibration data, else
+    those of the groups whose own ECE rises; a round undone as a whole does not count
+    for stopping. The default is the paper, which ends with the better Brier score. The
+    paper's formula takes q at ``conf_at=own`` class, its code at ``original``.
 
     A row's scores only ever get multiplied, so that any number of rounds amounts to
-    softmax(s z) with one number s per row; the fit keeps s and never a copy of the scores.
-    ``details.groups`` of the artifact has every round's groups: rows, ECE before and after, sigma_k.
+    softmax(s z) with one number s per row; the fit keeps s and never a copy of the
+    scores. ``details.groups`` of the artifact has every round's groups: rows, ECE
+    before and after, sigma_k.
 
-    Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations 3 and 4.
+    Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations
+    3 and 4.
     """
 
     inverse_temperatures: FloatArray = param("l", GROUPS, within="positive")
@@ -221,7 +250,11 @@ class ReCal(Calibrator):
     ) -> Fit[Self]:
         """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        # At a bound the temperature is not informative (e.g. every row is right): no start there.
+        # At a bound the temperature is not informative (e.g. every row is right): no
+        # start
+
+        # there.
+
         start = (
             scaled.calibrator.temperature
             if options.init == "ts" and scaled.status == "ok"
@@ -309,8 +342,9 @@ def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
 class Rounds:
     """State between the rounds of a fit: one inverse temperature per row and transform.
 
-    ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no more. bounded : shares of the
-    groups that ran into a bound. tables : of every round the groups' rows, ECE before and after, and multipliers.
+    ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no
+    more. bounded : shares of the groups that ran into a bound. tables : of every round
+    the groups' rows, ECE before and after, and multipliers.
     """
 
     def __init__(
@@ -327,7 +361,8 @@ class Rounds:
         self.passes = 1
         self.now = self.tilt(self.scale)
         self.ece = self._ece(self.now.log_top)
-        self.previous = 1.0  # as in the released code, so that the first round never counts as settled
+        # as in the released code, so that the first round never counts as settled
+        self.previous = 1.0
         self.rejected, self.settled = 0, False
         self.bounded: list[float] = []
         self.tables: list[dict[str, Any]] = []
@@ -390,13 +425,16 @@ class Rounds:
         """Status of the fit and its warnings."""
         if max(self.bounded, default=0.0) >= BOUND_SHARE:
             return "at_bound", (
-                f"the inverse temperature of a group with {max(self.bounded):.0%} of the rows ran into a bound of"
-                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in it is right: the result is over-"
+                f"the inverse temperature of a group with {max(self.bounded):.0%} of"
+                " the rows ran into a bound of"
+                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in"
+                " it is right: the result is over-"
                 " or underconfident on such rows; calibrate on more rows, or use ts",
             )
         if not fitted.required_transforms:
             return "degenerate", (
-                "no round was kept: every one would have raised the ECE on these rows, the scores are left as"
+                "no round was kept: every one would have raised the ECE on these rows,"
+                " the scores are left as"
                 " they are; guard=false follows the paper, which has no such rule",
             )
         return "ok", ()
@@ -416,7 +454,9 @@ class Rounds:
     def _sums(
         self, tilted: TiltedRows, scale: FloatArray, group: IntArray
     ) -> FloatArray:
-        """Derivatives of the NLL of each group in its relative inverse temperature, (4, 4)."""
+        """Derivatives of the NLL of each group in its relative inverse temperature, (4,
+        4).
+        """
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
         return np.stack(
@@ -437,7 +477,9 @@ class Rounds:
         )
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
-        """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
+        """ECE with 15 width bins, of all rows or some; only compared, so never
+        normalised.
+        """
         right = self.right[rows].astype(np.float64)
         seen = BinStats.of(
             np.exp(log_top[rows]), right, width_edges(15), self.weight[rows]

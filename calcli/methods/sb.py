@@ -49,8 +49,12 @@ from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 from calcli.records import cached_property
 from calcli.rows import Block, Rows
 
-DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
-DIRICHLET_RIDGE = 1e-8  # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect
+# lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no
+# optimum
+DIRICHLET_PENALTY = 1e-2
+# keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no
+# effect
+DIRICHLET_RIDGE = 1e-8
 GRADIENT, STEPS = (
     1e-9,
     2000,
@@ -68,14 +72,20 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     base: Annotated[
         Literal["platt", "beta", "temperature", "vector", "dirichlet", "ts"],
         Meta(
-            description="the smooth map that is fitted first: platt or beta (of the one probability, or of each"
-            " class's), temperature (or ts), vector or dirichlet (of whole rows; these two may change predictions)"
+            description=(
+                "the smooth map that is fitted first: platt or beta (of the one"
+                " probability, or of each class's), temperature (or ts), vector or"
+                " dirichlet (of whole rows; these two may change predictions)"
+            )
         ),
     ] = "platt"
     loss: Annotated[
         Loss,
         Meta(
-            description="what the base minimises: log loss, or squared error as printed (summed over classes)"
+            description=(
+                "what the base minimises: log loss, or squared error as printed"
+                " (summed over classes)"
+            )
         ),
     ] = "log"
     bins: Bins = 15
@@ -85,8 +95,10 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     split: Annotated[
         Literal["shared", "thirds"],
         Meta(
-            description="rows for the three steps (fit, cut into bins, average): all rows for each, or three random"
-            " disjoint thirds"
+            description=(
+                "rows for the three steps (fit, cut into bins, average): all rows for"
+                " each, or three random disjoint thirds"
+            )
         ),
     ] = "shared"
 
@@ -95,17 +107,20 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
 class ScalingBinning(BinaryCalibrator):
     """Fit a smooth map, then replace its values by their mean in each of a few bins.
 
-    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g, not of the outcomes, over the bin
-    that g falls into; an empty bin gives its midpoint. The output takes at most ``bins`` values, so its calibration
-    error can be measured, with less variance than histogram binning's means of outcomes. The paper's analysis takes
-    three disjoint parts of the rows (``split=thirds``), the authors' code all rows for every step (``shared``). The
-    paper prints the squared loss for g (``loss=brier``), the code minimises the log loss. The squared loss is not
-    convex: we take the minimum beside the log loss's optimum, not the steep step that may fit few rows better and new
-    ones worse. base=dirichlet has penalties lambda = mu = 0.01 (as ``dir-odir``, penalty=mean), because without any its
-    fit to a thousand rows has no optimum.
+    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g,
+    not of the outcomes, over the bin that g falls into; an empty bin gives its
+    midpoint. The output takes at most ``bins`` values, so its calibration error can be
+    measured, with less variance than histogram binning's means of outcomes. The paper's
+    analysis takes three disjoint parts of the rows (``split=thirds``), the authors'
+    code all rows for every step (``shared``). The paper prints the squared loss for g
+    (``loss=brier``), the code minimises the log loss. The squared loss is not convex:
+    we take the minimum beside the log loss's optimum, not the steep step that may fit
+    few rows better and new ones worse. base=dirichlet has penalties lambda = mu = 0.01
+    (as ``dir-odir``, penalty=mean), because without any its fit to a thousand rows has
+    no optimum.
 
-    In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
-    measures these values as they are; the output vector is divided by its sum.
+    In mode=marginal (or ova, the same here) each class has its own g and bins. The
+    paper measures these values as they are; the output vector is divided by its sum.
 
     Reference: Kumar, Liang, Ma (2019), section 4; "Platt-binning" in Li's reproduction.
     """
@@ -146,14 +161,17 @@ class ScalingBinning(BinaryCalibrator):
     def fit_parts(
         cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts
     ) -> Fit[Self]:
-        """The fit with given rows for the three steps, indices among the rows of positive weight."""
+        """The fit with given rows for the three steps, indices among the rows of
+        positive weight.
+        """
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
         seen, first, whole = rows, None, dict[str, Any]()
         if options.base not in ("platt", "beta"):
             if rows.kind == "confidence":
                 raise FitError(
-                    f"base={options.base} needs the scores of every class, these rows hold confidences"
+                    f"base={options.base} needs the scores of every class, these rows"
+                    " hold confidences"
                 )
             if options.base == "vector":
                 seen = mapped(rows, Identity())
@@ -236,7 +254,9 @@ class ScalingBinning(BinaryCalibrator):
 def fit_whole_rows(
     rows: Rows, options: ScalingBinningOptions, context: Context
 ) -> Fit[Any]:
-    """The base of whole rows; the least squared loss is searched from the map of least log loss (ts: see there)."""
+    """The base of whole rows; the least squared loss is searched from the map of least
+    log loss (ts: see there).
+    """
     features: Features
     if options.base == "vector":
         light: Any = VectorScaling.Options()
@@ -281,22 +301,27 @@ def fit_whole_rows(
 
 
 def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
-    """g of log-odds: sigmoid(c + a log p - b log(1 - p)), a straight line in s when a = b."""
+    """g of log-odds: sigmoid(c + a log p - b log(1 - p)), a straight line in s when a =
+    b.
+    """
     if a == b:
         return sigmoid(a * s + c)
     return sigmoid(c + a * log_sigmoid(s) - b * log_sigmoid(-s))
 
 
-# ---- affine maps of whole rows by the squared loss, which is not convex: down from the log loss's optimum
+# ---- affine maps of whole rows by the squared loss, which is not convex: down from the
+# log loss's optimum
 
 
 def least_squares(
     x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray
 ) -> tuple[FloatArray, bool]:
-    """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2.
+    """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta -
+    identity)^2.
 
-    x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never worse than the start, and
-    whether they are stationary. Classes without a row keep theirs: the loss would drive them away for ever.
+    x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never
+    worse than the start, and whether they are stationary. Classes without a row keep
+    theirs: the loss would drive them away for ever.
     """
     from scipy.optimize import minimize
 
@@ -329,5 +354,9 @@ def least_squares(
     found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     if not found.fun < loss(start.ravel())[0]:
         return start, True
-    # L-BFGS ends in its line search where rounding leaves no step; far from stationary it has not arrived.
+    # L-BFGS ends in its line search where rounding leaves no step; far from stationary
+    # it
+
+    # has not arrived.
+
     return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT)

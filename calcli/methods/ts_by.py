@@ -33,18 +33,23 @@ FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the com
 
 @dataclass(frozen=True)
 class TemperatureByGroup(ByGroup):
-    """Give every group of rows its own temperature, pulled towards the common one (partial pooling).
+    """Give every group of rows its own temperature, pulled towards the common one
+    (partial pooling).
 
-    p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g d_g^2 / (2 tau^2). tau is
-    estimated by EM on Laplace's approximation, tau^2 = mean(d_g^2 + 1 / (J_g + 1 / tau^2)) with J_g the sum of
-    Var_p of the scaled logits; then beta takes on the mean of d, weighted by the rows, three times. A group of few
-    rows hardly leaves the common temperature, one of many has its own. A group that the fit has not seen has d = 0.
+    p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g
+    d_g^2 / (2 tau^2). tau is estimated by EM on Laplace's approximation, tau^2 =
+    mean(d_g^2 + 1 / (J_g + 1 / tau^2)) with J_g the sum of Var_p of the scaled logits;
+    then beta takes on the mean of d, weighted by the rows, three times. A group of few
+    rows hardly leaves the common temperature, one of many has its own. A group that the
+    fit has not seen has d = 0.
 
-    By cross-validation inside the calibration rows (units stay together) it is tried against the common temperature,
-    which is what the fit gives where that does as well (``guard``). ``by=prediction`` needs no column: the groups are
-    the predicted classes.
+    By cross-validation inside the calibration rows (units stay together) it is tried
+    against the common temperature, which is what the fit gives where that does as well
+    (``guard``). ``by=prediction`` needs no column: the groups are the predicted
+    classes.
 
-    Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Dempster, Laird, Rubin (1977), the EM algorithm.
+    Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Dempster, Laird, Rubin
+    (1977), the EM algorithm.
     """
 
     by: str = param()
@@ -103,7 +108,8 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def around_one(cls, rows: Rows, by: ByOptions) -> Self:
-        """Temperatures of the groups, pulled towards 1 with the given ``tau``; none in common.
+        """Temperatures of the groups, pulled towards 1 with the given ``tau``; none in
+        common.
 
         Each group's is found by Newton steps of its own.
         """
@@ -129,8 +135,8 @@ class TemperatureByGroup(ByGroup):
     def held_out_gain(cls, rows: Rows, by: ByOptions, fold: IntArray) -> FloatArray:
         """Gain in the log-probability of each row's label, (n,), of ``around_one``.
 
-        Each row's group has the temperature of the other folds' rows, by one Newton step
-        from 1. fold : (n,) fold of every row.
+        Each row's group has the temperature of the other folds' rows, by one Newton
+        step from 1. fold : (n,) fold of every row.
         """
         groups = rows_by_group(rows, by.by)
         of_block = OfBlock(rows.k, _terms, _values)
@@ -194,7 +200,9 @@ def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
 def _sums(
     of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray
 ) -> GroupSums:
-    """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
+    """Sums by group over a block, at the groups' own scales (g,): by the logarithm of
+    the scale.
+    """
     slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
     weight = np.ones(len(block)) if block.weight is None else block.weight
     return GroupSums.of(code, len(scale), weight, slope[None], bend[None, None])

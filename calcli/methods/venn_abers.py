@@ -24,16 +24,19 @@ ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
 
 @dataclass(frozen=True)
 class VennAbers(BinaryCalibrator):
-    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if it were 1.
+    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if
+    it were 1.
 
-    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration rows and the row itself; one of
-    them is calibrated whatever the scores are like, and the further they are apart the less the rows say. q = p1 / (1 -
-    p0 + p1), which errs least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the prediction's
-    being right). Both are steps in s: found for all scores at once from the corners of the cumulative sums. With sample
-    weights the row itself weighs as much as the mean row (sum w^2 / sum w).
+    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration
+    rows and the row itself; one of them is calibrated whatever the scores are like, and
+    the further they are apart the less the rows say. q = p1 / (1 - p0 + p1), which errs
+    least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the
+    prediction's being right). Both are steps in s: found for all scores at once from
+    the corners of the cumulative sums. With sample weights the row itself weighs as
+    much as the mean row (sum w^2 / sum w).
 
-    Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the package venn-abers
-    of Petej gives the same numbers.
+    Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the
+    package venn-abers of Petej gives the same numbers.
     """
 
     falls: Curves = param(within="rising")
@@ -55,7 +58,9 @@ class VennAbers(BinaryCalibrator):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         weight = np.ones_like(sample.s) if sample.weight is None else sample.weight
         weight = weight * (weight.sum() / (weight @ weight))
-        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned round.
+        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned
+        # round.
+
         falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
         rises, hits = as_if_right(sample.s, sample.hit, weight)
         return MapFit(
@@ -102,9 +107,11 @@ def interval(
 def as_if_right(
     s: FloatArray, hit: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
+    """Isotonic regression at every score, each with one more row of outcome 1 and
+    weight 1 there.
 
-    Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
+    Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed
+    steps (their algorithms 1 and 2).
     """
     scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()
@@ -138,6 +145,8 @@ def as_if_right(
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:
-    """Test whether the path through two points to a third turns left (counterclockwise)."""
+    """Test whether the path through two points to a third turns left
+    (counterclockwise).
+    """
     (x0, y0), (x1, y1) = two
     return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)

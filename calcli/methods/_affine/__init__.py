@@ -1,1 +1,3 @@
-"""Softmax of an affine map of the scores: vector, matrix, Dirichlet and structured scaling."""
+"""Softmax of an affine map of the scores: vector, matrix, Dirichlet and structured
+scaling.
+"""

@@ -1,4 +1,6 @@
-"""The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
+"""The affine calibrators: one map, one behind a smoothed temperature step, or one per
+fold of a cross-validation.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +38,12 @@ from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
-EPS = 2.2e-16  # the authors' floor under probabilities before the logarithm of the Dirichlet methods
+# the authors' floor under probabilities before the logarithm of the Dirichlet methods
+EPS = 2.2e-16
 GRID = tuple(10.0**power for power in range(6, -5, -1))
-"""Values of lambda = mu in cross-validation, strongest first. From 100 classes on the best is 1e3 or more when
-penalties are means."""
+"""Values of lambda = mu in cross-validation, strongest first. From 100 classes on the
+best is 1e3 or more when penalties are means.
+"""
 Weight = Annotated[float, Meta(ge=0)]
 SCALES = "fitting scales and biases"
 ABSENT = "each keeps the row of temperature scaling and bias 0"
@@ -55,7 +59,10 @@ class RidgeOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="weight beside the mean NLL of the squared distance from the identity map",
+            description=(
+                "weight beside the mean NLL of the squared distance from the identity"
+                " map"
+            ),
         ),
     ] = 1e-6
 
@@ -64,7 +71,9 @@ class OdirOptions(Options, frozen=True):
     lambda_: Annotated[
         Weight | None,
         Meta(
-            description="weight of the off-diagonal penalty; cross-validated when not given"
+            description=(
+                "weight of the off-diagonal penalty; cross-validated when not given"
+            )
         ),
     ] = msgspec.field(name="lambda", default=None)
     mu: Annotated[
@@ -74,13 +83,19 @@ class OdirOptions(Options, frozen=True):
     penalty: Annotated[
         Literal["mean", "sum"],
         Meta(
-            description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"
+            description=(
+                "penalties are means over the entries (the paper) or plain sums (the"
+                " authors' programs)"
+            )
         ),
     ] = "mean"
     final: Annotated[
         Literal["ensemble", "refit"],
         Meta(
-            description="the mean of the fold models' probabilities, or one model fitted to all rows"
+            description=(
+                "the mean of the fold models' probabilities, or one model fitted to"
+                " all rows"
+            )
         ),
     ] = "ensemble"
     folds: Annotated[
@@ -90,7 +105,10 @@ class OdirOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="weight of a ridge on the diagonal, which keeps it finite when rows are separable",
+            description=(
+                "weight of a ridge on the diagonal, which keeps it finite when rows"
+                " are separable"
+            ),
         ),
     ] = 1e-6
     prior: LaterPrior = 0.0
@@ -159,9 +177,10 @@ class FullMap(RidgeMap):
 class OdirMap(FullMap):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
-    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose probabilities are averaged.
-    ``weight`` and ``bias`` are then the means over the folds, for programs that can hold only one map (whose
-    probabilities are the normalised geometric mean of the folds').
+    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``),
+    whose probabilities are averaged. ``weight`` and ``bias`` are then the means over
+    the folds, for programs that can hold only one map (whose probabilities are the
+    normalised geometric mean of the folds').
     """
 
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
@@ -241,7 +260,9 @@ class OdirMap(FullMap):
 def odir_ridge(
     k: int, options: OdirOptions, temperature: float, lam: float, rows: float
 ) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none on the diagonal."""
+    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none
+    on the diagonal.
+    """
     mean = options.penalty == "mean"
     weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
     weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
@@ -256,7 +277,8 @@ def odir_ridge(
     )
 
 
-# ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
+# ---- structured vector and matrix scaling: a smoothed temperature step, then a map
+# under a ridge
 
 
 LAMBDAS = (
@@ -265,12 +287,16 @@ LAMBDAS = (
     3.0,
     1.0,
 )  # values of lambda in cross-validation, strongest first
-ROWS_PER_CLASS = 20  # rows per class below which lambda=auto of sms is cross-validated and svs is recommended
+# rows per class below which lambda=auto of sms is cross-validated and svs is
+# recommended
+ROWS_PER_CLASS = 20
 
 
 @dataclass(frozen=True)
 class Structured(AffineMap):
-    """Base of svs and sms: an affine map of temperature-scaled log-probabilities, mixed with the uniform vector."""
+    """Base of svs and sms: an affine map of temperature-scaled log-probabilities, mixed
+    with the uniform vector.
+    """
 
     temperature: float = param(within="positive")
     smoothing: float = param(within="0 to 1")
@@ -283,13 +309,16 @@ class Structured(AffineMap):
         smoothing = 1.0 / (rows.effective_n + 1)
         if search.root.status in ("at_low", "at_high"):
             notes.warn(
-                f"the temperature of the first step ran into its bound: T = {temperature:g}",
+                "the temperature of the first step ran into its bound: T ="
+                f" {temperature:g}",
                 "at_bound",
             )
         features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
-            """Ridge about the identity map: lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal."""
+            """Ridge about the identity map: lam k/n on diagonal and bias, lam k (k -
+            1)/n off the diagonal.
+            """
             weight = np.full(theta.shape, lam * k / n)
             if cls.full:
                 weight[:, :-1] *= k - 1
@@ -305,7 +334,8 @@ class Structured(AffineMap):
         if cls.full:
             if rows.effective_n < ROWS_PER_CLASS * k:
                 notes.warn(
-                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per"
+                    " class: svs serves better"
                 )
                 lam = "cv" if lam == "auto" else lam
             lam = 1.0 if lam == "auto" else lam
@@ -343,15 +373,21 @@ def smoothed_log_probs(
 # ---- shared by the fits: warnings, starts, ridges
 
 
-LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
+# floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices
+# are refused
+LONG_FIT = 1e14
 TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
-HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which products in float64 keep too few digits
+# level of logits, in units of their spread, beyond which products in float64 keep too
+# few digits
+HIGH_LEVEL = 1e8
 PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
     400,
     100,
 )  # gradients and Hessian products of the last fit, and of one on the path
 SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
-CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
+# relative rise of the held-out NLL that ends a path; errors of loose fits are well
+# below it
+CLEARLY_WORSE = 1e-3
 
 Fold = tuple[
     AffineObjective, Chunked
@@ -360,7 +396,9 @@ Fold = tuple[
 
 @dataclass
 class FitNotes:
-    """Status, warnings and details collected during a fit, and the summary of the rows if one is made."""
+    """Status, warnings and details collected during a fit, and the summary of the rows
+    if one is made.
+    """
 
     rows: Rows
     context: Context
@@ -377,23 +415,32 @@ class FitNotes:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
     def absent_classes(self, what_happens: str) -> bool:
-        """Warn of classes without rows. Returns True if at least two classes have some."""
+        """Warn of classes without rows. Returns True if at least two classes have
+        some.
+        """
         rows = self.rows
         held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
         absent = np.flatnonzero(held == 0)
         if len(absent):
             self.warn(
-                f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}"
+                f"classes without calibration rows ({len(absent)} of {rows.k}):"
+                f" {what_happens}"
             )
         if rows.k - len(absent) >= 2:
             return True
-        words = "all calibration rows have one label, which says nothing about the scores; fitted nothing"
+        words = (
+            "all calibration rows have one label, which says nothing about the scores;"
+            " fitted nothing"
+        )
         self.warn(words, "degenerate")
         return False
 
     def too_many_parameters(self, parameters: int, better: str) -> None:
         if parameters > self.rows.n:
-            worse = f"{parameters} parameters on {self.rows.n} rows will overfit: expect a worse NLL on new rows"
+            worse = (
+                f"{parameters} parameters on {self.rows.n} rows will overfit: expect a"
+                " worse NLL on new rows"
+            )
             self.warn(f"{worse}; {better} serves better")
 
     def optimum(self, *found: Optimum) -> None:
@@ -402,13 +449,17 @@ class FitNotes:
         self.details |= worst.details() | {"newton_steps": sum(o.steps for o in found)}
         if not all(o.converged for o in found):
             self.warn(
-                f"the search did not converge (largest entry of the gradient {worst.gradient:.2g}): with rows that are"
-                " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
+                "the search did not converge (largest entry of the gradient"
+                f" {worst.gradient:.2g}): with rows that are"
+                " separable and no ridge there is no optimum; a larger ridge, svs or"
+                " ts serves better",
                 "not_converged",
             )
 
     def best_temperature(self, prior: float = 0.0) -> float:
-        """Temperature by maximum likelihood (see ``likeliest``), to start searches from; 1 if it does not exist."""
+        """Temperature by maximum likelihood (see ``likeliest``), to start searches
+        from; 1 if it does not exist.
+        """
         search = likeliest(self.rows, self.context, prior)
         return search.temperature if search.root.status == "ok" else 1.0
 
@@ -419,9 +470,11 @@ class FitNotes:
         start: Callable[[], FloatArray],
         what: str,
     ) -> FloatArray:
-        """Minimise an objective, record the result of the search, and return the parameters.
+        """Minimise an objective, record the result of the search, and return the
+        parameters.
 
-        It begins at a map fitted to much the same rows if there is one, else at ``start()``, where absent classes stay.
+        It begins at a map fitted to much the same rows if there is one, else at
+        ``start()``, where absent classes stay.
         """
         near = self.context.start
         if isinstance(near, cls) and objective.present.all():
@@ -441,12 +494,14 @@ class FitNotes:
         start: FloatArray,
         long: str,
     ) -> tuple[float, list[FloatArray]]:
-        """Find the lambda of a grid with the least held-out NLL, and the parameters of every fold there.
+        """Find the lambda of a grid with the least held-out NLL, and the parameters of
+        every fold there.
 
-        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: along
-        such a path the held-out NLL falls and then rises. The path ends two points after the best if the NLL has
-        clearly risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out
-        NLL is needed to about 1e-4.
+        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit
+        started from the one before: along such a path the held-out NLL falls and then
+        rises. The path ends two points after the best if the NLL has clearly risen,
+        before the weakest ridges, whose fits cost most and overfit worst. Fits are
+        loose: the held-out NLL is needed to about 1e-4.
         """
         thetas = [start] * len(folds)
         best, best_thetas, nll, what = (
@@ -479,14 +534,18 @@ class FitNotes:
 
 
 def identity_map(k: int, columns: int) -> FloatArray:
-    """Parameters (k, columns) of the identity map: scale 1 or the unit matrix, bias 0."""
+    """Parameters (k, columns) of the identity map: scale 1 or the unit matrix, bias
+    0.
+    """
     if columns == 2:
         return np.tile([1.0, 0.0], (k, 1))
     return np.eye(k, columns)
 
 
 def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k + 1)."""
+    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k +
+    1).
+    """
     weight = theta[:, 0] if theta.shape[1] == 2 else theta[:, :-1]
     return weight.copy(), theta[:, -1].copy()
 
@@ -497,16 +556,19 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
 
 
 SHARPENS = 1.0 - 1e-6
-"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up to
-rounding, on which the penalty must not depend."""
+"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up
+to rounding, on which the penalty must not depend.
+"""
 
 
 def held_back(
     ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
 ) -> Ridge:
-    """Ridge plus, to second order, the prior on the mean of the map's diagonal (see ``Prior``).
+    """Ridge plus, to second order, the prior on the mean of the map's diagonal (see
+    ``Prior``).
 
-    diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
+    diagonal : diagonal at which the map is temperature scaling; where that does not
+    sharpen, the ridge is unchanged.
     """
     if not prior or temperature >= SHARPENS:
         return ridge
@@ -524,7 +586,9 @@ def held_back(
 def objective_of(
     chunks: Chunked, ridge: Ridge, *, complete: bool = False
 ) -> AffineObjective:
-    """Objective of a scale and a bias per class, or of a full matrix, by the shape of the ridge."""
+    """Objective of a scale and a bias per class, or of a full matrix, by the shape of
+    the ridge.
+    """
     if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
         return MatrixObjective(chunks, ridge, complete=complete)
     return VectorObjective(chunks, ridge, complete=complete)
@@ -533,10 +597,12 @@ def objective_of(
 def solve(
     objective: AffineObjective, start: FloatArray, context: Context, what: str = ""
 ) -> Optimum:
-    """Minimise an objective, in one search or, where that stalls, along a path of falling ridges.
+    """Minimise an objective, in one search or, where that stalls, along a path of
+    falling ridges.
 
-    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
-    optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi 2019).
+    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
+    zigzag. Along the path the same optimum takes a few steps for each ridge
+    (Marteau-Ferey, Bach, Rudi 2019).
     """
     aim = LOOSE_AIM if context.loose else objective.aim
     progress = lambda done: context.progress(what, done, 0)  # noqa: E731
@@ -560,27 +626,34 @@ def solve(
 
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
-    """Estimated time of a matrix fit, as text for the progress line. Raises FitError if it would take hours."""
+    """Estimated time of a matrix fit, as text for the progress line. Raises FitError if
+    it would take hours.
+    """
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60
     if work > LONG_FIT and fits > 1:
         raise FitError(
-            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e} floating-point operations,"
+            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e}"
+            " floating-point operations,"
             f" {minutes / 60:.1f} hours at {TYPICAL_RATE / 1e9:.0f} GFlop/s; {advice}"
         )
     return f" (about {minutes:.0f} min)" if minutes >= 1 else ""
 
 
 def refuse_level(rows: Rows) -> None:
-    """Raise FitError for logits so large that float64 has no digits left for their differences.
+    """Raise FitError for logits so large that float64 has no digits left for their
+    differences.
 
-    A constant of 1e15 added to a row erases all differences in it, and squares of numbers above 1e150 overflow.
+    A constant of 1e15 added to a row erases all differences in it, and squares of
+    numbers above 1e150 overflow.
     """
     level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
         raise FitError(
-            f"the logits reach {largest:.3g} and differ within a row by at most {2 * spread:.3g}, too little for a"
-            " method that reads them as they are; subtract each row's largest logit, or use svs, dir or dir-odir"
+            f"the logits reach {largest:.3g} and differ within a row by at most"
+            f" {2 * spread:.3g}, too little for a"
+            " method that reads them as they are; subtract each row's largest logit,"
+            " or use svs, dir or dir-odir"
         )
 
 
@@ -601,7 +674,9 @@ def folded(
     *,
     complete: bool = False,
 ) -> list[Fold]:
-    """Folds with objectives of parameters of theta's shape; ``search_path`` sets their ridges."""
+    """Folds with objectives of parameters of theta's shape; ``search_path`` sets their
+    ridges.
+    """
     ridge = uniform_ridge(1.0, *theta.shape)
     return [
         (objective_of(train, ridge, complete=complete), held) for train, held in folds

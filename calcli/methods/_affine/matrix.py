@@ -1,4 +1,6 @@
-"""The objective of a full matrix and a bias, with Hessian products and preconditioners."""
+"""The objective of a full matrix and a bias, with Hessian products and
+preconditioners.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
@@ -20,25 +22,33 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-BLOCK_CLASSES = 160  # classes up to which the preconditioner of a full map has one block per class: k^3 float64
-FEW_CLASSES = (
-    32  # classes up to which those blocks cost no more than the products that they save
-)
-PART = 16  # classes whose blocks are computed and used together, in parallel with other parts
-HARD = 20  # Hessian products for one direction from which a better or renewed preconditioner pays
+# classes up to which the preconditioner of a full map has one block per class: k^3
+# float64
+BLOCK_CLASSES = 160
+# classes up to which those blocks cost no more than the products that they save
+FEW_CLASSES = 32
+# classes whose blocks are computed and used together, in parallel with other parts
+PART = 16
+# Hessian products for one direction from which a better or renewed preconditioner pays
+HARD = 20
 UNSURE = 1e-6  # curvature p (1 - p) below which a row is left out of the preconditioner
-JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: above float32 rounding, so it stays positive
+# share of a block's mean curvature added to its diagonal: above float32 rounding, so it
+# stays positive
+JITTER = 1e-5
 Linear = Callable[[FloatArray], FloatArray]
 
 
 class MatrixObjective(AffineObjective):
-    """Objective of a full matrix and a bias: theta (k, k + 1). The chunks lie in memory.
+    """Objective of a full matrix and a bias: theta (k, k + 1). The chunks lie in
+    memory.
 
-    A gradient costs 4 n k^2 floating-point operations, and so does a product with the Hessian. Those run in float32:
-    they steer the search, while value and gradient, which decide when it ends, are float64. The preconditioner has one
-    block per class, sum p_c (1 - p_c) x x', for few classes. For more it is the diagonal, as cheap as a product, and
-    from the first hard direction on these blocks, or for very many classes the product of a class factor and one
-    feature matrix. It is kept while it works, under another ridge too.
+    A gradient costs 4 n k^2 floating-point operations, and so does a product with the
+    Hessian. Those run in float32: they steer the search, while value and gradient,
+    which decide when it ends, are float64. The preconditioner has one block per class,
+    sum p_c (1 - p_c) x x', for few classes. For more it is the diagonal, as cheap as a
+    product, and from the first hard direction on these blocks, or for very many classes
+    the product of a class factor and one feature matrix. It is kept while it works,
+    under another ridge too.
     """
 
     all_columns_shift = True
@@ -101,7 +111,9 @@ class MatrixObjective(AffineObjective):
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k), chunk by chunk."""
+        """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k),
+        chunk by chunk.
+        """
         for chunk in self.chunks:
             x, p = (
                 np.ones((len(chunk), self.k + 1), dtype=np.float32),

@@ -1,8 +1,9 @@
 """Softmax of an affine map of the scores: the objectives of vector and matrix scaling.
 
-Row i has features x (k,), the map gives logits l = W x + b, and the objective is the (weighted) mean NLL of softmax(l)
-plus a ridge, sum R (theta - centre)^2 entry by entry. It is convex in theta. Parameters lie class by class: ``(k, 2)``
-scale and bias for a diagonal W, ``(k, k + 1)`` weights and bias for a full one.
+Row i has features x (k,), the map gives logits l = W x + b, and the objective is the
+(weighted) mean NLL of softmax(l) plus a ridge, sum R (theta - centre)^2 entry by entry.
+It is convex in theta. Parameters lie class by class: ``(k, 2)`` scale and bias for a
+diagonal W, ``(k, k + 1)`` weights and bias for a full one.
 
 Rows are walked over in blocks: nothing of size classes x rows x classes ever exists.
 """
@@ -24,16 +25,22 @@ from calcli.solvers import AIM, NewtonDirection
 
 Reals = NDArray[np.floating[Any]]  # float64, or float32 in Hessian products
 Features = Callable[..., Any]
-"""From a block, features (b, k) in float64, or in the dtype of a second argument (float32, for diagonal maps)."""
+"""From a block, features (b, k) in float64, or in the dtype of a second argument
+(float32, for diagonal maps).
+"""
 SMALL = (
     1 << 25
 )  # bytes of features in float64 up to which they are computed once and kept
-NEGLIGIBLE = 1e-15  # smaller probabilities count for nothing, and subnormal numbers are tens of times slower
+# smaller probabilities count for nothing, and subnormal numbers are tens of times
+# slower
+NEGLIGIBLE = 1e-15
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """A quadratic penalty: sum of weight * (theta - centre)^2, weight >= 0 and centre (k, m)."""
+    """A quadratic penalty: sum of weight * (theta - centre)^2, weight >= 0 and centre
+    (k, m).
+    """
 
     weight: FloatArray
     centre: FloatArray
@@ -46,9 +53,8 @@ class Chunk:
     x: Any  # features (b, k); float32 if only for Hessian products
     y: IntArray
     w: FloatArray | None = None
-    narrow: NDArray[np.float32] | None = (
-        None  # the features in float32, if kept for Hessian products
-    )
+    # the features in float32, if kept for Hessian products
+    narrow: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -56,7 +62,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory, fold by fold, for fits of a full matrix; only the features are copied, in float32."""
+    """Rows in memory, fold by fold, for fits of a full matrix; only the features are
+    copied, in float32.
+    """
 
     x: FloatArray
     y: IntArray
@@ -93,7 +101,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Walked:
-    """Rows for fits of a scale and a bias per class, with features computed anew in every walk, and their folds."""
+    """Rows for fits of a scale and a bias per class, with features computed anew in
+    every walk, and their folds.
+    """
 
     rows: Rows
     features: Features
@@ -127,7 +137,9 @@ Chunked = Walked | list[Chunk]
 def rows_to_fit(
     rows: Rows, features: Features, full: bool, fold: IntArray | None = None
 ) -> Table | Walked:
-    """Rows in the form that the fit of a map needs. Raises FitError if a full matrix would not fit into memory."""
+    """Rows in the form that the fit of a map needs. Raises FitError if a full matrix
+    would not fit into memory.
+    """
     if not full:
         return Walked(rows, features, fold)
     n, k = rows.n, rows.k
@@ -149,7 +161,9 @@ def rows_to_fit(
 def each_chunk(
     chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any
 ) -> Iterator[Result]:
-    """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype : of the features."""
+    """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype
+    : of the features.
+    """
     if isinstance(chunks, list):
         return in_order(work, chunks)
     return in_order(
@@ -200,21 +214,23 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
 
 
 class AffineObjective(ABC):
-    """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k, columns).
+    """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k,
+    columns).
 
-    present : (k,) bool, classes with rows; rows of theta of absent classes stay at their start, and then the present
-    ones may not move together. With ``complete`` every class counts as present: the ridge alone determines those
-    without rows. mass : sum of the weights. n, effective : number of rows, and effective number under weights.
-    normals : unit vectors (k, columns), one per column of theta, to which the search stays orthogonal; zero: none.
-    A vector added to the rows of all classes does not change the softmax, so that only the ridge, or with absent
-    classes nothing, determines its size. With all classes present, at the optimum the distances from the centre sum
-    to 0 under the weights of the ridge (see ``aligned``): the search stays in that plane, and so avoids the flattest
-    directions of all.
+    present : (k,) bool, classes with rows; rows of theta of absent classes stay at
+    their start, and then the present ones may not move together. With ``complete``
+    every class counts as present: the ridge alone determines those without rows. mass :
+    sum of the weights. n, effective : number of rows, and effective number under
+    weights. normals : unit vectors (k, columns), one per column of theta, to which the
+    search stays orthogonal; zero: none. A vector added to the rows of all classes does
+    not change the softmax, so that only the ridge, or with absent classes nothing,
+    determines its size. With all classes present, at the optimum the distances from the
+    centre sum to 0 under the weights of the ridge (see ``aligned``): the search stays
+    in that plane, and so avoids the flattest directions of all.
     """
 
-    aim: ClassVar[float] = (
-        AIM  # largest relative excess over the optimum at the end of a search
-    )
+    # largest relative excess over the optimum at the end of a search
+    aim: ClassVar[float] = AIM
     all_columns_shift: (
         bool  # adding one row vector to all rows of theta does not change the softmax
     )
@@ -259,7 +275,9 @@ class AffineObjective(ABC):
         return 2.0 * float(self.ridge.weight.min())
 
     def aligned(self, theta: FloatArray) -> FloatArray:
-        """Parameters of the same map in the plane of the optimum, if all classes are present."""
+        """Parameters of the same map in the plane of the optimum, if all classes are
+        present.
+        """
         normals = self.normals
         if not self.present.all() or not self.ridge.weight.any():
             return theta

@@ -20,12 +20,17 @@ from calcli.methods._affine.objective import (
 from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-DENSE_CLASSES = 1200  # classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows outnumber them
-DOUBLE_CLASSES = 256  # classes up to which it is formed at once in float64; above, in float32 and only if needed
-PRODUCTS_WORTH = (
-    32  # k / 32 Hessian products cost about half as much as forming the Hessian
-)
-ASTRAY = 12  # directions after which rounding in float32 is to blame (rows of high level): float64 goes on
+# classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows
+# outnumber them
+DENSE_CLASSES = 1200
+# classes up to which it is formed at once in float64; above, in float32 and only if
+# needed
+DOUBLE_CLASSES = 256
+# k / 32 Hessian products cost about half as much as forming the Hessian
+PRODUCTS_WORTH = 32
+# directions after which rounding in float32 is to blame (rows of high level): float64
+# goes on
+ASTRAY = 12
 
 
 def add_square(total: Reals, jacobian: Reals) -> None:
@@ -35,7 +40,9 @@ def add_square(total: Reals, jacobian: Reals) -> None:
 
 
 def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Function that solves H x = g for any g. A large H is factored once, by SciPy, which is imported for it."""
+    """Function that solves H x = g for any g. A large H is factored once, by SciPy,
+    which is imported for it.
+    """
     if len(hessian) <= 2 * DOUBLE_CLASSES:
         return lambda g: np.asarray(np.linalg.solve(hessian, g))
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -50,13 +57,15 @@ def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
-    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and is kept while steps with it
-    still shrink the decrement a thousandfold. Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes,
-    the search begins with conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
-    products run in float32 and steer the search, while value and gradient, which end it, are float64. The first
-    direction that needs too many products (groups of classes confused with each other, rows of high level) and all
-    after it are found with the Hessian, or, with more than ``DENSE_CLASSES`` classes or more classes than rows, with
-    products in float64.
+    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block,
+    and is kept while steps with it still shrink the decrement a thousandfold. Above
+    ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search begins
+    with conjugate gradients, preconditioned by one 2 x 2 block per class; with many
+    classes their products run in float32 and steer the search, while value and
+    gradient, which end it, are float64. The first direction that needs too many
+    products (groups of classes confused with each other, rows of high level) and all
+    after it are found with the Hessian, or, with more than ``DENSE_CLASSES`` classes or
+    more classes than rows, with products in float64.
     """
 
     all_columns_shift = False
@@ -115,7 +124,9 @@ class VectorObjective(AffineObjective):
     def form_hessian(self) -> FloatArray:
         """Form the Hessian, (2k, 2k), on the directions that the search may take."""
         k, size = self.k, 2 * self.k
-        # The matrix product is nearly all the work; a search direction does not need float64.
+        # The matrix product is nearly all the work; a search direction does not need
+        # float64.
+
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
         batch, filled = (
@@ -152,7 +163,9 @@ class VectorObjective(AffineObjective):
         return hessian
 
     def hold(self, hessian: FloatArray) -> None:
-        """Set a Hessian (k, 2, k, 2) to a multiple of the identity on absent classes and on biases along the normal."""
+        """Set a Hessian (k, 2, k, 2) to a multiple of the identity on absent classes
+        and on biases along the normal.
+        """
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
         absent, normal = ~self.present, self.normals[:, 1]
         hessian[absent] = 0.0
@@ -178,7 +191,9 @@ class VectorObjective(AffineObjective):
         )
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
-        """Features of a chunk, probabilities at the last point, and probabilities times weights."""
+        """Features of a chunk, probabilities at the last point, and probabilities times
+        weights.
+        """
         x = chunk.x.astype(self.narrow, copy=False)
         p = affine_logits(x, self.theta.astype(self.narrow))
         p -= row_max(p)[:, None]

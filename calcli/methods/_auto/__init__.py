@@ -1,1 +1,3 @@
-"""Parts of ``auto``: candidates, their trial on held-out rows, weights, and what follows the average."""
+"""Parts of ``auto``: candidates, their trial on held-out rows, weights, and what
+follows the average.
+"""

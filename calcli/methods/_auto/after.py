@@ -1,4 +1,6 @@
-"""What follows the average of ``auto``: kept predictions, and a last step on held-out rows."""
+"""What follows the average of ``auto``: kept predictions, and a last step on held-out
+rows.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,15 +22,17 @@ from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
 BRIER_ERRORS, LEVEL = 3.5, 0.001
-"""Predictions of three and more classes may change where the held-out Brier score is lower by
-so many standard errors than with them kept, or where they are right more often at this level
-of an exact one-sided test."""
+"""Predictions of three and more classes may change where the held-out Brier score is
+lower by so many standard errors than with them kept, or where they are right more often
+at this level of an exact one-sided test.
+"""
 
 LEAST_ROWS = 2000  # held-out rows below which nothing is fitted to them
 FOLDS = 5
 BY_PREDICTION = ByOptions(by="prediction", tau=200.0**-0.5, guard=False)
-"""Temperatures by predicted class: log T has a normal prior that weighs as much as 200 rows of
-information one."""
+"""Temperatures by predicted class: log T has a normal prior that weighs as much as 200
+rows of information one.
+"""
 GENTLE = SharedMonotoneOptions(smooth=30.0, prior=0.25)
 
 
@@ -77,9 +81,9 @@ class Predictions:
     """Whether predictions are kept, and what held-out rows say of changing them.
 
     rows : held-out rows. changed : those whose prediction the average would change.
-    accuracy_difference : accuracy with changed predictions minus accuracy with kept ones.
-    brier_z : by how many standard errors changing lowers the Brier score. p_value : of the
-    exact test that changed predictions are not right more often.
+    accuracy_difference : accuracy with changed predictions minus accuracy with kept
+    ones. brier_z : by how many standard errors changing lowers the Brier score. p_value
+    : of the exact test that changed predictions are not right more often.
     """
 
     kept: bool
@@ -109,8 +113,9 @@ class Predictions:
 def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predictions:
     """Decide whether predictions are kept.
 
-    draws : the same held-out rows under the average, in every draw of folds; differences are
-    those in the mean over draws. keep : the decision where the user has made it.
+    draws : the same held-out rows under the average, in every draw of folds;
+    differences are those in the mean over draws. keep : the decision where the user has
+    made it.
     """
     first = draws[0]
     y, original = first.labels(), first.original
@@ -151,7 +156,8 @@ def brier(log_p: FloatArray, y: IntArray) -> FloatArray:
 
 
 def better_p_value(difference: FloatArray, units: Units | None) -> float:
-    """P-value of "no more often better than worse", one-sided and exact (McNemar), by unit.
+    """P-value of "no more often better than worse", one-sided and exact (McNemar), by
+    unit.
 
     difference : (n,) above 0 for better rows, below for worse ones.
     """
@@ -181,8 +187,8 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     """Fit the stages that follow the average to held-out rows.
 
     The projection comes first where predictions are kept. Then, from 2000 rows on,
-    temperatures by predicted class where cross-fitting shows a gain, and a gentle monotone
-    map. Neither changes predictions.
+    temperatures by predicted class where cross-fitting shows a gain, and a gentle
+    monotone map. Neither changes predictions.
     """
     stages: list[Stage] = []
     record: dict[str, Any] = {}

@@ -26,13 +26,17 @@ from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
 REPEATED_ROWS = 1000
-"""Most rows for which the folds are drawn twice: weights from one draw are half noise, and
-few rows cost little."""
+"""Most rows for which the folds are drawn twice: weights from one draw are half noise,
+and few rows cost little.
+"""
 FOLDS, FEWER_FOLDS, MANY_SCORES = 5, 3, 250_000
-"""Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at 100
-classes and saves a quarter of the time."""
+"""Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at
+100 classes and saves a quarter of the time.
+"""
 CHEAP_SCORES = 2_000_000
-"""Scores up to which every fold is held out in turn. Beyond, as many as give ``HELD_ROWS``."""
+"""Scores up to which every fold is held out in turn. Beyond, as many as give
+``HELD_ROWS``.
+"""
 HELD_ROWS = 5000
 KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory
 SOURCE_BYTES = (
@@ -40,16 +44,21 @@ SOURCE_BYTES = (
 )  # scores in their own precision up to this size are held in memory
 
 BEHIND = 4.0
-"""Standard errors of the paired difference to the best from which a candidate is left out."""
+"""Standard errors of the paired difference to the best from which a candidate is left
+out.
+"""
 FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
 FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
 SOME_CLASSES_SCORES, FEWEST_CLASSES = 500_000, 20
-"""Scores of the sample with fewer classes, and the fewest classes that stand for all."""
+"""Scores of the sample with fewer classes, and the fewest classes that stand for
+all.
+"""
 
 TRIAL, FINAL, FINAL_MANY = 3e-4, 1e-7, 1e-4
-"""What the last Newton step of a fit may promise, in nats: of those that are compared, of
-members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small part of
-what it promises."""
+"""What the last Newton step of a fit may promise, in nats: of those that are compared,
+of members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small
+part of what it promises.
+"""
 
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
 
@@ -58,11 +67,13 @@ Part = tuple[int, int]  # number of a draw of folds, and of the fold that is hel
 
 
 def in_memory(rows: Rows, seed: int | None = None) -> Rows:
-    """Rows as an array in memory if they are small and have no transforms, else unchanged.
+    """Rows as an array in memory if they are small and have no transforms, else
+    unchanged.
 
-    Logits in float64 where that is small, else the scores in their own precision. seed : put
-    them in a random order that their contents decide, so that what works on the first rows, or
-    on rows at regular distances, does not depend on the order of the source.
+    Logits in float64 where that is small, else the scores in their own precision. seed
+    : put them in a random order that their contents decide, so that what works on the
+    first rows, or on rows at regular distances, does not depend on the order of the
+    source.
     """
     kind: ScoreKind = rows.kind
     is_small = 8 * rows.n * rows.k <= KEPT_BYTES
@@ -102,7 +113,9 @@ def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
 
 
 def fits_in_memory(rows: Rows) -> bool:
-    """True for scores that may be held, and copied fold by fold, in a part of free memory."""
+    """True for scores that may be held, and copied fold by fold, in a part of free
+    memory.
+    """
     itemsize = next(iter(rows.blocks())).scores.itemsize
     size = itemsize * rows.n * rows.k
     free = available_memory()
@@ -113,8 +126,9 @@ def fits_in_memory(rows: Rows) -> bool:
 class Plan:
     """Which rows are held out.
 
-    fold : (draws, n) fold of every row in every draw. parts : what is held out, in order.
-    index : (m,) rows that are held out, those of all folds or of some, ascending.
+    fold : (draws, n) fold of every row in every draw. parts : what is held out, in
+    order. index : (m,) rows that are held out, those of all folds or of some,
+    ascending.
     """
 
     fold: IntArray
@@ -162,9 +176,9 @@ class Plan:
 class Trial:
     """Result of trying one candidate.
 
-    log_p, brier : log-probabilities of the labels and Brier scores of the held-out rows,
-    (draws, m). fits : the calibrator fitted without each part. failed : why it has no result,
-    or empty. seconds : time spent on it, by this machine's clock.
+    log_p, brier : log-probabilities of the labels and Brier scores of the held-out
+    rows, (draws, m). fits : the calibrator fitted without each part. failed : why it
+    has no result, or empty. seconds : time spent on it, by this machine's clock.
     """
 
     name: str
@@ -222,7 +236,9 @@ class ScoredRows:
     def losses(
         self, candidate: Candidate, calibrator: Calibrator
     ) -> tuple[FloatArray, FloatArray]:
-        """Log-probability of the label and Brier score of every row, under a candidate's fit."""
+        """Log-probability of the label and Brier score of every row, under a
+        candidate's fit.
+        """
         rows = self.rows
         if isinstance(calibrator, Composition):
             stages = stages_of(*candidate)
@@ -265,10 +281,10 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
 class Trying:
     """Trial of candidates, part by part.
 
-    The candidates are fitted without the first part; those that are clearly behind on it are
-    left out; the others are fitted without each further part, from their first fit on.
-    Candidates with the same first stage are one task. Tasks run in parallel where there are
-    processors; results do not depend on that.
+    The candidates are fitted without the first part; those that are clearly behind on
+    it are left out; the others are fitted without each further part, from their first
+    fit on. Candidates with the same first stage are one task. Tasks run in parallel
+    where there are processors; results do not depend on that.
     """
 
     def __init__(
@@ -381,7 +397,9 @@ class Trying:
         return outcome
 
     def is_too_long(self) -> bool:
-        """True if all parts and the last fit would exceed the budget at the speed so far."""
+        """True if all parts and the last fit would exceed the budget at the speed so
+        far.
+        """
         if self.budget is None:
             return False
         spent = time.monotonic() - self.began
@@ -396,7 +414,9 @@ class Trying:
     # ---- the other parts
 
     def fit_others(self, first: Part, others: Sequence[Part]) -> None:
-        """Fit the remaining candidates without each other part, from their first fits on."""
+        """Fit the remaining candidates without each other part, from their first fits
+        on.
+        """
         starts = {}
         for name in self.remaining:
             calibrator = self.outcomes[name][first].calibrator
@@ -433,9 +453,9 @@ class Trying:
     def sample_first(self) -> None:
         """With many rows, try all candidates on a sample of them.
 
-        Those that are clearly behind are left out, and the others begin at their fits. What
-        has parameters of every class is judged on rows of fewer classes, as many of each as
-        there are.
+        Those that are clearly behind are left out, and the others begin at their fits.
+        What has parameters of every class is judged on rows of fewer classes, as many
+        of each as there are.
         """
         n, k = self.rows.n, self.rows.k
         count = min(CHEAP_SCORES // k, n // 10)
@@ -503,7 +523,9 @@ class Trying:
     def leave_out_behind(
         self, outcomes: Mapping[str, Outcome], judge: Rows, only: Sequence[str]
     ) -> None:
-        """Leave out those of some candidates that are clearly behind the best of all."""
+        """Leave out those of some candidates that are clearly behind the best of
+        all.
+        """
         log_p = {name: outcome.log_p for name, outcome in outcomes.items()}
         behind = clearly_behind(log_p, judge.weights(), judge.units())
         for name, reason in behind.items():
@@ -516,7 +538,8 @@ def clearly_behind(
 ) -> dict[str, str]:
     """Candidates that are clearly behind the best, with the reason.
 
-    log_p : log-probabilities of the labels of the same held-out rows, (n,) by candidate.
+    log_p : log-probabilities of the labels of the same held-out rows, (n,) by
+    candidate.
     """
     if not log_p:
         return {}
@@ -541,7 +564,8 @@ def clearly_behind(
 def standardised_mean(
     values: FloatArray, share: FloatArray, units: Units | None
 ) -> float:
-    """Weighted mean of values (n,) over its standard error, by unit; 0 where all are equal.
+    """Weighted mean of values (n,) over its standard error, by unit; 0 where all are
+    equal.
 
     share : (n,) weights that sum to 1.
     """
@@ -553,7 +577,8 @@ def standardised_mean(
 
 
 def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
-    """Rows of some classes with the scores of these alone, as many a class as there are.
+    """Rows of some classes with the scores of these alone, as many a class as there
+    are.
 
     None where all classes together are few enough. The classes are drawn by the seed.
     """

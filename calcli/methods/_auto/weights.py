@@ -1,4 +1,6 @@
-"""Weights of the average, from held-out log-probabilities, and the choice of one candidate."""
+"""Weights of the average, from held-out log-probabilities, and the choice of one
+candidate.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,19 +15,24 @@ from calcli.statistics.units import Units
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
 PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
-"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n rows
-of k classes. It falls from one standard error above the best held-out NLL on, to 0 at
-``FADED`` standard errors."""
+"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
+rows of k classes. It falls from one standard error above the best held-out NLL on, to 0
+at ``FADED`` standard errors.
+"""
 FLOOR_ROWS = 0.1
-"""Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities that
-determine the weights, so that none of them can cost 20 nats."""
+"""Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities
+that determine the weights, so that none of them can cost 20 nats.
+"""
 LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
-"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early
-shrinks towards them, which more rows need less."""
+"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
+early shrinks towards them, which more rows need less.
+"""
 SAFE_ROWS, UNSURE, SURE = 5.0, 1.0, 3.0
-"""A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong rows))^2 of all
-weight where the average's gain over it is at most ``UNSURE`` standard errors, none from
-``SURE`` on: held-out rows that are nearly all right cannot tell sharp members from safe ones."""
+"""A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong
+rows))^2 of all weight where the average's gain over it is at most ``UNSURE`` standard
+errors, none from ``SURE`` on: held-out rows that are nearly all right cannot tell sharp
+members from safe ones.
+"""
 
 
 def effective_number(share: FloatArray) -> float:
@@ -40,8 +47,8 @@ def likelihood_weights(
 ) -> FloatArray:
     """Mixture weights (m,) by EM from equal ones, with prior weight on the first.
 
-    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row weights,
-    sum 1. prior_rows : prior weight of the first candidate, in rows.
+    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row
+    weights, sum 1. prior_rows : prior weight of the first candidate, in rows.
     """
     draws, rows, m = log_p.shape
     n = effective_number(share)
@@ -61,7 +68,8 @@ def sparse_weights(
 ) -> tuple[list[int], FloatArray]:
     """Indices and weights of the candidates to keep: at most six, none below 1 %.
 
-    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see ``FADED``).
+    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see
+    ``FADED``).
     """
     mean_log_p = log_p.mean(axis=0)
     best = int(np.argmax(share @ mean_log_p))
@@ -79,7 +87,9 @@ def sparse_weights(
 
 
 def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
-    """Log-probabilities with a little of the uniform distribution mixed in, of n fitted rows."""
+    """Log-probabilities with a little of the uniform distribution mixed in, of n fitted
+    rows.
+    """
     floor = FLOOR_ROWS / (n + 1)
     return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
 
@@ -93,8 +103,9 @@ def share_of_safe(
 ) -> float:
     """Share of all weight that a safe candidate takes over (see ``SAFE_ROWS``).
 
-    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of the
-    safe candidate. n_wrong : number of held-out rows that the scores predict wrongly.
+    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of
+    the safe candidate. n_wrong : number of held-out rows that the scores predict
+    wrongly.
     """
     z = standardised_mean(mixture - safe, share, units)
     ramp = float(np.interp(z, [UNSURE, SURE], [1.0, 0.0]))
@@ -107,7 +118,9 @@ def share_of_safe(
 def table_of(
     trials: Sequence[Trial], share: FloatArray, criterion: str
 ) -> dict[str, dict[str, Any]]:
-    """Table row by name: mean held-out loss, paired difference to the best, standard errors."""
+    """Table row by name: mean held-out loss, paired difference to the best, standard
+    errors.
+    """
     losses = {}
     for trial in trials:
         if trial.failed:
@@ -150,7 +163,9 @@ def guarded_error(difference: FloatArray, share: FloatArray) -> float:
 
 
 def pick(table: Mapping[str, dict[str, Any]], rule: str, criterion: str) -> str:
-    """Name of the candidate that ``best`` or ``one-se`` chooses; the first among equals."""
+    """Name of the candidate that ``best`` or ``one-se`` chooses; the first among
+    equals.
+    """
     good = [row for row in table.values() if "failed" not in row]
     by = criterion
     if rule == "one-se":

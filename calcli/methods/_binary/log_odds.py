@@ -1,4 +1,6 @@
-"""Binary outcomes of rows of scores, their exact log-odds, and logistic regression on these."""
+"""Binary outcomes of rows of scores, their exact log-odds, and logistic regression on
+these.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,19 +26,27 @@ from calcli.rows import Block, ClassLogits, Rows
 from calcli.solvers import BoxMinimum, minimise_box
 from calcli.zeros import OLD, Zeros
 
-WIDTH = 16  # classes whose log-odds are computed at a time: the only memory needed beside the scores
+# classes whose log-odds are computed at a time: the only memory needed beside the
+# scores
+WIDTH = 16
 Loss = Literal["log", "brier"]
 Smooth = Annotated[
     bool,
     Meta(
-        description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"
+        description=(
+            "fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1"
+            " and 0"
+        )
     ),
 ]
-GRADIENT = 1e-12  # largest entry of the mean gradient at an optimum, with features scaled to size 1
+# largest entry of the mean gradient at an optimum, with features scaled to size 1
+GRADIENT = 1e-12
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:
-    """Logarithm of the sigmoid, exact even where the sigmoid itself rounds to 0 or 1."""
+    """Logarithm of the sigmoid, exact even where the sigmoid itself rounds to 0 or
+    1.
+    """
     return np.minimum(u, 0.0) - np.log1p(np.exp(-np.abs(u)))
 
 
@@ -47,14 +57,15 @@ class Sample:
     s: FloatArray  # (n,) log-odds
     hit: FloatArray  # (n,) outcomes, 0.0 or 1.0
     weight: FloatArray | None = None  # (n,) all > 0
-    stated: FloatArray | None = (
-        None  # (n,) the probabilities, if these were given and not log-odds
-    )
+    # (n,) the probabilities, if these were given and not log-odds
+    stated: FloatArray | None = None
     one_map: bool = False  # this is the only question, not one of one per class
 
     @cached_property
     def in_log_odds(self) -> bool:
-        """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1 differ in them."""
+        """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1
+        differ in them.
+        """
         sure = np.abs(self.s)
         sure = sure[sure > -np.log(TIE)]
         return (
@@ -66,7 +77,9 @@ class Sample:
 
     @property
     def x(self) -> FloatArray:
-        """Scores that a table is over: probabilities, or log-odds if ``in_log_odds``."""
+        """Scores that a table is over: probabilities, or log-odds if
+        ``in_log_odds``.
+        """
         return self.s if self.in_log_odds else self.p
 
     @cached_property
@@ -97,7 +110,9 @@ class MapFit(NamedTuple):
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
-        """Fit of a regression with slopes >= 0 and these parameters of the map; degenerate where all slopes are 0."""
+        """Fit of a regression with slopes >= 0 and these parameters of the map;
+        degenerate where all slopes are 0.
+        """
         if self.status == "ok" and not any(self.params[:-1]):
             note = "the scores do not rise with the outcomes, so the map is a constant"
             return MapFit(params, "degenerate", note, self.record)
@@ -118,11 +133,13 @@ class MapFit(NamedTuple):
         return cls((sigmoid(at), values), record=record, log_odds=inner)
 
 
-# ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
+# ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits
+# left near 1
 
 
-# zero : mask of stored zeros (``Block.stored_zeros``). They are no part of the sum of a row, so that equal
-# probabilities stay equal whatever was rounded beside them; but where nothing else is left, they are all.
+# zero : mask of stored zeros (``Block.stored_zeros``). They are no part of the sum of a
+# row, so that equal probabilities stay equal whatever was rounded beside them; but
+# where nothing else is left, they are all.
 
 
 def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
@@ -133,7 +150,9 @@ def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
 def top_log_odds(
     z: FloatArray, label: IntArray, zero: BoolArray | None = None
 ) -> FloatArray:
-    """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp over the others."""
+    """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp
+    over the others.
+    """
     at = np.arange(len(z))
     rest = z.copy()
     rest[at, label] = -np.inf
@@ -155,7 +174,8 @@ def single_log_odds(block: Block, mode: str) -> FloatArray:
 def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
     """Log-odds of every class against the rest, (b, k).
 
-    Removing a term from the sum loses no digits unless the term is the largest; for that class the others are summed.
+    Removing a term from the sum loses no digits unless the term is the largest; for
+    that class the others are summed.
     """
     largest, total, top, s_top = _row_facts(z, zero)
     s = _below_top((z - largest[:, None]).T, total).T
@@ -166,16 +186,22 @@ def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatA
 def _row_facts(
     z: FloatArray, zero: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Largest logit of every row, sum of exp(z - largest), class of that logit and its log-odds, (b,) each."""
+    """Largest logit of every row, sum of exp(z - largest), class of that logit and its
+    log-odds, (b,) each.
+    """
     top, largest = z.argmax(axis=1), row_max(z)
     total = np.exp(_stored(z, zero) - largest[:, None]).sum(axis=1)
     return largest, total, top, top_log_odds(z, top, zero)
 
 
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
-    """Log-odds of classes that are not a row's top class; d : (classes, b) z - largest."""
+    """Log-odds of classes that are not a row's top class; d : (classes, b) z -
+    largest.
+    """
     rest = total - np.exp(d)
-    # Only without the top class can the sum vanish; the caller puts in that class's value.
+    # Only without the top class can the sum vanish; the caller puts in that class's
+    # value.
+
     return d - np.log(np.where(rest > 0, rest, 1.0))
 
 
@@ -185,7 +211,9 @@ def probabilities(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
 
 
 def confidence_log_odds(c: FloatArray, zeros: Zeros = OLD) -> FloatArray:
-    """log(c / (1 - c)). zeros : what a confidence of 0, or of 1 being wrong, counts as; 2e-308 unless given."""
+    """log(c / (1 - c)). zeros : what a confidence of 0, or of 1 being wrong, counts as;
+    2e-308 unless given.
+    """
     right, wrong = zeros.confidence_logs(c)
     return right - wrong
 
@@ -196,7 +224,9 @@ def within(s: FloatArray, sure: float | None) -> FloatArray:
 
 
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
-    """log(p / (1 - p)) with p clipped to [clip, 1 - clip], as calcli 0.1 fitted and applied."""
+    """log(p / (1 - p)) with p clipped to [clip, 1 - clip], as calcli 0.1 fitted and
+    applied.
+    """
     p = np.clip(p, clip, 1.0 - clip)
     return np.log(p) - np.log1p(-p)
 
@@ -213,7 +243,9 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
 
 
 def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
-    """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the prediction right?)."""
+    """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the
+    prediction right?).
+    """
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(
@@ -239,7 +271,9 @@ def _facts_of_block(
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
-    """Sample of each class in turn (is the label this class?), bit for bit that of ``one_vs_rest_log_odds``."""
+    """Sample of each class in turn (is the label this class?), bit for bit that of
+    ``one_vs_rest_log_odds``.
+    """
     y, whole = rows.labels(), rows.array()
     parts = list(rows.each(_facts_of_block))
     largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
@@ -252,7 +286,8 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
             )
 
 
-# ---- logistic regression with a few features, to the optimum, and substitutes where none exists
+# ---- logistic regression with a few features, to the optimum, and substitutes where
+# none exists
 
 
 def fit_logistic(
@@ -263,11 +298,13 @@ def fit_logistic(
     low: FloatArray | float = -np.inf,
     loss: Loss = "log",
 ) -> BoxMinimum:
-    """Minimise the mean loss of sigmoid(coef . design) against target, with coef >= low.
+    """Minimise the mean loss of sigmoid(coef . design) against target, with coef >=
+    low.
 
-    design : (d, n) features, a row of ones among them for an intercept. target : (n,) in [0, 1]. weight : (n,) or None.
-    low : (d,) of 0 and -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes neither all
-    alike nor separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
+    design : (d, n) features, a row of ones among them for an intercept. target : (n,)
+    in [0, 1]. weight : (n,) or None. low : (d,) of 0 and -inf. loss : ``log`` is
+    convex: the result is the optimum if one exists (outcomes neither all alike nor
+    separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
     """
     share = (
         np.full(design.shape[1], 1.0 / design.shape[1])
@@ -313,11 +350,13 @@ def regress(
     loss: Loss = "log",
     constant_if_separable: bool = True,
 ) -> MapFit:
-    """Fit log-odds of the outcomes linear in features: a slope >= ``low`` for each, then the intercept.
+    """Fit log-odds of the outcomes linear in features: a slope >= ``low`` for each,
+    then the intercept.
 
-    Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n + 2), as
-    do separable scores, where the likelihood has no maximum; without ``constant_if_separable``
-    these get smoothed targets, whose optimum is finite. smooth : use those in any case.
+    Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n +
+    2), as do separable scores, where the likelihood has no maximum; without
+    ``constant_if_separable`` these get smoothed targets, whose optimum is finite.
+    smooth : use those in any case.
     """
     hit = sample.hit > 0
     weight = np.ones(len(hit)) if sample.weight is None else sample.weight
@@ -357,7 +396,11 @@ def regress(
 
 
 SEPARABLE = (
-    "the scores separate right from wrong perfectly, so no slope fits best and the map is a constant;"
+    "the scores separate right from wrong perfectly, so no slope fits best and the map"
+    " is a constant;"
     " more rows or smoothed targets (platt with smooth=true) would serve better"
 )
-SMOOTHED = "where scores separate the classes perfectly no slope fits best, so the map was fitted to smoothed targets"
+SMOOTHED = (
+    "where scores separate the classes perfectly no slope fits best, so the map was"
+    " fitted to smoothed targets"
+)

@@ -1,4 +1,6 @@
-"""Calibrators made of maps of one probability: kinds of maps, and their fit and application."""
+"""Calibrators made of maps of one probability: kinds of maps, and their fit and
+application.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -47,10 +49,13 @@ class ModeOptions(Options, frozen=True):
     mode: Annotated[
         Literal["auto", "binary", "top", "ova", "marginal"],
         Meta(
-            description="what is calibrated: auto (binary for two classes, else top), binary (the probability of class"
-            " 1 of two), top (the predicted class's confidence; predictions stay), ova (one map per class against the"
-            " rest, rows divided by their sum), marginal (the same maps; their values before the division are what"
-            " Kumar et al. measure)"
+            description=(
+                "what is calibrated: auto (binary for two classes, else top), binary"
+                " (the probability of class 1 of two), top (the predicted class's"
+                " confidence; predictions stay), ova (one map per class against the"
+                " rest, rows divided by their sum), marginal (the same maps; their"
+                " values before the division are what Kumar et al. measure)"
+            )
         ),
     ] = "auto"
 
@@ -64,20 +69,23 @@ TOP_LABEL = Laws(
     class_shares=True,
     memory="row",
 )
-"""Laws of these methods under the default mode=auto: with two classes P(class 1) may cross 1/2."""
+"""Laws of these methods under the default mode=auto: with two classes P(class 1) may
+cross 1/2.
+"""
 
 
 @dataclass(frozen=True)
 class BinaryCalibrator(Calibrator):
     """A calibrator made of maps of one probability.
 
-    A subclass declares its maps' parameters as fields, either ``Curves`` (the array of the
-    only map, or a tuple with one per class) or ``param("maps")`` (one number per map), and
-    says how to fit (``fit_map``) and evaluate (``curve``) one map.
+    A subclass declares its maps' parameters as fields, either ``Curves`` (the array of
+    the only map, or a tuple with one per class) or ``param("maps")`` (one number per
+    map), and says how to fit (``fit_map``) and evaluate (``curve``) one map.
 
-    mode : probabilities that are mapped. None in artifacts of calcli 0.1, whose maps are of the top label or of each
-    class and take probabilities, or log-odds clipped ``clip`` away from certainty. sure : log-odds of confidences of
-    exactly 1, and minus those of exactly 0, if the fit has met some.
+    mode : probabilities that are mapped. None in artifacts of calcli 0.1, whose maps
+    are of the top label or of each class and take probabilities, or log-odds clipped
+    ``clip`` away from certainty. sure : log-odds of confidences of exactly 1, and minus
+    those of exactly 0, if the fit has met some.
     """
 
     _: KW_ONLY
@@ -90,9 +98,8 @@ class BinaryCalibrator(Calibrator):
         tuple[Any, ...]
     ] = ()  # parameters of the identity, for classes that never occur
     takes_log_odds: ClassVar[bool] = False  # maps take log-odds, not probabilities
-    only_ranks: ClassVar[bool] = (
-        False  # only the order of log-odds counts, so infinite ones do no harm
-    )
+    # only the order of log-odds counts, so infinite ones do no harm
+    only_ranks: ClassVar[bool] = False
     clip: ClassVar[float] = 1e-12  # see ``mode``
     flexible: ClassVar[bool] = False  # a map can overfit few rows
 
@@ -104,7 +111,9 @@ class BinaryCalibrator(Calibrator):
     @staticmethod
     @abstractmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
-        """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0, 1]."""
+        """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0,
+        1].
+        """
 
     def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
         """Logarithms of the map's value and of 1 minus it, (b,) each."""
@@ -119,8 +128,9 @@ class BinaryCalibrator(Calibrator):
             and rows.n < 50 * rows.k
         ):
             yield (
-                f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
-                " ts, vs or mode=top would serve better"
+                f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map"
+                " per class follows their noise; ts, vs or mode=top would serve"
+                " better"
             )
 
     @classmethod
@@ -128,11 +138,13 @@ class BinaryCalibrator(Calibrator):
         mode = getattr(options, "mode", None)
         if k == 1 and mode not in (None, "auto", "top"):
             raise FitError(
-                f"mode={mode} needs the scores of classes, these rows hold one confidence each: mode=top"
+                f"mode={mode} needs the scores of classes, these rows hold one"
+                " confidence each: mode=top"
             )
         if mode == "binary" and k != 2:
             raise FitError(
-                f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes"
+                "mode=binary calibrates the probability of class 1 of two, these rows"
+                f" have {k} classes"
             )
         if mode != "auto":
             return options
@@ -155,11 +167,13 @@ class BinaryCalibrator(Calibrator):
         fit_map: Callable[..., MapFit] | None = None,
         **beside: Any,
     ) -> Fit[Self]:
-        """Fit the one map of mode=binary or top, or one per class (as methods without that option do).
+        """Fit the one map of mode=binary or top, or one per class (as methods without
+        that option do).
 
-        beside : further fields of the calibrator. A class without a positive row keeps the identity, with a warning.
-        Details report the mean over rows of the sum of calibrated probabilities, by which rows are divided. Rows of
-        weight 0 are left out; methods that do not use weights see none.
+        beside : further fields of the calibrator. A class without a positive row keeps
+        the identity, with a warning. Details report the mean over rows of the sum of
+        calibrated probabilities, by which rows are divided. Rows of weight 0 are left
+        out; methods that do not use weights see none.
         """
         mode, weight = (
             getattr(options, "mode", "ova"),
@@ -204,7 +218,8 @@ class BinaryCalibrator(Calibrator):
         ]
         if absent := sum(one.params is cls.identity for one in fits):
             warnings.append(
-                f"classes without calibration rows ({absent} of {rows.k}): left as they were"
+                f"classes without calibration rows ({absent} of {rows.k}): left as"
+                " they were"
             )
         details: dict[str, Any] = {
             "row_sum_mean": float(row_sum.mean()),
@@ -229,8 +244,10 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
-        """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter half as far from certainty as
-        the nearest other, as in ``floor`` (Martín-Fernández et al. 2003). None where their rounding says how far."""
+        """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter
+        half as far from certainty as the nearest other, as in ``floor``
+        (Martín-Fernández et al. 2003). None where their rounding says how far.
+        """
         if rows.kind != "confidence" or not cls.takes_logarithms():
             return None, []
         if rows.zeros is not None and rows.zeros.is_rounded:
@@ -244,8 +261,9 @@ class BinaryCalibrator(Calibrator):
             ).item()
         )
         return sure, [
-            f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they"
-            f" enter as {sure:.3g}; calcli fit --method venn-abers needs no log-odds"
+            f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1,"
+            f" whose log-odds are infinite: they enter as {sure:.3g}; calcli fit"
+            " --method venn-abers needs no log-odds"
         ]
 
     @property
@@ -265,7 +283,9 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
-        """Fields that hold parameters of the maps, in the order of the arguments of ``curve``."""
+        """Fields that hold parameters of the maps, in the order of the arguments of
+        ``curve``.
+        """
         return [
             each
             for each in fields(cls)
@@ -285,7 +305,9 @@ class BinaryCalibrator(Calibrator):
         ]
 
     def inputs(self, block: Block) -> FloatArray:
-        """Input of the maps: (b,) for one map, (b, k) for one per class. The block comes from ``seen``."""
+        """Input of the maps: (b,) for one map, (b, k) for one per class. The block
+        comes from ``seen``.
+        """
         z, many = block.z, len(self.maps) > 1
         if self.mode is None:
             p = odds.probabilities(z)
@@ -363,7 +385,9 @@ class BinaryCalibrator(Calibrator):
 
 
 class LogisticCalibrator(BinaryCalibrator):
-    """Maps whose log-odds are a function of the log-odds, so that both tails stay exact."""
+    """Maps whose log-odds are a function of the log-odds, so that both tails stay
+    exact.
+    """
 
     takes_log_odds = True
 
@@ -390,9 +414,9 @@ class LogisticCalibrator(BinaryCalibrator):
 class Table(BinaryCalibrator):
     """Base of maps that are tables over the probability.
 
-    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have different log-odds beyond 27.6,
-    whose probabilities tie (``numerics.TIE``) or round to 1. The table is then over log-odds, with lines straight in
-    them.
+    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have
+    different log-odds beyond 27.6, whose probabilities tie (``numerics.TIE``) or round
+    to 1. The table is then over log-odds, with lines straight in them.
     """
 
     _: KW_ONLY
@@ -432,12 +456,15 @@ class Steps(Table):
     def check_map(
         edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one value per bin between."""
+        """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one
+        value per bin between.
+        """
         if len(edges) == len(values) == 0 and log_odds is None:
             return
         if len(edges) != len(values) + 1 or len(edges) < 2:
             raise DataError(
-                f"there are {len(edges)} edges and {len(values)} values, expected one edge more than values"
+                f"there are {len(edges)} edges and {len(values)} values, expected one"
+                " edge more than values"
             )
         rising = (
             (np.diff(edges) > 0).all()
@@ -464,7 +491,9 @@ class PiecewiseLinear(Table):
     def check_map(
         x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless knots have rising scores (and log-odds of these) and as many values."""
+        """Raise DataError unless knots have rising scores (and log-odds of these) and
+        as many values.
+        """
         if len(x) != len(y):
             raise DataError(
                 f"there are {len(x)} scores and {len(y)} values, expected as many"
@@ -481,7 +510,9 @@ class PiecewiseLinear(Table):
 
 
 def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
-    """Fit to the output of a first fit, with the warnings of both and the worse status."""
+    """Fit to the output of a first fit, with the warnings of both and the worse
+    status.
+    """
     status = max(first.status, fit.status, key=STATUSES.index)
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
 
@@ -496,10 +527,14 @@ def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Straight lines between knots, constant beyond the ends; the identity without knots."""
+    """Straight lines between knots, constant beyond the ends; the identity without
+    knots.
+    """
     if not len(x):
         return p
-    # Knots a denormal apart make a slope that overflows: keep the range whatever happens.
+    # Knots a denormal apart make a slope that overflows: keep the range whatever
+    # happens.
+
     return np.clip(np.interp(p, x, y), 0.0, 1.0)
 
 
@@ -523,10 +558,12 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
 def share_rest(
     z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray
 ) -> FloatArray:
-    """Log-probabilities with q on the label and 1 - q shared among the others in softmax's proportions.
+    """Log-probabilities with q on the label and 1 - q shared among the others in
+    softmax's proportions.
 
-    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
-    other classes alone, so they stay exact where 1 - p has no digits left.
+    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 -
+    q. The shares are taken among the other classes alone, so they stay exact where 1 -
+    p has no digits left.
     """
     at = np.arange(len(z))
     rest = z.copy()
@@ -538,7 +575,9 @@ def share_rest(
 
 
 def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Divide rows of probabilities (b, k) by their sums; rows of zeros become softmax(z) with prediction label."""
+    """Divide rows of probabilities (b, k) by their sums; rows of zeros become
+    softmax(z) with prediction label.
+    """
     total = q.sum(axis=1)
     zero = total < TINY
     log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]

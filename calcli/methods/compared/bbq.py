@@ -20,41 +20,53 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
     prior: Annotated[
         Literal["midpoint", "bdeu"],
         Meta(
-            description="Beta prior of a bin: midpoint (mean at the bin's midpoint, two rows strong), bdeu (mean 1/2,"
-            " two rows shared by all bins)"
+            description=(
+                "Beta prior of a bin: midpoint (mean at the bin's midpoint, two rows"
+                " strong), bdeu (mean 1/2, two rows shared by all bins)"
+            )
         ),
     ] = "midpoint"
     theta: Annotated[
         Literal["posterior", "official"],
         Meta(
-            description="value of a bin: its posterior mean, or the authors' code's (m + p0) / (n + 1) with p0 ="
-            " (sum of the positives' scores + midpoint) / (m + 1)"
+            description=(
+                "value of a bin: its posterior mean, or the authors' code's (m + p0)"
+                " / (n + 1) with p0 = (sum of the positives' scores + midpoint) / (m"
+                " + 1)"
+            )
         ),
     ] = "posterior"
     prune: Annotated[
         Literal["weight", "elbow"],
         Meta(
-            description="models kept: all of weight above 1e-12, or by the authors' code's elbow rule"
+            description=(
+                "models kept: all of weight above 1e-12, or by the authors' code's"
+                " elbow rule"
+            )
         ),
     ] = "weight"
 
 
 @dataclass(frozen=True)
 class BayesianBinning(Steps):
-    """Average over equal-frequency binnings, weighted by how well each explains the outcomes.
+    """Average over equal-frequency binnings, weighted by how well each explains the
+    outcomes.
 
-    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3))) bins of floor(n / B) rows (the
-    last takes the remainder; bins whose scores tie across a cut are one). With m_b positives among the n_b rows of bin
-    b, whose midpoint is p_b in [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
+    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10
+    n^(1/3))) bins of floor(n / B) rows (the last takes the remainder; bins whose scores
+    tie across a cut are one). With m_b positives among the n_b rows of bin b, whose
+    midpoint is p_b in [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
 
     log P(D | M) = sum_b [ lnG(2) - lnG(n_b + 2) + lnG(m_b + alpha_b) - lnG(alpha_b)
                            + lnG(n_b - m_b + beta_b) - lnG(beta_b) ]
     q = sum_M P(M | D) (m_b + alpha_b) / (n_b + 2), P(M | D) proportional to P(D | M).
 
-    An average of step functions is a step function: that is what is stored, as edges and values. (netcal replaces the
-    marginal likelihood by an information criterion and the quantiles by equal widths: another method.)
+    An average of step functions is a step function: that is what is stored, as edges
+    and values. (netcal replaces the marginal likelihood by an information criterion and
+    the quantiles by equal widths: another method.)
 
-    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and ``elbow`` follow the authors' code.
+    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and
+    ``elbow`` follow the authors' code.
     """
 
     list_order = 36
@@ -77,7 +89,8 @@ class BayesianBinning(Steps):
 
 @lru_cache(maxsize=2)
 def all_binnings(n: int) -> tuple[IntArray, IntArray]:
-    """First row of each bin of the binnings that are averaged over, for n sorted rows, laid end to end.
+    """First row of each bin of the binnings that are averaged over, for n sorted rows,
+    laid end to end.
 
     Also where each model's bins begin there and their total number, (models + 1,).
     """
@@ -92,7 +105,9 @@ def all_binnings(n: int) -> tuple[IntArray, IntArray]:
 def fit_bbq(
     sample: Sample, prior: str, theta: str, prune: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
+    """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins
+    (m,) of the models kept.
+    """
     from scipy.special import gammaln
 
     x, which = tie_groups(sample.x, float(sample.in_log_odds))
@@ -100,7 +115,9 @@ def fit_bbq(
     s, p, hit = x[which[order]], sample.p[order], sample.hit[order]
     n, (least, most) = len(s), ends(log_odds=sample.in_log_odds)
     cut, first = all_binnings(n)
-    # A cut inside a run of equal scores separates nothing: its bin joins the one before.
+    # A cut inside a run of equal scores separates nothing: its bin joins the one
+    # before.
+
     real = (cut == 0) | (s[cut] > s[cut - 1])
     first = np.concatenate([[0], np.cumsum(real)])[first]
     cut = cut[real]
@@ -132,7 +149,9 @@ def fit_bbq(
     else:
         value = (positive + alpha) / (count + strength)
 
-    # Neighbouring bins often have the very same value (no positives, lowest midpoint): drop the cut.
+    # Neighbouring bins often have the very same value (no positives, lowest midpoint):
+    # drop the cut.
+
     fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
     bins = np.diff(first)
     low, value, first = (
@@ -162,8 +181,10 @@ def fit_bbq(
 
 
 def elbow(likelihood: FloatArray) -> BoolArray:
-    """Mask of the models that the authors' code keeps: those before the relative likelihoods, sorted,
-    stop falling by more than 0.001 of their variance from one to the next."""
+    """Mask of the models that the authors' code keeps: those before the relative
+    likelihoods, sorted, stop falling by more than 0.001 of their variance from one to
+    the next.
+    """
     order = np.argsort(-likelihood, kind="stable")
     falling = likelihood[order]
     last = len(falling) - 1

@@ -33,7 +33,8 @@ from calcli.rows import (
     to_logits,
 )
 
-# ---- coordinate search over one temperature per class, one column of the softmax at a time
+# ---- coordinate search over one temperature per class, one column of the softmax at a
+# time
 
 
 STRIPE = 32  # columns for which the sums over all later classes are held at once
@@ -43,7 +44,8 @@ STRIPE = 32  # columns for which the sums over all later classes are held at onc
 class Others:
     """Sum and largest of the classes other than one, row by row.
 
-    total : (n,) log of the sum of exponentials; top, index : the largest and its class, ties to the lowest index.
+    total : (n,) log of the sum of exponentials; top, index : the largest and its class,
+    ties to the lowest index.
     """
 
     total: FloatArray
@@ -69,12 +71,14 @@ class Others:
 
 
 class ClassSearch:
-    """The state of the search: temperatures (k,), the ECE they give, and the accuracy at its start.
+    """The state of the search: temperatures (k,), the ECE they give, and the accuracy
+    at its start.
 
-    With class c taken out, a row is known by the log-sum L of the others and the largest of them; the row with z_c / T
-    put back has p_c = sigmoid(z_c / T - L). The others are sums over the classes before c (already moved) and after c
-    (still to move), both built by additions only, so that nothing cancels. Memory: the scores in their own precision
-    and about (classes / 32 + 32) numbers per row.
+    With class c taken out, a row is known by the log-sum L of the others and the
+    largest of them; the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The
+    others are sums over the classes before c (already moved) and after c (still to
+    move), both built by additions only, so that nothing cancels. Memory: the scores in
+    their own precision and about (classes / 32 + 32) numbers per row.
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
@@ -115,7 +119,11 @@ class ClassSearch:
     ) -> FloatArray:
         """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
         m, bins = len(confidence), len(self.edges) - 1
-        # Equal widths locate the bin by one product; next to an edge between bins the edge itself decides.
+        # Equal widths locate the bin by one product; next to an edge between bins the
+        # edge
+
+        # itself decides.
+
         place = np.minimum(confidence * bins, bins - 0.5)
         index = (place - 1e-9).astype(np.int32)
         place += 1e-9
@@ -130,7 +138,9 @@ class ClassSearch:
     def candidates(
         self, c: int, others: Others, grid: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """ECE and accuracy with the temperature of class c set to every value of a grid."""
+        """ECE and accuracy with the temperature of class c set to every value of a
+        grid.
+        """
         z, own, rest_hit = (
             self.column(c),
             (self.y == c).astype(float),
@@ -172,10 +182,11 @@ class ClassSearch:
     def sweep(
         self, classes: IntArray, grid: FloatArray, floor: float
     ) -> Iterator[bool]:
-        """One pass over all classes; tells of each in turn whether it moved, as only those of ``classes`` may.
+        """One pass over all classes; tells of each in turn whether it moved, as only
+        those of ``classes`` may.
 
-        A temperature moves to the best candidate whose ECE is strictly below the best so far
-        and whose accuracy is at least ``floor``.
+        A temperature moves to the best candidate whose ECE is strictly below the best
+        so far and whose accuracy is at least ``floor``.
         """
         before = Others.none(self.n)
         for low, after_stripe in self._stripes():
@@ -189,7 +200,9 @@ class ClassSearch:
                     ece, accuracy = self.candidates(c, others, grid)
                     ece[accuracy < floor - 1e-12] = np.inf
                     best = int(ece.argmin())
-                    # A millionth of a millionth of gain is rounding, and would never settle.
+                    # A millionth of a millionth of gain is rounding, and would never
+                    # settle.
+
                     moves = bool(ece[best] < self.ece - 1e-12)
                     if moves:
                         self.temperature[c], self.ece = grid[best], float(ece[best])
@@ -197,7 +210,9 @@ class ClassSearch:
                 yield moves
 
     def _stripes(self) -> list[tuple[int, Others]]:
-        """First column of every stripe, and the sum over the classes behind the stripe."""
+        """First column of every stripe, and the sum over the classes behind the
+        stripe.
+        """
         stripes, behind = [], Others.none(self.n)
         for low in reversed(range(0, self.k, STRIPE)):
             stripes.append((low, behind))
@@ -222,7 +237,10 @@ class ClassTemperatureOptions(Options, frozen=True):
     guard: Annotated[
         bool,
         Meta(
-            description="never accept a temperature that takes accuracy below the uncalibrated one"
+            description=(
+                "never accept a temperature that takes accuracy below the uncalibrated"
+                " one"
+            )
         ),
     ] = True
     bins: Annotated[
@@ -235,20 +253,26 @@ class ClassTemperatureOptions(Options, frozen=True):
 class ClassTemperatureScaling(Calibrator):
     """Give every class its own temperature, chosen by calibration error class by class.
 
-    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of temperature scaling. For class after
-    class, T_c runs through 0.1, 0.2, ..., 10 with the others fixed, and moves wherever the ECE of the calibration rows
-    (15 bins of equal width) is strictly below the best seen so far; passes repeat until no class moves. Predictions may
-    change; with ``guard`` the accuracy on the calibration rows never falls below the uncalibrated one. A class without
-    rows keeps the common temperature.
+    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of
+    temperature scaling. For class after class, T_c runs through 0.1, 0.2, ..., 10 with
+    the others fixed, and moves wherever the ECE of the calibration rows (15 bins of
+    equal width) is strictly below the best seen so far; passes repeat until no class
+    moves. Predictions may change; with ``guard`` the accuracy on the calibration rows
+    never falls below the uncalibrated one. A class without rows keeps the common
+    temperature.
 
-    Only one column changes at a time, so a candidate costs one logistic function per row, exact in float64: passes *
-    classes * 100 * rows of them, some minutes per pass for 25000 x 1000. The ECE of thousands of candidates is searched
-    on one set of rows, so its value there (recorded as ``ece``) is optimistic, and NLL is not looked at. (The authors'
-    programs start from 2.5 or from an ECE grid; their later one makes local steps.)
+    Only one column changes at a time, so a candidate costs one logistic function per
+    row, exact in float64: passes * classes * 100 * rows of them, some minutes per pass
+    for 25000 x 1000. The ECE of thousands of candidates is searched on one set of rows,
+    so its value there (recorded as ``ece``) is optimistic, and NLL is not looked at.
+    (The authors' programs start from 2.5 or from an ECE grid; their later one makes
+    local steps.)
 
-    The temperatures act on the raw logits: a constant added to a row is not without effect.
+    The temperatures act on the raw logits: a constant added to a row is not without
+    effect.
 
-    Reference: Frenkel, Goldberger (2021), "Network calibration by class-based temperature scaling".
+    Reference: Frenkel, Goldberger (2021), "Network calibration by class-based
+    temperature scaling".
     """
 
     temperature: FloatArray = param("k", within="positive")
@@ -285,12 +309,14 @@ class ClassTemperatureScaling(Calibrator):
         warnings = list(first.warnings)
         if moves[-1] > 0:
             warnings.append(
-                f"temperatures still moved in pass {options.passes}; raise passes to search on"
+                f"temperatures still moved in pass {options.passes}; raise passes to"
+                " search on"
             )
             status = "not_converged" if status == "ok" else status
         if missing := rows.k - len(present):
             warnings.append(
-                f"{missing} of {rows.k} classes have no rows; their temperature stays at {start:g}"
+                f"{missing} of {rows.k} classes have no rows; their temperature stays"
+                f" at {start:g}"
             )
         if rows.n < 20 * rows.k:
             few = "fewer than 20 rows per class; ts or vs are safer"

@@ -16,8 +16,9 @@ from calcli.rows import Rows
 class IsotonicAfterTemperature(IsotonicOneVsAll):
     """Scale the temperature by squared error, then fit one isotonic map per class.
 
-    q = IROvA(softmax(z / T)) with T the least squared error's (``ts`` with loss=brier) and the maps of ``irova``: the
-    temperature makes the scores comparable, the maps correct what one temperature cannot.
+    q = IROvA(softmax(z / T)) with T the least squared error's (``ts`` with loss=brier)
+    and the maps of ``irova``: the temperature makes the scores comparable, the maps
+    correct what one temperature cannot.
 
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IROvA-TS).
     """
