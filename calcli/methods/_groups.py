@@ -31,17 +31,18 @@ from calcli.rows import Block, Codes, Rows
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5
 ROUNDS = 3
-START, LEAST = 0.1, 1e-7
+START = 0.1
+LEAST = 1e-7
 """Variance between groups at which the search begins, and the one that stands for 0.
 Variances up to ten times as large become 0 too: towards 0 the EM takes ever smaller
 steps.
 """
-STEPS, UPDATES = 100, 100
+STEPS = 100
+UPDATES = 100
 LARGEST_STEP = 1.0
-LONGEST, FAR = (
-    1e4,
-    10.0,
-)  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
+# upper bounds of a SQUAREM step (in EM steps) and of a log variance
+LONGEST = 1e4
+FAR = 10.0
 RUNAWAY_VARIANCE = 1.0
 """Least prior variance of runaway groups, of which the variance between others says
 nothing.
@@ -54,15 +55,19 @@ SURPRISING = 1e-4
 """P-value of a group's score, times their number, up to which the map of the others
 does not explain it.
 """
-EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
+EXACT = 1e-11
+SETTLED = 1e-6
+CHANGE = 1e-4
 """Tolerances of a search: step of a parameter, relative change of a variance between
 updates, and between walks.
 """
-EARLY, LEAST_START = 1e-7, 1e-5
+EARLY = 1e-7
+LEAST_START = 1e-5
 """For the fit to a fold, which starts at the result of all rows: its last step, and the
 least variance at its start.
 """
-CREEPS, LATE = 0.99, 60
+CREEPS = 0.99
+LATE = 60
 """A variance that hardly moves is fixed when its last three changes between walks agree
 within this factor, or after so many walks: otherwise theta would follow it for hundreds
 of walks.
@@ -214,7 +219,8 @@ def pool(
         mean = search.mean_deviation()
         if rounds == ROUNDS or np.abs(mean).max() <= search.exact:
             break
-        search.centre, search.theta = search.centre + mean, search.theta - mean
+        search.centre = search.centre + mean
+        search.theta = search.theta - mean
     return Pooled(
         search.centre, search.theta, search.variance, search.converged, search.passes
     )
@@ -226,16 +232,22 @@ class PoolSearch:
     def __init__(
         self, walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None
     ) -> None:
-        self.walk, self.shape = walk, (g, m)
-        self.centre, self.theta = np.zeros(m), np.zeros((g, m))
+        self.walk = walk
+        self.shape = (g, m)
+        self.centre = np.zeros(m)
+        self.theta = np.zeros((g, m))
         self.variance = np.full(m, tau**2 or START)
-        self.exact, self.passes, self.converged = EXACT, 0, False
+        self.exact = EXACT
+        self.passes = 0
+        self.converged = False
         self.fixed = bool(tau)  # the variance is known, or hardly moves
         self.alike = ~walk.runaway
-        self.damping, self.last_step = np.ones(g), np.zeros((g, m))
+        self.damping = np.ones(g)
+        self.last_step = np.zeros((g, m))
         self.sums: GroupSums | None = None
         if start is not None:
-            self.theta, self.exact = start.theta, EARLY
+            self.theta = start.theta
+            self.exact = EARLY
             if not tau:
                 self.variance = np.maximum(start.variance, LEAST_START)
 
@@ -247,7 +259,8 @@ class PoolSearch:
         """Search the map that is common to all but runaway groups."""
         for _ in range(STEPS):
             sums = self.sums_at(self.centre).take(self.alike)
-            whole, slope = sums.information.sum(axis=0), sums.gradient.sum(axis=0)
+            whole = sums.information.sum(axis=0)
+            slope = sums.gradient.sum(axis=0)
             step = np.linalg.pinv(whole) @ slope
             self.centre = self.centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
             if np.abs(step).max() <= self.exact:
@@ -259,7 +272,8 @@ class PoolSearch:
         """
         changes = list[float]()
         for _ in range(STEPS):
-            self.sums, before = self.sums_at(self.centre + self.theta), self.variance
+            self.sums = self.sums_at(self.centre + self.theta)
+            before = self.variance
             sums = self.sums.times(self.walk.factor)
             if not self.fixed:
                 some = sums.take(self.alike)
@@ -325,7 +339,8 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
     at = np.log(variance)
     for _ in range(UPDATES):
         once = step(at)
-        first, second = once - at, step(once) - once
+        first = once - at
+        second = step(once) - once
         if np.abs(second).max() <= SETTLED:
             return np.asarray(np.exp(once + second))
         bend = second - first
@@ -457,7 +472,8 @@ class ByGroup(Calibrator):
         base = cls.fit_without(rows, plain, of, endless, context) or common
         if base.status != "ok":
             return np.zeros_like(endless)
-        walk, g = cls.walk_of(rows, base.calibrator, of), len(of.names)
+        walk = cls.walk_of(rows, base.calibrator, of)
+        g = len(of.names)
         sums = walk(np.zeros((g, cls.PARAMETERS)))
         inverse = np.linalg.pinv(sums.information)
         square = np.einsum("gi,gij,gj->g", sums.gradient, inverse, sums.gradient)
@@ -499,8 +515,10 @@ class ByGroup(Calibrator):
         fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
-            held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            learn, own = rows.take(others), groups.take(others)
+            held = np.flatnonzero(fold == f)
+            others = np.flatnonzero(fold != f)
+            learn = rows.take(others)
+            own = groups.take(others)
             fresh = Context(context.seed, context.device, notes=context.notes)
             common = cls.OF_COMMON.fit(learn, plain, fresh).calibrator
             base = common

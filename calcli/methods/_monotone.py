@@ -195,8 +195,10 @@ def _moments(
     segment: IntArray,
     offset: FloatArray,
 ) -> _Sums:
-    m, full = len(edges) + 1, np.concatenate([[0.0], np.diff(edges), [0.0]])
-    n, y = len(block), block.labels
+    m = len(edges) + 1
+    full = np.concatenate([[0.0], np.diff(edges), [0.0]])
+    n = len(block)
+    y = block.labels
     here = np.arange(n)
     p = slopes.take(segment)
     p *= offset

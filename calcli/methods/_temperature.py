@@ -125,7 +125,8 @@ SMALL_SAMPLE = 1500
 all, a search does without one."""
 SAMPLE_SCORES = 1 << 24
 """Most scores in the sample: it is held in memory, and more give no better start."""
-FEWEST, SMALL_SCORES = 100, 2_000_000
+FEWEST = 100
+SMALL_SCORES = 2_000_000
 """Fewest rows for many classes, and scores that are enough for a rougher start."""
 ROUGH = 0.01
 """Last step of log beta in the search for a start. The step after it is .01 % from the

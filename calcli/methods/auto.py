@@ -395,7 +395,8 @@ def weighed(
     if moved < LEAST_WEIGHT:
         return members, weights
     if safe not in members:
-        members, weights = [safe, *members], np.append(0.0, weights)
+        members = [safe, *members]
+        weights = np.append(0.0, weights)
     is_safe = np.array([member is safe for member in members])
     weights = (1.0 - moved) * weights + moved * is_safe
     heavy = weights >= LEAST_WEIGHT
@@ -424,7 +425,8 @@ def refitted(
     chains = chained({name: member.candidate for name, member in by_name.items()})
 
     def fit(chain: list[str]) -> dict[str, Fit[Any]]:
-        known, fits = FittedPrefixes(), {}
+        known = FittedPrefixes()
+        fits = {}
         for name in chain:
             member = by_name[name]
             piece = work.begin(cost_of(member.candidate))

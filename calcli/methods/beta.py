@@ -76,7 +76,8 @@ def fit_beta(
     constant_if_separable: bool = True,
 ) -> MapFit:
     """a, b, c of one map."""
-    log_p, minus_log_rest = log_sigmoid(sample.s), -log_sigmoid(-sample.s)
+    log_p = log_sigmoid(sample.s)
+    minus_log_rest = -log_sigmoid(-sample.s)
     shapes = {
         "abm": [log_p, minus_log_rest],
         "am": [sample.s],
@@ -91,5 +92,7 @@ def fit_beta(
         loss=loss,
         constant_if_separable=constant_if_separable,
     )
-    a, b, c = found.params[0], found.params[-2], found.params[-1]
+    a = found.params[0]
+    b = found.params[-2]
+    c = found.params[-1]
     return found.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))

@@ -66,10 +66,12 @@ class ExpectationConsistency(OneTemperature):
         start = start_of(rows, context, partial(TopMass, top=top))
         search = search_temperature(top_mass, context, start, flat=1e-15)
         accuracy = top_mass.accuracy
-        temperature, status = search.temperature, search.root.status
+        temperature = search.temperature
+        status = search.root.status
         if accuracy == 1.0:
             # A confidence within rounding of 1 is no root either.
-            temperature, status = 0.01, "at_high"
+            temperature = 0.01
+            status = "at_high"
         calibrator = cls(temperature, top, accuracy)
         if status in ("at_high", "at_low"):
             end = "above" if status == "at_high" else "below"

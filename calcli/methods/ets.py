@@ -84,7 +84,8 @@ class EnsembleTemperatureScaling(Calibrator):
             gram, hits = brier_moments(rows, temperature)
             w = simplex_minimum(gram, hits)
             slope = 2 * (gram @ w - hits)
-            gap, evaluations = float(w @ slope - slope.min()), 1
+            gap = float(w @ slope - slope.min())
+            evaluations = 1
         else:
             w, gap, evaluations = likeliest_weights(*label_shares(rows, temperature))
         status: Status = first.status
@@ -136,7 +137,8 @@ def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArra
     probability of the label.
     """
     mass, *sums = rows.sum(partial(_moments, temperature))
-    (pp, pq, qq, p_y, q_y), u = np.array(sums) / mass, 1.0 / rows.k
+    pp, pq, qq, p_y, q_y = np.array(sums) / mass
+    u = 1.0 / rows.k
     return np.array([[pp, pq, u], [pq, qq, u], [u, u, u]]), np.array([p_y, q_y, u])
 
 
@@ -144,7 +146,8 @@ def _moments(temperature: float, block: Block) -> FloatArray:
     """Weight, inner products of the tempered and the plain softmax p and q, and their
     probabilities of the label.
     """
-    p, q = softmax(block.z / temperature), softmax(block.z)
+    p = softmax(block.z / temperature)
+    q = softmax(block.z)
     weight = np.ones(len(block)) if block.weight is None else block.weight
     here = np.arange(len(block))
     inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
@@ -165,7 +168,8 @@ def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray
 
 
 def _label_shares(temperature: float, block: Block) -> FloatArray:
-    here, y = np.arange(len(block)), block.labels
+    here = np.arange(len(block))
+    y = block.labels
     logs = [log_softmax(block.z / temperature)[here, y], log_softmax(block.z)[here, y]]
     return np.stack([*np.exp(logs), np.full(len(y), 1.0 / block.z.shape[1])], axis=1)
 
@@ -178,7 +182,8 @@ def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
     A singular face can be skipped: its minimum is also attained on its boundary.
     """
     m = len(hits)
-    best, least = np.eye(m)[0], np.inf
+    best = np.eye(m)[0]
+    least = np.inf
     for size in range(1, m + 1):
         for face in combinations(range(m), size):
             on = list(face)
@@ -194,7 +199,8 @@ def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
             w[on] = solution / solution.sum()
             value = float(w @ gram @ w - 2 * hits @ w)
             if value < least:
-                best, least = w, value
+                best = w
+                least = value
     return best
 
 
@@ -211,7 +217,9 @@ def likeliest_weights(
     """
     m = shares.shape[1]
     w = np.full(m, 1.0 / m)
-    value, evaluations, gain = -float(weight @ np.log(shares @ w)), 1, np.inf
+    value = -float(weight @ np.log(shares @ w))
+    evaluations = 1
+    gain = np.inf
     for steps in range(limit + 1):
         # The floor keeps the squares below finite where a part without weight owned a
         # row.
@@ -231,7 +239,8 @@ def likeliest_weights(
             trial_value = -float(weight @ np.log(np.maximum(shares @ trial, 1e-300)))
             evaluations += 1
             if trial_value <= value - 1e-4 * 0.5**halvings * gain + rounding:
-                w, value = trial, trial_value
+                w = trial
+                value = trial_value
                 break
         else:
             break

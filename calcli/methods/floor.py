@@ -48,7 +48,8 @@ class Floor(Calibrator):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        zeros, least = 0, -math.log(rows.k)
+        zeros = 0
+        least = -math.log(rows.k)
         for block in rows.blocks() if rows.kind in ("probs", "log_probs") else ():
             z = block.z if block.weight is None else block.z[block.weight > 0.0]
             # Half a step lies below every number that is stored, and above every zero.

@@ -184,7 +184,8 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
     """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3),
     finite.
     """
-    here, top = np.arange(len(z)), z.argmax(axis=1)
+    here = np.arange(len(z))
+    top = z.argmax(axis=1)
     u = (z - z[here, top][:, None]) / temperature
     e = np.exp(u)
     norm = e.sum(axis=1)
@@ -249,7 +250,9 @@ class Weighing:
                 *row_series(rows, np.exp(self.inputs @ w) / self.temperature),
             )
 
-        w, last, least = begin, begin, np.inf
+        w = begin
+        last = begin
+        least = np.inf
         while walks < SERIES:
             near = around(w)
             value = near(w)[0]
@@ -258,10 +261,8 @@ class Weighing:
             ):  # the last series was asked too far
                 w = (w + last) / 2
                 continue
-            low, high = (
-                np.maximum(w - LONGEST, -LARGEST),
-                np.minimum(w + LONGEST, LARGEST),
-            )
+            low = np.maximum(w - LONGEST, -LARGEST)
+            high = np.minimum(w + LONGEST, LARGEST)
             found = minimise_box(
                 near, w, low=low, high=high, tolerance=self.tolerance, limit=20
             )
@@ -270,7 +271,9 @@ class Weighing:
                 np.abs(self.inputs @ (found.x - w)).max(),
             )
             cut = np.abs(near(found.x)[1] - near(found.x, cut=1)[1]).max()
-            last, least, w = w, value, found.x
+            last = w
+            least = value
+            w = found.x
             if (
                 found.status == "ok"
                 and change[0] < LONGEST
@@ -299,18 +302,21 @@ class Weighing:
         """Value, gradient and Hessian at w of the rows' series around ``centre``, less
         ``cut`` terms at their end.
         """
-        total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
+        total = self.ridge * float(w @ w)
+        gradient = 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
         for at in range(0, len(value), AT_ONCE):
             here = slice(at, at + AT_ONCE)
-            inputs, share = self.inputs[here], self.share[here]
+            inputs = self.inputs[here]
+            share = self.share[here]
             change = np.clip(inputs @ (w - centre), -REACH, REACH)
             sharp = np.maximum(inputs @ w - np.log(self.temperature), 0.0)
             push = self.held * share * sharp
             total += 0.5 * float(push @ sharp)
             gradient += inputs.T @ push
             hessian += (inputs * (self.held * share * (sharp > 0))[:, None]).T @ inputs
-            x, inside = np.expm1(change), np.where(np.abs(change) < REACH, share, 0.0)
+            x = np.expm1(change)
+            inside = np.where(np.abs(change) < REACH, share, 0.0)
             rise, slope, bend = (np.zeros(len(x)) for _ in range(3))
             for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
                 bend = bend * x + slope

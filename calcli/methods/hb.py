@@ -72,7 +72,8 @@ class HistogramBinning(Steps):
         p = sigmoid(edges) if sample.in_log_odds else edges
         middle = 0.5 * (p[:-1] + p[1:])
         prior = 1.0 if options.smooth else 0.0
-        hits, mass = seen.outcome + prior * middle, seen.weight + prior
+        hits = seen.outcome + prior * middle
+        mass = seen.weight + prior
         values = np.divide(hits, mass, out=middle, where=mass > 0)
         # Sums of weights may round to a share just above 1.
         return MapFit.table(

@@ -184,7 +184,8 @@ def follow(
     row's bin.
     """
     index = bin_of(confidence, len(alpha))
-    a, b = alpha[index], beta[index]
+    a = alpha[index]
+    b = beta[index]
     return np.where(np.isnan(a), confidence, np.clip(b + (a - b) * gamma, 0.0, 1.0))
 
 
@@ -320,20 +321,21 @@ def choose_noise(
             else base.gamma
         )
         return families[0], options.scale, gamma, {}, []
-    criterion, best_of = one_bin_sd, max
+    criterion = one_bin_sd
+    best_of = max
     if options.select == "cv-nll":
         fold = two_folds(rows.take(counted), base.hit, context.seed)
-        criterion, best_of = partial(cross_validated_nll, fold, options), min
-    found, reached = {}, dict[str, float]()
+        criterion = partial(cross_validated_nll, fold, options)
+        best_of = min
+    found = {}
+    reached = dict[str, float]()
     for family in families:
         scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
         values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
         reached[family] = best_of(values)
-        best, details = (
-            values.index(reached[family]),
-            {"scales": scales, "select": options.select, "criterion": values},
-        )
+        best = values.index(reached[family])
+        details = {"scales": scales, "select": options.select, "criterion": values}
         warnings = []
         if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
             warnings.append(
@@ -402,10 +404,13 @@ def _terms(temperature: float, block: Block) -> FloatArray:
     other than the prediction: logarithm at the label (-inf if that is the prediction),
     and sum of squares.
     """
-    here, z, label = np.arange(len(block)), block.z, block.prediction
+    here = np.arange(len(block))
+    z = block.z
+    label = block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
-    own, next_one = z[here, label], rest.max(axis=1)
+    own = z[here, label]
+    next_one = rest.max(axis=1)
     gap = own - next_one
     if (gap < 0).any():  # a prediction from upstream that is not the largest
         gap = gaps_to_top(z)[0].min(axis=1)
@@ -414,7 +419,8 @@ def _terms(temperature: float, block: Block) -> FloatArray:
     to_label = rest[here, block.labels]
     np.exp(rest, out=rest)
     norm = rest.sum(axis=1)
-    s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
+    s = own - (np.log(norm) + next_one)
+    log_share = to_label - np.log(norm)
     if block.kind == "probs":
         s = top_log_odds(z, label, block.stored_zeros)
     collision = np.einsum("ij,ij->i", rest, rest) / norm**2
@@ -652,31 +658,32 @@ class Hoki(Calibrator):
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         of_blocks = list(rows.each(partial(_terms, ts.calibrator.temperature)))
         s, right, s_tempered, gap, *shares = np.concatenate(of_blocks, axis=1)
-        p, hit = sigmoid(s[counted]), right[counted]
+        p = sigmoid(s[counted])
+        hit = right[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), hit, mass, start)
 
-        alone, transforms = options.noise == "transforms", list[int]()
+        alone = options.noise == "transforms"
+        transforms = list[int]()
         if alone or options.mix:
             how = "noise=transforms" if alone else f"mix={options.mix:g}"
             transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
             work = partial(agreement, transforms=len(transforms))
             kept = np.concatenate(list(rows.each(work, transforms=transforms)))[counted]
         if alone:
-            noise, scale, gamma, details, at_end = (
-                "transforms",
-                1.0,
-                kept,
-                dict[str, Any](),
-                list[str](),
-            )
+            noise = "transforms"
+            scale = 1.0
+            gamma = kept
+            details = dict[str, Any]()
+            at_end = list[str]()
         else:
             noise, scale, gamma, details, at_end = choose_noise(
                 rows, options, context, counted, gap[counted], base
             )
-        samples, draws_sha256 = 0, ""
+        samples = 0
+        draws_sha256 = ""
         if options.gamma == "mc":
             samples = options.samples
             races, draws_sha256 = drawn(noise, samples, rows.k, context.seed)
@@ -714,7 +721,8 @@ class Hoki(Calibrator):
         return Fit(fitted, status, tuple(warnings), details, after=after)
 
     def apply(self, block: Block) -> Prediction:
-        z, label = block.z, block.prediction
+        z = block.z
+        label = block.prediction
         gamma = np.zeros(len(z))
         if self.noise != "transforms":
             races = None
@@ -799,7 +807,8 @@ def rounds(
     evidence: Evidence, options: HokiOptions
 ) -> tuple[Design, Status, list[str]]:
     """Fit the design; returns it with a status and warnings."""
-    accuracy, n = evidence.accuracy, len(evidence.hit)
+    accuracy = evidence.accuracy
+    n = len(evidence.hit)
     if evidence.spread < SAME_EVERYWHERE:
         lines = np.full((1, options.bins), accuracy)
         return Design(lines, lines, np.full(n, accuracy), 1), "degenerate", [NO_SPREAD]
@@ -848,10 +857,8 @@ def report(
         "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
     }
     used = int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1
-    mean, error = (
-        np.average(evidence.gamma, weights=evidence.weight),
-        width_error(found.confidence, evidence, bins),
-    )
+    mean = np.average(evidence.gamma, weights=evidence.weight)
+    error = width_error(found.confidence, evidence, bins)
     retention = {
         "retention_mean": float(mean),
         "retention_sd": evidence.spread,
@@ -874,11 +881,9 @@ def judge(details: dict[str, Any]) -> Iterator[str]:
     """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data
     is no evidence.
     """
-    after, before, theirs = (
-        details["calibrated"],
-        details["uncalibrated"],
-        details["ts_brier_top"],
-    )
+    after = details["calibrated"]
+    before = details["uncalibrated"]
+    theirs = details["ts_brier_top"]
     if after["brier_top"] > theirs:
         yield (
             f"top-label Brier {after['brier_top']:.4f} on these rows, temperature"

@@ -56,7 +56,9 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
         return rng.uniform(-1.0, 1.0, (n_in, n_out)) / np.sqrt(n_in)
 
     bias = scale + np.log(-np.expm1(-scale))  # softplus(bias) = scale
-    first, second, none = layer(k, hidden), layer(hidden, hidden), np.zeros(hidden)
+    first = layer(k, hidden)
+    second = layer(hidden, hidden)
+    none = np.zeros(hidden)
     return Net(
         first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias)
     )
@@ -133,7 +135,8 @@ class TrainingRows:
     def __init__(
         self, rows: Rows, folds: int, seed: int, *, sorted_input: bool
     ) -> None:
-        self.n, self.k = rows.n, rows.k
+        self.n = rows.n
+        self.k = rows.k
         source = content_order(rows, seed)
         place = np.empty(rows.n, dtype=np.int64)
         place[source] = np.arange(rows.n)
@@ -212,10 +215,8 @@ def train_folds(
     for fold, held in enumerate(parts):
         learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
         net = initial_net(rows.k, options.hidden, scale, rng)
-        best, adam = (
-            (rows.nll(net, held), 0, net),
-            Adam(net, options.rate, options.decay),
-        )
+        best = (rows.nll(net, held), 0, net)
+        adam = Adam(net, options.rate, options.decay)
         for epoch in range(1, options.epochs + 1):
             progress(fold * options.epochs + epoch, len(parts) * options.epochs)
             order = rng.permutation(learn)
@@ -235,7 +236,9 @@ class Adam:
     """Adam with an L2 penalty in the gradient (Kingma and Ba 2015, algorithm 1)."""
 
     def __init__(self, net: Net, rate: float, decay: float) -> None:
-        self.rate, self.decay, self.steps = rate, decay, 0
+        self.rate = rate
+        self.decay = decay
+        self.steps = 0
         self.moments = [(np.zeros_like(w), np.zeros_like(w)) for w in net]
 
     def step(self, net: Net, gradient: Net) -> Net:
@@ -246,10 +249,8 @@ class Adam:
             g = slope + self.decay * w
             first += 0.1 * (g - first)
             second += 0.001 * (g * g - second)
-            mean, square = (
-                first / (1 - 0.9**self.steps),
-                second / (1 - 0.999**self.steps),
-            )
+            mean = first / (1 - 0.9**self.steps)
+            square = second / (1 - 0.999**self.steps)
             moved.append(w - self.rate * mean / (np.sqrt(square) + 1e-8))
         return Net(*moved)
 
@@ -394,7 +395,8 @@ class IntraOrderPreserving(Calibrator):
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
             held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)
             each = 1.0 / (len(slopes) * slopes)
-            penalty, pull = penalty + held, pull + push * each
+            penalty = penalty + held
+            pull = pull + push * each
             stiffness = (
                 stiffness
                 + curvature * np.outer(each, each)
@@ -402,7 +404,8 @@ class IntraOrderPreserving(Calibrator):
             )
             return value + penalty, gradient + pull, hessian + stiffness
 
-        begin, near = np.ones(knots + 1), getattr(context.start, "slopes", None)
+        begin = np.ones(knots + 1)
+        near = getattr(context.start, "slopes", None)
         if near is not None and len(near) == len(begin):
             begin = near
         found = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
@@ -416,7 +419,8 @@ class IntraOrderPreserving(Calibrator):
         first = TemperatureScaling.fit(
             rows, TemperatureOptions(prior=options.prior), context
         )
-        temperature, warnings = first.calibrator.temperature, list(first.warnings)
+        temperature = first.calibrator.temperature
+        warnings = list(first.warnings)
         folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
         some = TrainingRows(
             rows, folds, context.seed, sorted_input=options.variant == "oi"
@@ -500,7 +504,8 @@ def logit_range(rows: Rows) -> tuple[float, float]:
     largest.
     """
     ends = list(rows.each(_range))
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    low = min(low for low, _ in ends)
+    high = max(high for _, high in ends)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):
         # All logits are equal: any curve will do.
         width = max(1.0, abs(high))

@@ -73,7 +73,8 @@ class LogitSpline(LogisticCalibrator):
             return line.rising(straight)
         share = np.ones(len(sample.s)) if sample.weight is None else sample.weight
         p = sigmoid(slope * sample.s + intercept)
-        information, order = share * p * (1.0 - p), np.argsort(sample.s, kind="stable")
+        information = share * p * (1.0 - p)
+        order = np.argsort(sample.s, kind="stable")
         mass = (
             np.cumsum((share / share.sum() + information / information.sum())[order])
             / 2.0
@@ -159,7 +160,9 @@ def smoothest(
 
         return loss
 
-    n, theta, best = float(share.sum()), start * size, (-np.inf, start, 0.0)
+    n = float(share.sum())
+    theta = start * size
+    best = (-np.inf, start, 0.0)
     for stiff in STIFFNESS:
         theta = minimise_box(penalised(stiff), theta, low=low).x
         value, _, hessian = penalised(stiff)(theta)

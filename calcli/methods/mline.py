@@ -12,10 +12,9 @@ from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptio
 from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
-INTERCEPT, BEND = (
-    5.0,
-    0.5,
-)  # standard deviations of the priors on b and on v; that of t is 1
+# standard deviations of the priors on b and on v; that of t is 1
+INTERCEPT = 5.0
+BEND = 0.5
 EXPONENTS = {
     "line": [[1.0, 0.0]],
     "beta": [[1.0, 0.5], [1.0, -0.5]],
@@ -65,7 +64,8 @@ class LineWithPrior(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        s, w = sample.s, sample.weight
+        s = sample.s
+        w = sample.weight
         offset = signed_log(s) * (options.shape == "bend")
         features = {
             "line": [s],
@@ -96,9 +96,12 @@ class LineWithPrior(LogisticCalibrator):
         found = minimise_box(loss, np.zeros(3), longest=2.0, tolerance=1e-9)
         t, v, b = found.x.tolist()
         record = {"gradient": found.gradient, "steps": float(found.evaluations)}
-        slope, turn, tail = np.exp(t), 0.0, 0.0
+        slope = np.exp(t)
+        turn = 0.0
+        tail = 0.0
         if options.shape == "beta":  # log p - log(1 - p) = s
-            slope, tail = np.exp(t - v / 2), np.exp(t + v / 2) - np.exp(t - v / 2)
+            slope = np.exp(t - v / 2)
+            tail = np.exp(t + v / 2) - np.exp(t - v / 2)
         elif options.shape == "bend":
             turn = np.expm1(v)
         params = (float(slope), float(turn), float(tail), b)

@@ -101,7 +101,8 @@ class SharedMonotone(Calibrator):
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(theta, options.smooth / n)
             held, push, curvature = sharpening(float(theta.mean()), options.prior, n)
-            penalty, pull = penalty + held, pull + push / len(theta)
+            penalty = penalty + held
+            pull = pull + push / len(theta)
             stiffness = stiffness + curvature / len(theta) ** 2
             gradient = slopes * gradient
             hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)

@@ -56,7 +56,9 @@ class PlattByGroup(ByGroup):
     use = "two classes or confidences, of sites or tasks that differ: fit --by NAME"
     title = "Platt scaling by group"
     laws = TOP_LABEL
-    COMMON, OF_COMMON, PARAMETERS = "platt", PlattScaling, 2
+    COMMON = "platt"
+    OF_COMMON = PlattScaling
+    PARAMETERS = 2
 
     @classmethod
     def pooled(
@@ -68,9 +70,11 @@ class PlattByGroup(ByGroup):
         start: Pooled | None,
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        mode, slope = str(common.mode), float(common.slope[0])
+        mode = str(common.mode)
+        slope = float(common.slope[0])
         intercept = float(common.intercept[0])
-        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        sums = cls.walk_of(rows, common, of)
+        factor = group_factors(rows, of)
         walk = GroupWalk(sums, factor, runaway, FARTHEST)
         found = pool(walk, len(of.names), 2, by.tau, start)
         e, f = found.centre
@@ -87,7 +91,8 @@ class PlattByGroup(ByGroup):
     def walk_of(
         cls, rows: Rows, common: PlattScaling, of: Codes
     ) -> Callable[[FloatArray], GroupSums]:
-        sample, weight = _sample(rows, common), rows.weights()
+        sample = _sample(rows, common)
+        weight = rows.weights()
         u = float(common.slope[0]) * sample.s + float(common.intercept[0])
         design = np.stack([u, np.ones(rows.n)])
         own = np.ones(rows.n) if weight is None else weight
@@ -102,13 +107,16 @@ class PlattByGroup(ByGroup):
 
     @classmethod
     def endless(cls, rows: Rows, common: PlattScaling, of: Codes) -> BoolArray:
-        sample, g = _sample(rows, common), len(of.names)
-        highest, lowest = np.full((2, g), -np.inf), np.full((2, g), np.inf)
+        sample = _sample(rows, common)
+        g = len(of.names)
+        highest = np.full((2, g), -np.inf)
+        lowest = np.full((2, g), np.inf)
         for outcome in (0, 1):
             some = sample.hit == outcome
             np.maximum.at(highest[outcome], of.code[some], sample.s[some])
             np.minimum.at(lowest[outcome], of.code[some], sample.s[some])
-        rises, falls = highest[0] <= lowest[1], highest[1] <= lowest[0]
+        rises = highest[0] <= lowest[1]
+        falls = highest[1] <= lowest[0]
         return np.asarray(rises | falls)  # a threshold splits them, or all are alike
 
     def apply(self, block: Block) -> Prediction:

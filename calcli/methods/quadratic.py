@@ -50,7 +50,8 @@ class QuadraticScaling(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        low, high = float(sample.s.min()), float(sample.s.max())
+        low = float(sample.s.min())
+        high = float(sample.s.max())
         width = (high - low) or 1.0
         # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) /
         # width.

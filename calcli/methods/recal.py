@@ -36,7 +36,8 @@ from calcli.rows import Block, Rows
 
 
 GROUPS = 4
-BETA_LOW, BETA_HIGH = 1e-2, 1e2
+BETA_LOW = 1e-2
+BETA_HIGH = 1e2
 # size of the last step, times the group's share of the rows, that ends a search
 STEP = 1e-10
 SERIES = 1e-8
@@ -98,15 +99,16 @@ def fit_groups(
     those are not trusted. Returns inverse temperatures (4,), and a mask of those that
     ran into the bracket.
     """
-    low, high = (
-        np.zeros(GROUPS),
-        np.full(GROUPS, np.inf),
-    )  # where the slope was negative, and positive
+    # where the slope was negative, and positive
+    low = np.zeros(GROUPS)
+    high = np.full(GROUPS, np.inf)
     moving = (share > 0) & (
         start[:, 0] != 0
     )  # a zero slope: the rows say nothing, or beta is 1
-    bounded, active = moving & sure, moving & ~sure
-    beta, here = np.where(bounded, BETA_HIGH, 1.0), start
+    bounded = moving & sure
+    active = moving & ~sure
+    beta = np.where(bounded, BETA_HIGH, 1.0)
+    here = start
     for _ in range(PASSES):
         for g in np.flatnonzero(active):
             slope = here[g, 0]
@@ -114,7 +116,8 @@ def fit_groups(
             if (slope < 0 and beta[g] >= BETA_HIGH) or (
                 slope > 0 and beta[g] <= BETA_LOW
             ):
-                bounded[g], active[g] = True, False
+                bounded[g] = True
+                active[g] = False
                 continue
             step, error = series_root(here[g])
             following = beta[g] * (1 + step)
@@ -134,14 +137,16 @@ def fit_groups(
                 abs(following / beta[g] - 1) * share[g] <= STEP
                 or high[g] - low[g] <= STEP * low[g]
             )
-            beta[g], active[g] = following, not (small or error * share[g] <= SERIES)
+            beta[g] = following
+            active[g] = not (small or error * share[g] <= SERIES)
         if not active.any():
             break
         here = evaluate(beta, active)
     return beta, bounded
 
 
-SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
+SCALE_LOW = 1e-6
+SCALE_HIGH = 1e6
 """Bounds of the product of a row's inverse temperatures, so that it stays finite."""
 WORSE = 1e-9  # differences of an NLL below this are rounding
 # least share of rows of a group at a bound that matters: its multiplier can then reach
@@ -273,7 +278,8 @@ class ReCal(Calibrator):
         )
         status, warnings = run.verdict(fitted)
         scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
-        nll, alone = run.nll(run.now, run.scale), run.nll(run.tilt(scale), scale)
+        nll = run.nll(run.now, run.scale)
+        alone = run.nll(run.tilt(scale), scale)
         if nll > alone + WORSE:
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
             told = (
@@ -310,7 +316,8 @@ class ReCal(Calibrator):
         predicted = z.argmax(axis=1)
         gaps = z - z.max(axis=1, keepdims=True)
         scale = np.full(len(z), 1.0 / self.temperature)
-        moved, scales = {}, dict.fromkeys(self.required_transforms, scale)
+        moved = {}
+        scales = dict.fromkeys(self.required_transforms, scale)
         for slot, spec in enumerate(scales):
             z_m = block.transformed_z(slot)
             moved[spec] = (
@@ -326,10 +333,8 @@ class ReCal(Calibrator):
             gaps_m, agree = moved[spec]
             log_q = log_share(gaps_m, scales[spec], None if self.own else predicted)
             factor = sigma[group_of(agree, log_p, log_q)]
-            scale, scales[spec] = (
-                rescaled(scale, factor),
-                rescaled(scales[spec], factor),
-            )
+            scale = rescaled(scale, factor)
+            scales[spec] = rescaled(scales[spec], factor)
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
@@ -350,7 +355,8 @@ class Rounds:
     def __init__(
         self, rows: Rows, options: RecalOptions, context: Context, temperature: float
     ) -> None:
-        self.options, self.transforms = options, rows.transforms
+        self.options = options
+        self.transforms = rows.transforms
         self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
@@ -363,7 +369,8 @@ class Rounds:
         self.ece = self._ece(self.now.log_top)
         # as in the released code, so that the first round never counts as settled
         self.previous = 1.0
-        self.rejected, self.settled = 0, False
+        self.rejected = 0
+        self.settled = False
         self.bounded: list[float] = []
         self.tables: list[dict[str, Any]] = []
 
@@ -380,11 +387,9 @@ class Rounds:
         sigma = 1.0 + share * (beta - 1.0)
         scale = rescaled(self.scale, sigma[group])
         new = self.tilt(scale)
-        before, after, ece = (
-            self._by_group(group, self.now),
-            self._by_group(group, new),
-            self._ece(new.log_top),
-        )
+        before = self._by_group(group, self.now)
+        after = self._by_group(group, new)
+        ece = self._ece(new.log_top)
         rejected = self.options.guard and ece > self.ece
         if self.options.guard:
             sigma = np.where(rejected | (after > before), 1.0, sigma)
@@ -396,12 +401,11 @@ class Rounds:
                 )
             )
             scale = np.where(undone, self.scale, scale)
-            after, ece = self._by_group(group, new), self._ece(new.log_top)
+            after = self._by_group(group, new)
+            ece = self._ece(new.log_top)
         self.rejected += rejected
-        size, mass = (
-            np.bincount(group, minlength=GROUPS).tolist(),
-            np.maximum(share, TINY),
-        )
+        size = np.bincount(group, minlength=GROUPS).tolist()
+        mass = np.maximum(share, TINY)
         errors = {"ece_before": before / mass, "ece_after": after / mass}
         table = {
             "round": len(self.tables) + 1,
@@ -414,7 +418,9 @@ class Rounds:
         }
         self.tables.append(table | {"multiplier": np.round(sigma, 6).tolist()})
         self.bounded += list(share[bounded & (sigma != 1)])
-        self.scale, self.now, self.ece = scale, new, ece
+        self.scale = scale
+        self.now = new
+        self.ece = ece
         self.scales[transform] = rescaled(scales, sigma[group])
         if not rejected:
             self.settled = abs(ece - self.previous) < self.options.delta

@@ -55,10 +55,9 @@ DIRICHLET_PENALTY = 1e-2
 # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no
 # effect
 DIRICHLET_RIDGE = 1e-8
-GRADIENT, STEPS = (
-    1e-9,
-    2000,
-)  # where and when the search for the least squared loss ends
+# where and when the search for the least squared loss ends
+GRADIENT = 1e-9
+STEPS = 2000
 WHOLE = (
     "temperature",
     "scale",
@@ -166,7 +165,9 @@ class ScalingBinning(BinaryCalibrator):
         """
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
-        seen, first, whole = rows, None, dict[str, Any]()
+        seen = rows
+        first = None
+        whole = dict[str, Any]()
         if options.base not in ("platt", "beta"):
             if rows.kind == "confidence":
                 raise FitError(
@@ -261,11 +262,9 @@ def fit_whole_rows(
     if options.base == "vector":
         light: Any = VectorScaling.Options()
         fitted: Fit[Any] = VectorScaling.fit(rows, light, context)
-        scale, features, ridge = (
-            fitted.calibrator.scale,
-            logits_as,
-            np.asarray(light.ridge),
-        )
+        scale = fitted.calibrator.scale
+        features = logits_as
+        ridge = np.asarray(light.ridge)
     elif options.base == "dirichlet":
         penalised = OdirOptions(
             lambda_=DIRICHLET_PENALTY,
@@ -274,7 +273,8 @@ def fit_whole_rows(
             ridge=DIRICHLET_RIDGE,
         )
         full = RegularisedDirichlet.fit(rows, penalised, context)
-        scale, features = full.calibrator.weight, log_probabilities
+        scale = full.calibrator.weight
+        features = log_probabilities
         fitted = Fit(
             DirichletCalibration(scale, full.calibrator.bias),
             full.status,
@@ -325,15 +325,18 @@ def least_squares(
     """
     from scipy.optimize import minimize
 
-    y, weight = rows.labels(), rows.weights()
+    y = rows.labels()
+    weight = rows.weights()
     share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
     seen = np.bincount(y, weights=share, minlength=len(start)) > 0
-    hit, centre = np.eye(len(start))[y], identity_map(*start.shape)
+    hit = np.eye(len(start))[y]
+    centre = identity_map(*start.shape)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         theta = flat.reshape(start.shape)
         p = np.exp(log_softmax(affine_logits(x, theta)))
-        miss, away = p - hit, theta - centre
+        miss = p - hit
+        away = theta - centre
         pull = (
             p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
         )

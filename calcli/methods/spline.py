@@ -68,10 +68,8 @@ class SplineCalibration(PiecewiseLinear):
         x, which = tie_groups(sample.x, float(sample.in_log_odds))
         order = np.argsort(which, kind="stable")
         which, count = which[order], np.bincount(which)
-        s, right = (
-            sample.p[order],
-            (np.bincount(which, weights=sample.hit[order]) / count)[which],
-        )
+        s = sample.p[order]
+        right = (np.bincount(which, weights=sample.hit[order]) / count)[which]
         h = np.cumsum(right - s) / n
         values = np.clip(s + spline_slope(h, options.knots), 0.0, 1.0)
         y = np.bincount(which, weights=values) / count
@@ -79,7 +77,8 @@ class SplineCalibration(PiecewiseLinear):
             rank = np.unique(
                 np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64)
             )
-            x, y = x[rank], y[rank]
+            x = x[rank]
+            y = y[rank]
         return MapFit.table(
             sample, x, np.clip(y, 0.0, 1.0), {"ks": float(np.abs(h).max())}
         )
@@ -99,7 +98,10 @@ def spline_slope(h: FloatArray, knots: int) -> FloatArray:
     bend = second_derivatives(knots, width)
     unit = np.eye(knots)
     # On a piece with ends v0, v1 and second derivatives m0, m1, u running from 0 to 1.
-    v0, v1, m0, m1 = unit[piece], unit[piece + 1], bend[piece], bend[piece + 1]
+    v0 = unit[piece]
+    v1 = unit[piece + 1]
+    m0 = bend[piece]
+    m1 = bend[piece + 1]
     u = u[:, None]
     w = 1.0 - u
     value = w * v0 + u * v1 + width**2 / 6 * ((w**3 - w) * m0 + (u**3 - u) * m1)

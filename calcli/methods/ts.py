@@ -77,7 +77,8 @@ class TemperatureScaling(OneTemperature):
         else:
             search = likeliest(rows, context, options.prior)
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
-        calibrator, details = cls(search.temperature, uniform), search.details
+        calibrator = cls(search.temperature, uniform)
+        details = search.details
         match search.root.status:
             case "at_high":
                 warning = TOO_SURE + PRIOR_HOLDS

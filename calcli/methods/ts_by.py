@@ -62,7 +62,9 @@ class TemperatureByGroup(ByGroup):
     use = "sites, sensors or tasks that differ: fit --by NAME"
     title = "temperature scaling by group"
     laws = replace(ORDER_PRESERVING, memory="row")
-    COMMON, OF_COMMON, PARAMETERS = "ts", TemperatureScaling, 1
+    COMMON = "ts"
+    OF_COMMON = TemperatureScaling
+    PARAMETERS = 1
 
     @classmethod
     def pooled(
@@ -74,7 +76,8 @@ class TemperatureByGroup(ByGroup):
         start: Pooled | None,
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        sums = cls.walk_of(rows, common, of)
+        factor = group_factors(rows, of)
         walk = GroupWalk(sums, factor, runaway, FARTHEST)
         found = pool(walk, len(of.names), 1, by.tau, start)
         first = -float(np.log(common.temperature))
@@ -100,7 +103,8 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def endless(cls, rows: Rows, common: TemperatureScaling, of: Codes) -> BoolArray:
-        walk, g = cls.walk_of(rows, common, of), len(of.names)
+        walk = cls.walk_of(rows, common, of)
+        g = len(of.names)
         cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
         always_sharper = cold.gradient[:, 0] <= 0.0
         always_flatter = hot.gradient[:, 0] >= 0.0
@@ -145,7 +149,8 @@ class TemperatureByGroup(ByGroup):
         slope, bend = np.concatenate(terms, axis=1)
         weight = rows.weights()
         weight = ones if weight is None else weight
-        g, folds = len(groups.names), int(fold.max()) + 1
+        g = len(groups.names)
+        folds = int(fold.max()) + 1
         cell = groups.code * folds + fold
         sums = [
             np.bincount(cell, weights=weight * each, minlength=g * folds)

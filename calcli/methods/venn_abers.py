@@ -125,9 +125,11 @@ def as_if_right(
             corners.pop()
         corners.append(point)
     corners.reverse()
-    values, at = [], (-1.0, -1.0)
+    values = []
+    at = (-1.0, -1.0)
     for w, h in zip(width, height, strict=True):
-        (x1, y1), (x2, y2) = corners[-1], corners[-2]
+        x1, y1 = corners[-1]
+        x2, y2 = corners[-2]
         values.append((y2 - y1) / (x2 - x1))
         at = (at[0] + w, at[1] + h)  # the row itself moves past this score
         if (at[1] - y1) * (x2 - x1) >= (y2 - y1) * (at[0] - x1):

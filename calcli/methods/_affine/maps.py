@@ -148,11 +148,9 @@ class RidgeMap(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta, build = (
-            FitNotes(rows, context),
-            cls.identity(rows.k),
-            cast(Callable[..., Self], cls),
-        )
+        notes = FitNotes(rows, context)
+        theta = cls.identity(rows.k)
+        build = cast(Callable[..., Self], cls)
         if not notes.absent_classes(
             ABSENT if cls.full else ABSENT.replace("row", "scale")
         ):
@@ -192,7 +190,8 @@ class OdirMap(FullMap):
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta = FitNotes(rows, context), cls.identity(rows.k)
+        notes = FitNotes(rows, context)
+        theta = cls.identity(rows.k)
         if not notes.absent_classes(ABSENT):
             return notes.fit(cls.single(theta))
         notes.too_many_parameters(theta.size, "svs")
@@ -208,7 +207,8 @@ class OdirMap(FullMap):
         parts = [] if one_fit else folded(source.folds(), theta)
         temperature = notes.best_temperature(options.prior)
         ridge = partial(odir_ridge, rows.k, options, temperature)
-        lam, thetas = grid[0], [theta / temperature] * max(1, len(parts))
+        lam = grid[0]
+        thetas = [theta / temperature] * max(1, len(parts))
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
         notes.details |= {
@@ -303,7 +303,9 @@ class Structured(AffineMap):
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
+        notes = FitNotes(rows, context)
+        k = rows.k
+        theta = cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
         temperature = search.temperature
         smoothing = 1.0 / (rows.effective_n + 1)
@@ -330,7 +332,9 @@ class Structured(AffineMap):
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
         if not notes.absent_classes("only the ridge speaks for them"):
             return notes.fit(build(*split_map(theta)))
-        lam, folds, long = options.lambda_, min(5, rows.n), ""
+        lam = options.lambda_
+        folds = min(5, rows.n)
+        long = ""
         if cls.full:
             if rows.effective_n < ROWS_PER_CLASS * k:
                 notes.warn(
@@ -380,10 +384,9 @@ TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
 # level of logits, in units of their spread, beyond which products in float64 keep too
 # few digits
 HIGH_LEVEL = 1e8
-PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
-    400,
-    100,
-)  # gradients and Hessian products of the last fit, and of one on the path
+# gradients and Hessian products of the last fit, and of one on the path
+PRODUCTS_TIGHT = 400
+PRODUCTS_LOOSE = 100
 SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
 # relative rise of the held-out NLL that ends a path; errors of loose fits are well
 # below it
@@ -504,12 +507,10 @@ class FitNotes:
         loose: the held-out NLL is needed to about 1e-4.
         """
         thetas = [start] * len(folds)
-        best, best_thetas, nll, what = (
-            0,
-            thetas,
-            list[float](),
-            f"cross-validating lambda{long}",
-        )
+        best = 0
+        best_thetas = thetas
+        nll = list[float]()
+        what = f"cross-validating lambda{long}"
         for index, lam in enumerate(grid):
             held_out = []
             for at, (objective, held) in enumerate(folds):
@@ -521,12 +522,14 @@ class FitNotes:
                     objective, objective.aligned(thetas[at]), aim=3e-5, products=1000
                 ).theta
                 held_out.append(mean_nll(held, thetas[at]))
-            total, mean = sum(mass for _, mass in held_out), 0.0
+            total = sum(mass for _, mass in held_out)
+            mean = 0.0
             for value, mass in held_out:
                 mean += mass / total * value
             nll.append(mean)
             if mean < (1 - SAME_LOSS) * nll[best] or index == 0:
-                best, best_thetas = index, list(thetas)
+                best = index
+                best_thetas = list(thetas)
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
         self.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
@@ -574,7 +577,8 @@ def held_back(
         return ridge
     k, columns = ridge.weight.shape
     at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
-    weight, centre = ridge.weight.copy(), ridge.centre.copy()
+    weight = ridge.weight.copy()
+    centre = ridge.centre.copy()
     pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
     weight[at] += pull
     centre[at] += (
@@ -659,7 +663,8 @@ def refuse_level(rows: Rows) -> None:
 
 def _levels(block: Block) -> tuple[float, float, float]:
     """Largest level (mid-range), half range and absolute value of a block's logits."""
-    high, low = block.z.max(axis=1), block.z.min(axis=1)
+    high = block.z.max(axis=1)
+    low = block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
     return (
         float(np.abs(0.5 * high + 0.5 * low).max()),

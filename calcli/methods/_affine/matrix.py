@@ -79,7 +79,8 @@ class MatrixObjective(AffineObjective):
 
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         if self.under_ridge is None:
-            self.under_ridge, self.precondition = self.curvature(), None
+            self.under_ridge = self.curvature()
+            self.precondition = None
         if self.precondition is None:
             self.precondition = self.under_ridge()
         found = conjugate_gradients(
@@ -98,7 +99,8 @@ class MatrixObjective(AffineObjective):
         v32 = (v / size).astype(np.float32)
 
         def work(chunk: Chunk) -> Reals:
-            x, p = chunk.narrow, self.p[id(chunk)]
+            x = chunk.narrow
+            p = self.p[id(chunk)]
             assert x is not None, "these chunks do not lie in memory"
             u = affine_logits(x, v32)
             u -= np.einsum("ij,ij->i", p, u)[:, None]
@@ -115,10 +117,8 @@ class MatrixObjective(AffineObjective):
         chunk by chunk.
         """
         for chunk in self.chunks:
-            x, p = (
-                np.ones((len(chunk), self.k + 1), dtype=np.float32),
-                self.p[id(chunk)],
-            )
+            x = np.ones((len(chunk), self.k + 1), dtype=np.float32)
+            p = self.p[id(chunk)]
             x[:, :-1] = chunk.x
             q = p * (1 - p)
             yield x, q if chunk.w is None else (q * chunk.w[:, None]).astype(np.float32)

@@ -77,7 +77,8 @@ class Table:
 
     def chunks(self, *slices: slice) -> list[Chunk]:
         """Rows of some slices, or all rows, in chunks of a few MiB."""
-        size, chunks = max(64, (1 << 20) // (8 * self.x.shape[1])), []
+        size = max(64, (1 << 20) // (8 * self.x.shape[1]))
+        chunks = []
         for part in slices or [slice(None)]:
             start, stop, _ = part.indices(len(self.y))
             ends = (
@@ -142,7 +143,8 @@ def rows_to_fit(
     """
     if not full:
         return Walked(rows, features, fold)
-    n, k = rows.n, rows.k
+    n = rows.n
+    k = rows.k
     check_memory(
         8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1),
         f"a full matrix map of {n} x {k} scores",
@@ -151,7 +153,8 @@ def rows_to_fit(
     order = np.argsort(fold, kind="stable")
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
-    x, w = np.empty((n, k)), rows.weights()
+    x = np.empty((n, k))
+    w = rows.weights()
     for block in rows.blocks():
         x[place[block.start : block.start + len(block)]] = features(block)
     ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
@@ -238,8 +241,11 @@ class AffineObjective(ABC):
     def __init__(
         self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
     ) -> None:
-        self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
-        held, self.n, square = np.zeros(self.k), 0, 0.0
+        self.chunks = chunks
+        self.k, self.columns = ridge.weight.shape
+        held = np.zeros(self.k)
+        self.n = 0
+        square = 0.0
         labels: Iterable[
             tuple[IntArray, FloatArray | None]
         ]  # without computing features
@@ -297,11 +303,13 @@ class AffineObjective(ABC):
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         self.theta = theta
-        total, gradient = 0.0, np.zeros_like(theta)
+        total = 0.0
+        gradient = np.zeros_like(theta)
         for loss, slope in each_chunk(self.chunks, self.loss_and_slope):
             total += loss
             gradient += slope
-        away, weight = theta - self.ridge.centre, self.ridge.weight
+        away = theta - self.ridge.centre
+        weight = self.ridge.weight
         value = total / self.mass + float(np.vdot(weight, away**2))
         return value, self.project(gradient / self.mass + 2 * weight * away)
 

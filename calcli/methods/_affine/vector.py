@@ -85,7 +85,8 @@ class VectorObjective(AffineObjective):
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
-        self.solver, self.directions = None, 0
+        self.solver = None
+        self.directions = 0
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.stack([np.einsum("ij,ij->j", r, x), r.sum(axis=0)], axis=1)
@@ -93,7 +94,9 @@ class VectorObjective(AffineObjective):
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         self.directions += 1
         if self.directions == ASTRAY and self.narrow == np.float32:
-            self.narrow, self.jitter, self.solver = np.float64, 1e-12, None
+            self.narrow = np.float64
+            self.jitter = 1e-12
+            self.solver = None
         if not self.dense:
             blocks = self.class_blocks()
             precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
@@ -123,18 +126,18 @@ class VectorObjective(AffineObjective):
 
     def form_hessian(self) -> FloatArray:
         """Form the Hessian, (2k, 2k), on the directions that the search may take."""
-        k, size = self.k, 2 * self.k
+        k = self.k
+        size = 2 * self.k
         # The matrix product is nearly all the work; a search direction does not need
         # float64.
 
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        batch, filled = (
-            np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow),
-            0,
-        )
+        batch = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow)
+        filled = 0
         for chunk in self.chunks:
-            x, p = chunk.x, affine_logits(chunk.x, self.theta)
+            x = chunk.x
+            p = affine_logits(chunk.x, self.theta)
             objective.softmax_losses(p, chunk.y)
             w = (np.ones(len(chunk)) if chunk.w is None else chunk.w) / self.mass
             diagonal += self.moments(x, p * w[:, None])
@@ -167,7 +170,8 @@ class VectorObjective(AffineObjective):
         and on biases along the normal.
         """
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
-        absent, normal = ~self.present, self.normals[:, 1]
+        absent = ~self.present
+        normal = self.normals[:, 1]
         hessian[absent] = 0.0
         hessian[:, :, absent] = 0.0
         hessian[absent, :, absent, :] = scale * np.eye(2)

@@ -21,7 +21,8 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
-BRIER_ERRORS, LEVEL = 3.5, 0.001
+BRIER_ERRORS = 3.5
+LEVEL = 0.001
 """Predictions of three and more classes may change where the held-out Brier score is
 lower by so many standard errors than with them kept, or where they are right more often
 at this level of an exact one-sided test.
@@ -118,7 +119,8 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     made it.
     """
     first = draws[0]
-    y, original = first.labels(), first.original
+    y = first.labels()
+    original = first.original
     assert original is not None
     weight = first.weights()
     share = np.full(first.n, 1.0 / first.n)

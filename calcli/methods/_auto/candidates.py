@@ -62,7 +62,9 @@ right, so the lists, also for few classes, hold both in sequence too: a stiff cu
 the logits, then one of the log-probabilities.
 """
 
-FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
+FEW_CLASSES = 12
+MATRIX_CLASSES = 50
+LONG_SCORES = 40_000
 
 PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 """Methods with parameters of every class, which rows of few classes judge."""

@@ -29,7 +29,9 @@ REPEATED_ROWS = 1000
 """Most rows for which the folds are drawn twice: weights from one draw are half noise,
 and few rows cost little.
 """
-FOLDS, FEWER_FOLDS, MANY_SCORES = 5, 3, 250_000
+FOLDS = 5
+FEWER_FOLDS = 3
+MANY_SCORES = 250_000
 """Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at
 100 classes and saves a quarter of the time.
 """
@@ -49,12 +51,15 @@ out.
 """
 FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
 FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
-SOME_CLASSES_SCORES, FEWEST_CLASSES = 500_000, 20
+SOME_CLASSES_SCORES = 500_000
+FEWEST_CLASSES = 20
 """Scores of the sample with fewer classes, and the fewest classes that stand for
 all.
 """
 
-TRIAL, FINAL, FINAL_MANY = 3e-4, 1e-7, 1e-4
+TRIAL = 3e-4
+FINAL = 1e-7
+FINAL_MANY = 1e-4
 """What the last Newton step of a fit may promise, in nats: of those that are compared,
 of members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small
 part of what it promises.
@@ -99,7 +104,8 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
 
 def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
     """Rows in memory in another order. order : (n,) indices."""
-    weight, units = rows.weight, rows.units()
+    weight = rows.weight
+    units = rows.units()
     moved = ArrayRows(
         rows.scores[order],
         rows.labels()[order],
@@ -295,8 +301,11 @@ class Trying:
         context: Context,
         budget: float | None,
     ) -> None:
-        self.candidates, self.rows, self.plan = candidates, rows, plan
-        self.context, self.budget = context, budget
+        self.candidates = candidates
+        self.rows = rows
+        self.plan = plan
+        self.context = context
+        self.budget = budget
         self.began = time.monotonic()
         self.starts: dict[str, Calibrator] = {}
         self.left_out: dict[str, str] = {}
@@ -341,7 +350,8 @@ class Trying:
         if failed:
             return Trial(name, self.candidates[name], failed=failed, seconds=seconds)
         shape = (len(self.plan.fold), len(self.plan.index))
-        log_p, brier = np.empty(shape), np.empty(shape)
+        log_p = np.empty(shape)
+        brier = np.empty(shape)
         fits = {}
         for part, outcome in outcomes.items():
             places = self.plan.places(part)
@@ -361,7 +371,8 @@ class Trying:
         chains = chained(remaining) if self.budget is None else [list(remaining)]
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
-            known, outcomes = FittedPrefixes(), dict[str, Outcome]()
+            known = FittedPrefixes()
+            outcomes = dict[str, Outcome]()
             for name in chain:
                 if outcomes and self.is_too_long():
                     why = f"left out: the budget of {self.budget:g} s was spent"
@@ -438,7 +449,8 @@ class Trying:
         ) -> tuple[Part, dict[str, Outcome]]:
             part, halves, chain = task
             learn, held_rows = halves()
-            scored, known = ScoredRows(held_rows), FittedPrefixes()
+            scored = ScoredRows(held_rows)
+            known = FittedPrefixes()
             outcomes = {
                 name: self.outcome(name, learn, scored, known, starts) for name in chain
             }
@@ -457,7 +469,8 @@ class Trying:
         What has parameters of every class is judged on rows of fewer classes, as many
         of each as there are.
         """
-        n, k = self.rows.n, self.rows.k
+        n = self.rows.n
+        k = self.rows.k
         count = min(CHEAP_SCORES // k, n // 10)
         is_small = n * k <= CHEAP_SCORES or count < FEWEST_SAMPLED
         if is_small or self.budget is not None:
@@ -499,7 +512,8 @@ class Trying:
         chains = chained({name: self.candidates[name] for name in names})
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
-            scored, known = ScoredRows(judge), FittedPrefixes()
+            scored = ScoredRows(judge)
+            known = FittedPrefixes()
             outcomes = {}
             for name in chain:
                 piece = self.work.begin(share * cost_of(self.candidates[name]))

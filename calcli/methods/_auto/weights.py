@@ -14,7 +14,9 @@ from calcli.statistics.units import Units
 
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
-PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
+PRIOR_ROWS = 1.0
+PRIOR_ROWS_PER_CLASS = 10.0
+FADED = 1.5
 """Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
 rows of k classes. It falls from one standard error above the best held-out NLL on, to 0
 at ``FADED`` standard errors.
@@ -23,11 +25,15 @@ FLOOR_ROWS = 0.1
 """Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities
 that determine the weights, so that none of them can cost 20 nats.
 """
-LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
+LEAST_STEPS = 200
+MOST_STEPS = 1000
+ROWS_PER_STEP = 5
 """Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
 early shrinks towards them, which more rows need less.
 """
-SAFE_ROWS, UNSURE, SURE = 5.0, 1.0, 3.0
+SAFE_ROWS = 5.0
+UNSURE = 1.0
+SURE = 3.0
 """A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong
 rows))^2 of all weight where the average's gain over it is at most ``UNSURE`` standard
 errors, none from ``SURE`` on: held-out rows that are nearly all right cannot tell sharp

@@ -189,7 +189,8 @@ def _row_facts(
     """Largest logit of every row, sum of exp(z - largest), class of that logit and its
     log-odds, (b,) each.
     """
-    top, largest = z.argmax(axis=1), row_max(z)
+    top = z.argmax(axis=1)
+    largest = row_max(z)
     total = np.exp(_stored(z, zero) - largest[:, None]).sum(axis=1)
     return largest, total, top, top_log_odds(z, top, zero)
 
@@ -274,7 +275,8 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
     """Sample of each class in turn (is the label this class?), bit for bit that of
     ``one_vs_rest_log_odds``.
     """
-    y, whole = rows.labels(), rows.array()
+    y = rows.labels()
+    whole = rows.array()
     parts = list(rows.each(_facts_of_block))
     largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
     logits = ClassLogits(whole, rows.kind, rows.zeros)
@@ -325,7 +327,8 @@ def fit_logistic(
     def squared_loss(coef: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         u = coef @ scaled
         t = np.exp(-np.abs(u))
-        p, slope = np.where(u >= 0, 1.0, t) / (1.0 + t), t / (1.0 + t) ** 2
+        p = np.where(u >= 0, 1.0, t) / (1.0 + t)
+        slope = t / (1.0 + t) ** 2
         miss = p - target
         bend = slope * (slope + miss * (1.0 - 2.0 * p))
         return (
@@ -371,10 +374,9 @@ def regress(
         return MapFit(
             constant, "degenerate", "all scores are equal, so the map is a constant"
         )
-    above, below = (
-        sample.s[hit],
-        sample.s[~hit],
-    )  # separable: one threshold splits them, up to ties at it
+    # separable: one threshold splits them, up to ties at it
+    above = sample.s[hit]
+    below = sample.s[~hit]
     separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
         return MapFit(constant, "degenerate", SEPARABLE)

@@ -175,16 +175,13 @@ class BinaryCalibrator(Calibrator):
         calibrated probabilities, by which rows are divided. Rows of weight 0 are left
         out; methods that do not use weights see none.
         """
-        mode, weight = (
-            getattr(options, "mode", "ova"),
-            rows.weights() if cls.laws.weights else None,
-        )
-        counted, (sure, told) = odds.counted_rows(rows.n, weight), cls.certainty(rows)
+        mode = getattr(options, "mode", "ova")
+        weight = rows.weights() if cls.laws.weights else None
+        counted = odds.counted_rows(rows.n, weight)
+        sure, told = cls.certainty(rows)
         fit_map = fit_map or partial(cls.fit_map, options=options)
-        advice, names = (
-            (*told, *cls.advice(rows, options)),
-            [each.name for each in cls.map_fields()],
-        )
+        advice = (*told, *cls.advice(rows, options))
+        names = [each.name for each in cls.map_fields()]
         build = partial(cls, mode=mode, sure=sure, **beside)
         if mode in ("binary", "top"):
             one = fit_map(
@@ -308,7 +305,8 @@ class BinaryCalibrator(Calibrator):
         """Input of the maps: (b,) for one map, (b, k) for one per class. The block
         comes from ``seen``.
         """
-        z, many = block.z, len(self.maps) > 1
+        z = block.z
+        many = len(self.maps) > 1
         if self.mode is None:
             p = odds.probabilities(z)
             p = p if many else p[np.arange(len(p)), block.prediction]

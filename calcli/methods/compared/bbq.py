@@ -112,8 +112,11 @@ def fit_bbq(
 
     x, which = tie_groups(sample.x, float(sample.in_log_odds))
     order = np.argsort(which, kind="stable")
-    s, p, hit = x[which[order]], sample.p[order], sample.hit[order]
-    n, (least, most) = len(s), ends(log_odds=sample.in_log_odds)
+    s = x[which[order]]
+    p = sample.p[order]
+    hit = sample.hit[order]
+    n = len(s)
+    least, most = ends(log_odds=sample.in_log_odds)
     cut, first = all_binnings(n)
     # A cut inside a run of equal scores separates nothing: its bin joins the one
     # before.
@@ -130,12 +133,14 @@ def fit_bbq(
     center = 0.5 * (sigmoid(low) + sigmoid(high) if sample.in_log_odds else low + high)
 
     ones = np.concatenate([[0.0], np.cumsum(hit)])
-    count, positive = (stop - cut).astype(np.float64), ones[stop] - ones[cut]
+    count = (stop - cut).astype(np.float64)
+    positive = ones[stop] - ones[cut]
     middle = np.clip(center, 0.005, 0.995)
     if prior == "bdeu":
         alpha = beta = 1.0 / np.diff(first)[model]
     else:
-        alpha, beta = 2.0 * middle, 2.0 * (1.0 - middle)
+        alpha = 2.0 * middle
+        beta = 2.0 * (1.0 - middle)
     strength = alpha + beta
     terms = gammaln(strength) - gammaln(count + strength)
     terms += gammaln(positive + alpha) - gammaln(alpha)
@@ -154,11 +159,9 @@ def fit_bbq(
 
     fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
     bins = np.diff(first)
-    low, value, first = (
-        low[fresh],
-        value[fresh],
-        np.concatenate([[0], np.cumsum(fresh)])[first],
-    )
+    low = low[fresh]
+    value = value[fresh]
+    first = np.concatenate([[0], np.cumsum(fresh)])[first]
 
     weights = np.exp(evidence - evidence.max())
     weights[

@@ -63,10 +63,8 @@ class Others:
         wins = (other.top > self.top) | (
             (other.top == self.top) & (other.index < self.index)
         )
-        top, index = (
-            np.where(wins, other.top, self.top),
-            np.where(wins, other.index, self.index),
-        )
+        top = np.where(wins, other.top, self.top)
+        index = np.where(wins, other.index, self.index)
         return Others(np.logaddexp(self.total, other.total), top, index)
 
 
@@ -82,10 +80,14 @@ class ClassSearch:
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
-        self.scores, self.kind, self.zeros = rows.array(), rows.kind, rows.zeros
+        self.scores = rows.array()
+        self.kind = rows.kind
+        self.zeros = rows.zeros
         self.logits = ClassLogits(self.scores, self.kind, self.zeros)
-        self.n, self.k = rows.n, rows.k
-        self.y, self.edges = rows.labels(), edges
+        self.n = rows.n
+        self.k = rows.k
+        self.y = rows.labels()
+        self.edges = edges
         weight = rows.weights()
         weight = np.ones(rows.n) if weight is None else weight
         self.share = weight / weight.sum()
@@ -102,7 +104,8 @@ class ClassSearch:
         return others.plus(Others(u, u, np.array(c)))
 
     def _measure(self) -> tuple[float, float]:
-        gaps, right = np.zeros(len(self.edges) - 1), 0.0
+        gaps = np.zeros(len(self.edges) - 1)
+        right = 0.0
         step = rows_per_block(self.k)
         for at in range(0, self.n, step):
             rows = slice(at, at + step)
@@ -118,7 +121,8 @@ class ClassSearch:
         self, confidence: FloatArray, hit: FloatArray, share: FloatArray
     ) -> FloatArray:
         """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
-        m, bins = len(confidence), len(self.edges) - 1
+        m = len(confidence)
+        bins = len(self.edges) - 1
         # Equal widths locate the bin by one product; next to an edge between bins the
         # edge
 
@@ -141,11 +145,9 @@ class ClassSearch:
         """ECE and accuracy with the temperature of class c set to every value of a
         grid.
         """
-        z, own, rest_hit = (
-            self.column(c),
-            (self.y == c).astype(float),
-            (others.index == self.y).astype(float),
-        )
+        z = self.column(c)
+        own = (self.y == c).astype(float)
+        rest_hit = (others.index == self.y).astype(float)
         rest_share = np.exp(others.top - others.total)
         bar = np.where(
             c < others.index, np.nextafter(others.top, -np.inf), others.top
@@ -195,7 +197,8 @@ class ClassSearch:
             for c in range(high - 1, low, -1):
                 after.append(self.plus(after[-1], c))
             for c in range(low, high):
-                others, moves = before.plus(after.pop()), False
+                others = before.plus(after.pop())
+                moves = False
                 if c in classes:
                     ece, accuracy = self.candidates(c, others, grid)
                     ece[accuracy < floor - 1e-12] = np.inf
@@ -205,7 +208,8 @@ class ClassSearch:
 
                     moves = bool(ece[best] < self.ece - 1e-12)
                     if moves:
-                        self.temperature[c], self.ece = grid[best], float(ece[best])
+                        self.temperature[c] = grid[best]
+                        self.ece = float(ece[best])
                 before = self.plus(before, c)
                 yield moves
 
@@ -213,7 +217,8 @@ class ClassSearch:
         """First column of every stripe, and the sum over the classes behind the
         stripe.
         """
-        stripes, behind = [], Others.none(self.n)
+        stripes = []
+        behind = Others.none(self.n)
         for low in reversed(range(0, self.k, STRIPE)):
             stripes.append((low, behind))
             if low > 0:
@@ -291,7 +296,8 @@ class ClassTemperatureScaling(Calibrator):
         first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         start = first.calibrator.temperature
         search = ClassSearch(rows, start, width_edges(options.bins))
-        before, floor = search.ece, search.accuracy if options.guard else -np.inf
+        before = search.ece
+        floor = search.accuracy if options.guard else -np.inf
         present = np.flatnonzero(np.bincount(rows.labels(), minlength=rows.k) > 0)
         moves = []
         for done in range(options.passes):

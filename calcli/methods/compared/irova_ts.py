@@ -32,7 +32,8 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
-        scaled, temperature = mapped(rows, ts.calibrator), ts.calibrator.temperature
+        scaled = mapped(rows, ts.calibrator)
+        temperature = ts.calibrator.temperature
         return behind(
             ts, cls.fit_maps(scaled, options, context, temperature=temperature)
         )
