@@ -224,7 +224,6 @@ def _moments(
     weight = np.ones(n) if block.weight is None else block.weight
     # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no
     # sums by row.
-
     p *= weight[:, None]
     square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (
         weight @ beyond

@@ -119,7 +119,6 @@ class EnsembleTemperatureScaling(Calibrator):
         w1, w2, w3 = (float(w) for w in self.weights)
         # In logarithms, so that the far classes keep their order below the smallest
         # float.
-
         log_p = np.full_like(z, np.log(w3 / z.shape[1])) if w3 > 0 else None
         for w, scale in ((w1, 1.0 / self.temperature), (w2, 1.0)):
             if w > 0:
@@ -223,7 +222,6 @@ def likeliest_weights(
     for steps in range(limit + 1):
         # The floor keeps the squares below finite where a part without weight owned a
         # row.
-
         r = shares / np.maximum(shares @ w, 1e-100)[:, None]
         slope = weight @ r
         gap = float(slope.max() - 1.0)

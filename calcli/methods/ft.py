@@ -112,7 +112,6 @@ class FeatureTemperature(Calibrator):
         deviation = np.sqrt(share @ (raw - mean) ** 2)
         # A feature that does not vary carries nothing; its rounding noise must not be
         # blown up.
-
         deviation[deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))] = 1e9
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)

@@ -150,10 +150,7 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
         line = fit_lines(evidence, index, bins)
         if k == 0 and np.ptp(confidence) == 0:
             # One value for all rows is one bin, whatever the edges: its line serves
-            # every
-
-            # bin.
-
+            # every bin.
             line = np.repeat(line[:, index[:1]], bins, axis=1)
         lines.append(line)
         confidence = follow(confidence, evidence.gamma, *line)

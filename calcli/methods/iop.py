@@ -105,10 +105,7 @@ def loss_and_gradient(
     d_out[here, rank] -= 1.0
     d_out *= weight[:, None]
     # out_(j) sums the products from j on, so the gradient of product j sums the slopes
-    # up
-
-    # to j.
-
+    # up to j.
     d_a = np.cumsum(d_out, axis=1)[:, :-1] * gaps * rise
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
@@ -271,7 +268,6 @@ def mapped_logits(
     out = np.empty_like(z)
     # Mean logits of the networks are logits of the mean weights: the map is linear in
     # them.
-
     np.put_along_axis(out, order, climb(gaps, weights), axis=1)
     return out
 

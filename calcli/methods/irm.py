@@ -68,10 +68,7 @@ class IsotonicMulticlass(Calibrator):
         label = block.prediction
         q = line(p.ravel(), self.scores, self.values).reshape(p.shape) + TIE_BREAK * p
         # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference
-        # is
-
-        # added to a number near 1.
-
+        # is added to a number near 1.
         mapped = Prediction(normalize(q, block.z, label).log_probs, p.argmax(axis=1))
         return Prediction(argmax_at_prediction(mapped), label, floored=True)
 

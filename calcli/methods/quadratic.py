@@ -55,7 +55,6 @@ class QuadraticScaling(LogisticCalibrator):
         width = (high - low) or 1.0
         # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) /
         # width.
-
         features = [
             -((high - sample.s) ** 2) / (2 * width),
             (sample.s - low) ** 2 / (2 * width),

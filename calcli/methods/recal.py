@@ -256,10 +256,7 @@ class ReCal(Calibrator):
         """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         # At a bound the temperature is not informative (e.g. every row is right): no
-        # start
-
-        # there.
-
+        # start there.
         start = (
             scaled.calibrator.temperature
             if options.init == "ts" and scaled.status == "ok"

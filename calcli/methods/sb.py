@@ -358,8 +358,5 @@ def least_squares(
     if not found.fun < loss(start.ravel())[0]:
         return start, True
     # L-BFGS ends in its line search where rounding leaves no step; far from stationary
-    # it
-
-    # has not arrived.
-
+    # it has not arrived.
     return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT)

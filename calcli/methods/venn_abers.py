@@ -60,7 +60,6 @@ class VennAbers(BinaryCalibrator):
         weight = weight * (weight.sum() / (weight @ weight))
         # As if the outcome were 0 is as if it were 1, with scores and outcomes turned
         # round.
-
         falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
         rises, hits = as_if_right(sample.s, sample.hit, weight)
         return MapFit(

@@ -131,11 +131,8 @@ class AffineMap(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         x = self.features(block)
-        return Prediction.by_argmax(
-            log_softmax(
-                (x @ self.weight.T if self.full else x * self.scale) + self.bias
-            )
-        )
+        mapped = x @ self.weight.T if self.full else x * self.scale
+        return Prediction.by_argmax(log_softmax(mapped + self.bias))
 
 
 class RidgeMap(AffineMap):
@@ -151,16 +148,21 @@ class RidgeMap(AffineMap):
         notes = FitNotes(rows, context)
         theta = cls.identity(rows.k)
         build = cast(Callable[..., Self], cls)
-        if not notes.absent_classes(
-            ABSENT if cls.full else ABSENT.replace("row", "scale")
-        ):
+        absent = ABSENT if cls.full else ABSENT.replace("row", "scale")
+        if not notes.absent_classes(absent):
             return notes.fit(build(*split_map(theta)))
         notes.too_many_parameters(theta.size, "ts or svs")
-        what = f"fitting{refuse_hopeless(rows, 1, '')}" if cls.full else SCALES
+        what = SCALES
+        if cls.full:
+            what = f"fitting{refuse_hopeless(rows, 1, '')}"
         chunks = rows_to_fit(rows, cls.features, cls.full).chunks()
         objective = objective_of(chunks, uniform_ridge(options.ridge, *theta.shape))
-        start = lambda: theta / notes.best_temperature()  # noqa: E731
-        return notes.fit(build(*split_map(notes.fit_map(cls, objective, start, what))))
+
+        def start() -> FloatArray:
+            return theta / notes.best_temperature()
+
+        best = notes.fit_map(cls, objective, start, what)
+        return notes.fit(build(*split_map(best)))
 
 
 @dataclass(frozen=True)
@@ -207,31 +209,31 @@ class OdirMap(FullMap):
         parts = [] if one_fit else folded(source.folds(), theta)
         temperature = notes.best_temperature(options.prior)
         ridge = partial(odir_ridge, rows.k, options, temperature)
+        # Choose lambda, with the parameters of every fold at it.
         lam = grid[0]
         thetas = [theta / temperature] * max(1, len(parts))
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
-        notes.details |= {
-            "lambda": lam,
-            "mu": lam if options.mu is None else options.mu,
-        }
+        notes.details["lambda"] = lam
+        notes.details["mu"] = lam if options.mu is None else options.mu
         last = ridge(lam, rows.effective_n)
         if options.final == "refit":
-            start = lambda: np.mean(thetas, axis=0)  # noqa: E731
-            found = notes.fit_map(
-                cls, objective_of(source.chunks(), last), start, f"fitting{long}"
+            # Fit one map to all rows.
+            objective = objective_of(source.chunks(), last)
+            best = notes.fit_map(
+                cls, objective, lambda: np.mean(thetas, axis=0), f"fitting{long}"
             )
-            return notes.fit(cls.single(found))
+            return notes.fit(cls.single(best))
+        # Fit one map to the training rows of every fold.
         optima = []
-        for (objective, _), start_here in zip(parts, thetas, strict=True):
+        for (objective, _), fold_start in zip(parts, thetas, strict=True):
             objective.exchange(last)
-            optima.append(solve(objective, start_here, context, f"fitting{long}"))
+            optima.append(solve(objective, fold_start, context, f"fitting{long}"))
         notes.optimum(*optima)
-        stack = np.stack([each.theta for each in optima])
-        mean = cls.single(stack.mean(axis=0))
+        stack = np.stack([optimum.theta for optimum in optima])
         return notes.fit(
             replace(
-                mean,
+                cls.single(stack.mean(axis=0)),
                 fold_weight=stack[:, :, :-1].copy(),
                 fold_bias=stack[:, :, -1].copy(),
             )
@@ -263,11 +265,13 @@ def odir_ridge(
     """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none
     on the diagonal.
     """
-    mean = options.penalty == "mean"
-    weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
-    weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
-    at = np.arange(k)
-    weight[at, at] = options.ridge
+    mu = lam if options.mu is None else options.mu
+    if options.penalty == "mean":
+        lam /= k * (k - 1)
+        mu /= k
+    weight = np.full((k, k + 1), lam)
+    weight[:, -1] = mu
+    np.fill_diagonal(weight, options.ridge)
     return held_back(
         Ridge(weight, identity_map(k, k + 1)),
         1.0 / temperature,
@@ -334,6 +338,7 @@ class Structured(AffineMap):
             return notes.fit(build(*split_map(theta)))
         lam = options.lambda_
         folds = min(5, rows.n)
+        what = SCALES
         long = ""
         if cls.full:
             if rows.effective_n < ROWS_PER_CLASS * k:
@@ -341,24 +346,25 @@ class Structured(AffineMap):
                     f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per"
                     " class: svs serves better"
                 )
-                lam = "cv" if lam == "auto" else lam
-            lam = 1.0 if lam == "auto" else lam
+                if lam == "auto":
+                    lam = "cv"
+            if lam == "auto":
+                lam = 1.0
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
             long = refuse_hopeless(rows, fits, "use svs, or give lambda")
+            what = f"fitting{long}"
         fold = content_folds(rows, folds, context.seed) if lam == "cv" else None
         source = rows_to_fit(rows, features, cls.full, fold)
         if fold is not None:
             parts = folded(source.folds(), theta, complete=True)
             lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
-            theta = np.mean(thetas, axis=0) if cls.full else theta
+            if cls.full:
+                theta = np.mean(thetas, axis=0)
         notes.details["lambda"] = lam
-        objective = objective_of(
-            source.chunks(), ridge(lam, rows.effective_n), complete=True
-        )
-        what = f"fitting{long}" if cls.full else SCALES
-        return notes.fit(
-            build(*split_map(notes.fit_map(cls, objective, lambda: theta, what)))
-        )
+        last = ridge(lam, rows.effective_n)
+        objective = objective_of(source.chunks(), last, complete=True)
+        best = notes.fit_map(cls, objective, lambda: theta, what)
+        return notes.fit(build(*split_map(best)))
 
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
@@ -422,8 +428,9 @@ class FitNotes:
         some.
         """
         rows = self.rows
-        held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
-        absent = np.flatnonzero(held == 0)
+        weights = rows.weights()
+        class_weight = np.bincount(rows.labels(), weights=weights, minlength=rows.k)
+        absent = np.flatnonzero(class_weight == 0)
         if len(absent):
             self.warn(
                 f"classes without calibration rows ({len(absent)} of {rows.k}):"
@@ -446,11 +453,12 @@ class FitNotes:
             )
             self.warn(f"{worse}; {better} serves better")
 
-    def optimum(self, *found: Optimum) -> None:
+    def optimum(self, *optima: Optimum) -> None:
         """Record where the search (or one search per fold) ended."""
-        worst = max(found, key=lambda o: o.gap)
-        self.details |= worst.details() | {"newton_steps": sum(o.steps for o in found)}
-        if not all(o.converged for o in found):
+        worst = max(optima, key=lambda optimum: optimum.gap)
+        self.details |= worst.details()
+        self.details["newton_steps"] = sum(optimum.steps for optimum in optima)
+        if not all(optimum.converged for optimum in optima):
             self.warn(
                 "the search did not converge (largest entry of the gradient"
                 f" {worst.gradient:.2g}): with rows that are"
@@ -464,7 +472,9 @@ class FitNotes:
         from; 1 if it does not exist.
         """
         search = likeliest(self.rows, self.context, prior)
-        return search.temperature if search.root.status == "ok" else 1.0
+        if search.root.status != "ok":
+            return 1.0
+        return search.temperature
 
     def fit_map(
         self,
@@ -485,9 +495,9 @@ class FitNotes:
             begin = np.column_stack([weights, vars(near)["bias"]])
         else:
             begin = start()
-        found = solve(objective, begin, self.context, what)
-        self.optimum(found)
-        return found.theta
+        optimum = solve(objective, begin, self.context, what)
+        self.optimum(optimum)
+        return optimum.theta
 
     def search_path(
         self,
@@ -497,31 +507,28 @@ class FitNotes:
         start: FloatArray,
         long: str,
     ) -> tuple[float, list[FloatArray]]:
-        """Find the lambda of a grid with the least held-out NLL, and the parameters of
-        every fold there.
+        """Find the lambda of a grid with the least held-out NLL.
 
-        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit
-        started from the one before: along such a path the held-out NLL falls and then
-        rises. The path ends two points after the best if the NLL has clearly risen,
-        before the weakest ridges, whose fits cost most and overfit worst. Fits are
-        loose: the held-out NLL is needed to about 1e-4.
+        Returns it, and the parameters of every fold there. ridge(lambda, n) : the ridge
+        for n training rows. The fits go from the strongest lambda to the weakest, each
+        from the one before: along such a path the held-out NLL falls and then rises.
         """
         thetas = [start] * len(folds)
         best = 0
         best_thetas = thetas
         nll = list[float]()
         what = f"cross-validating lambda{long}"
+        fits = len(folds) * len(grid)
         for index, lam in enumerate(grid):
+            # Fit every fold, loosely: the held-out NLL is needed to about 1e-4.
             held_out = []
-            for at, (objective, held) in enumerate(folds):
-                self.context.progress(
-                    what, index * len(folds) + at, len(folds) * len(grid)
-                )
+            for number, (objective, held_out_rows) in enumerate(folds):
+                self.context.progress(what, index * len(folds) + number, fits)
                 objective.exchange(ridge(lam, objective.effective))
-                thetas[at] = minimise_convex(
-                    objective, objective.aligned(thetas[at]), aim=3e-5, products=1000
-                ).theta
-                held_out.append(mean_nll(held, thetas[at]))
+                begin = objective.aligned(thetas[number])
+                optimum = minimise_convex(objective, begin, aim=3e-5, products=1000)
+                thetas[number] = optimum.theta
+                held_out.append(mean_nll(held_out_rows, thetas[number]))
             total = sum(mass for _, mass in held_out)
             mean = 0.0
             for value, mass in held_out:
@@ -530,9 +537,12 @@ class FitNotes:
             if mean < (1 - SAME_LOSS) * nll[best] or index == 0:
                 best = index
                 best_thetas = list(thetas)
+            # End two points after the best where the NLL has clearly risen: the weakest
+            # ridges are left out, whose fits cost most and overfit worst.
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
-        self.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
+        self.details["grid"] = list(grid[: len(nll)])
+        self.details["cv_nll"] = nll
         return grid[best], best_thetas
 
 
@@ -576,14 +586,15 @@ def held_back(
     if not prior or temperature >= SHARPENS:
         return ridge
     k, columns = ridge.weight.shape
-    at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
+    classes = np.arange(k)
+    diagonal_column = np.zeros(k, np.int64) if columns == 2 else classes
+    on_diagonal = (classes, diagonal_column)
     weight = ridge.weight.copy()
     centre = ridge.centre.copy()
     pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
-    weight[at] += pull
-    centre[at] += (
-        pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
-    )
+    weight[on_diagonal] += pull
+    goal = diagonal * (1.0 + np.log(temperature))
+    centre[on_diagonal] += pull / weight[on_diagonal] * (goal - centre[on_diagonal])
     return Ridge(weight, centre)
 
 
@@ -609,8 +620,11 @@ def solve(
     (Marteau-Ferey, Bach, Rudi 2019).
     """
     aim = LOOSE_AIM if context.loose else objective.aim
-    progress = lambda done: context.progress(what, done, 0)  # noqa: E731
-    found = minimise_convex(
+
+    def progress(steps: int) -> None:
+        context.progress(what, steps, 0)
+
+    optimum = minimise_convex(
         objective,
         objective.aligned(start),
         aim=aim,
@@ -619,8 +633,8 @@ def solve(
         progress=progress,
     )
     ridge = objective.ridge
-    if found.converged or objective.strength == 0.0:
-        return found
+    if optimum.converged or objective.strength == 0.0:
+        return optimum
     theta = objective.aligned(start)
     for power in range(6, 0, -1):
         objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
@@ -666,11 +680,9 @@ def _levels(block: Block) -> tuple[float, float, float]:
     high = block.z.max(axis=1)
     low = block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
-    return (
-        float(np.abs(0.5 * high + 0.5 * low).max()),
-        float((0.5 * high - 0.5 * low).max()),
-        size,
-    )
+    level = float(np.abs(0.5 * high + 0.5 * low).max())
+    spread = float((0.5 * high - 0.5 * low).max())
+    return level, spread, size
 
 
 def folded(
@@ -683,6 +695,7 @@ def folded(
     ridges.
     """
     ridge = uniform_ridge(1.0, *theta.shape)
-    return [
-        (objective_of(train, ridge, complete=complete), held) for train, held in folds
-    ]
+    parts = []
+    for train, held_out in folds:
+        parts.append((objective_of(train, ridge, complete=complete), held_out))
+    return parts

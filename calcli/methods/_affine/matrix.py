@@ -83,13 +83,13 @@ class MatrixObjective(AffineObjective):
             self.precondition = None
         if self.precondition is None:
             self.precondition = self.under_ridge()
-        found = conjugate_gradients(
+        newton = conjugate_gradients(
             self.product, -gradient, self.precondition, tolerance, 500
         )
-        if found.products > HARD or not found.exact:
+        if newton.products > HARD or not newton.exact:
             self.curvature = self.by_class if self.k <= BLOCK_CLASSES else self.factored
             self.under_ridge = None
-        return found
+        return newton
 
     def product(self, v: FloatArray) -> FloatArray:
         """Multiply a direction (k, k + 1) by the Hessian."""
@@ -121,39 +121,47 @@ class MatrixObjective(AffineObjective):
             p = self.p[id(chunk)]
             x[:, :-1] = chunk.x
             q = p * (1 - p)
-            yield x, q if chunk.w is None else (q * chunk.w[:, None]).astype(np.float32)
+            if chunk.w is not None:
+                q = (q * chunk.w[:, None]).astype(np.float32)
+            yield x, q
 
     def diagonal(self) -> Callable[[], Linear]:
-        own = reduce(add, (q.T @ (x * x) for x, q in self.unsure())) / self.mass
+        """Precondition by the diagonal of the Hessian."""
+        sums = (q.T @ (x * x) for x, q in self.unsure())
+        of_loss = reduce(add, sums) / self.mass
 
         def under_ridge() -> Linear:
-            curvature = own + (
-                2 * self.ridge.weight + 1e-6 * own.mean(axis=1, keepdims=True) + 1e-30
-            )
+            typical = 1e-6 * of_loss.mean(axis=1, keepdims=True)
+            curvature = of_loss + (2 * self.ridge.weight + typical + 1e-30)
             return lambda v: self.project(v / curvature)
 
         return under_ridge
 
     def by_class(self) -> Callable[[], Linear]:
+        """Precondition by the diagonal block of every class."""
         parts = np.array_split(np.arange(self.k), -(-self.k // PART))
         blocks = np.zeros((self.k, self.k + 1, self.k + 1))
-        at = np.arange(self.k + 1)
+        diagonal = np.arange(self.k + 1)
 
         def invert(part: IntArray) -> FloatArray:
-            mine = blocks[part]
-            scale = mine[:, at, at].mean(axis=1, keepdims=True)
-            mine[:, at, at] += 2 * self.ridge.weight[part] + JITTER * scale + 1e-30
-            return np.asarray(np.linalg.inv(mine), dtype=np.float64)
+            some = blocks[part]
+            scale = some[:, diagonal, diagonal].mean(axis=1, keepdims=True)
+            jitter = JITTER * scale
+            some[:, diagonal, diagonal] += 2 * self.ridge.weight[part] + jitter + 1e-30
+            return np.asarray(np.linalg.inv(some), dtype=np.float64)
 
         def under_ridge() -> Linear:
             inverses = list(zip(parts, in_order(invert, parts), strict=True))
 
             def solve(part: tuple[IntArray, FloatArray], v: FloatArray) -> FloatArray:
-                return np.matmul(part[1], v[part[0], :, None])[:, :, 0]
+                classes, inverse = part
+                return np.matmul(inverse, v[classes, :, None])[:, :, 0]
 
-            return lambda v: self.project(
-                np.concatenate(list(in_order(partial(solve, v=v), inverses)))
-            )
+            def precondition(v: FloatArray) -> FloatArray:
+                solutions = list(in_order(partial(solve, v=v), inverses))
+                return self.project(np.concatenate(solutions))
+
+            return precondition
 
         for x, q in self.unsure():
             by_class = np.ascontiguousarray(q.T)
@@ -169,6 +177,7 @@ class MatrixObjective(AffineObjective):
         return under_ridge
 
     def factored(self) -> Callable[[], Linear]:
+        """Precondition by the product of a class factor and one feature matrix."""
         features = np.zeros((self.k + 1, self.k + 1))
         per_class = np.zeros(self.k)
         for x, q in self.unsure():

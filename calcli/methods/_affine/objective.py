@@ -81,11 +81,8 @@ class Table:
         chunks = []
         for part in slices or [slice(None)]:
             start, stop, _ = part.indices(len(self.y))
-            ends = (
-                np.linspace(start, stop, 1 - (start - stop) // size)
-                .astype(int)
-                .tolist()
-            )
+            n_ends = 1 - (start - stop) // size
+            ends = np.linspace(start, stop, n_ends).astype(int).tolist()
             for rows in map(slice, ends[:-1], ends[1:]):
                 w = None if self.w is None else self.w[rows]
                 chunks.append(Chunk(self.x[rows], self.y[rows], w, self.narrow[rows]))
@@ -94,10 +91,9 @@ class Table:
     def folds(self) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
         """Training rows and held-out rows of every fold."""
         for first, last in pairwise(self.ends):
-            yield (
-                self.chunks(slice(0, first), slice(last, None)),
-                self.chunks(slice(first, last)),
-            )
+            train = self.chunks(slice(0, first), slice(last, None))
+            held_out = self.chunks(slice(first, last))
+            yield train, held_out
 
 
 @dataclass(frozen=True)
@@ -118,18 +114,20 @@ class Walked:
 
     def chunks(self) -> "Chunked":
         """All rows, for repeated walks; held in memory if small."""
-        return list(self) if 8 * self.rows.n * self.rows.k <= SMALL else self
+        if 8 * self.rows.n * self.rows.k <= SMALL:
+            return list(self)
+        return self
 
     def folds(self) -> Iterator[tuple["Chunked", "Chunked"]]:
         """Training rows and held-out rows of every fold."""
         assert self.fold is not None
-        for held in range(int(self.fold.max()) + 1):
-            parts = (
-                self.rows.take(np.flatnonzero(which))
-                for which in (self.fold != held, self.fold == held)
+        for number in range(int(self.fold.max()) + 1):
+            train = self.rows.take(np.flatnonzero(self.fold != number))
+            held_out = self.rows.take(np.flatnonzero(self.fold == number))
+            yield (
+                Walked(train, self.features).chunks(),
+                Walked(held_out, self.features).chunks(),
             )
-            train, own = (Walked(part, self.features).chunks() for part in parts)
-            yield train, own
 
 
 Chunked = Walked | list[Chunk]
@@ -149,7 +147,8 @@ def rows_to_fit(
         8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1),
         f"a full matrix map of {n} x {k} scores",
     )
-    fold = np.zeros(n, dtype=np.int64) if fold is None else fold
+    if fold is None:
+        fold = np.zeros(n, dtype=np.int64)
     order = np.argsort(fold, kind="stable")
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
@@ -157,8 +156,10 @@ def rows_to_fit(
     w = rows.weights()
     for block in rows.blocks():
         x[place[block.start : block.start + len(block)]] = features(block)
+    if w is not None:
+        w = w[order]
     ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
-    return Table(x, rows.labels()[order], None if w is None else w[order], ends)
+    return Table(x, rows.labels()[order], w, ends)
 
 
 def each_chunk(
@@ -184,9 +185,8 @@ def affine_logits(x: Reals, theta: Reals) -> Any:
 
 def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     """NLL of each row, (b,); overwrites the logits l (b, k) with probabilities."""
-    at = np.arange(len(y))
     l -= row_max(l)[:, None]
-    l_y = l[at, y]
+    l_y = l[np.arange(len(y)), y]
     np.exp(l, out=l)
     total: FloatArray = np.einsum("ij->i", l)
     l /= total[:, None]
@@ -196,8 +196,9 @@ def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
 
 def logits_as(block: Block, dtype: Any = np.float64) -> Any:
     """Logits of a block; float32, for Hessian products, without a copy in float64."""
-    straight = dtype == np.float32 and block.kind != "probs"
-    return (block.scores if straight else block.z).astype(dtype, copy=False)
+    if dtype == np.float32 and block.kind != "probs":
+        return block.scores.astype(dtype, copy=False)
+    return block.z.astype(dtype, copy=False)
 
 
 def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
@@ -205,15 +206,23 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
 
     def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-        return float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y)), float(
-            w.sum()
-        )
+        losses = softmax_losses(affine_logits(chunk.x, theta), chunk.y)
+        return float(w @ losses), float(w.sum())
 
     total = mass = 0.0
     for value, weight in each_chunk(chunks, summed):
         total += value
         mass += weight
     return total / max(mass, 1e-300), mass
+
+
+def labels_of(chunks: Chunked) -> Iterable[tuple[IntArray, FloatArray | None]]:
+    """Labels and weights of all rows, part by part, without computing features."""
+    if isinstance(chunks, list):
+        return ((chunk.y, chunk.w) for chunk in chunks)
+    if chunks.rows.weights() is None:
+        return [(chunks.rows.labels(), None)]
+    return ((block.labels, block.weight) for block in chunks.rows.blocks())
 
 
 class AffineObjective(ABC):
@@ -243,25 +252,16 @@ class AffineObjective(ABC):
     ) -> None:
         self.chunks = chunks
         self.k, self.columns = ridge.weight.shape
-        held = np.zeros(self.k)
+        class_weight = np.zeros(self.k)
         self.n = 0
         square = 0.0
-        labels: Iterable[
-            tuple[IntArray, FloatArray | None]
-        ]  # without computing features
-        if isinstance(chunks, list):
-            labels = ((chunk.y, chunk.w) for chunk in chunks)
-        elif chunks.rows.weights() is None:
-            labels = [(chunks.rows.labels(), None)]
-        else:
-            labels = ((block.labels, block.weight) for block in chunks.rows.blocks())
-        for y, w in labels:
-            held += np.bincount(y, weights=w, minlength=self.k)
+        for y, w in labels_of(chunks):
+            class_weight += np.bincount(y, weights=w, minlength=self.k)
             self.n += len(y)
             square += float(len(y)) if w is None else float(w @ w)
-        self.mass = max(float(held.sum()), 1e-300)
+        self.mass = max(float(class_weight.sum()), 1e-300)
         self.effective = self.mass**2 / max(square, 1e-300)
-        self.present = (held > 0) | complete
+        self.present = (class_weight > 0) | complete
         self.theta = np.zeros_like(ridge.weight)
         self.exchange(ridge)
 
@@ -288,11 +288,8 @@ class AffineObjective(ABC):
         if not self.present.all() or not self.ridge.weight.any():
             return theta
         shift = (normals * (theta - self.ridge.centre)).sum(axis=0)
-        return theta - np.where(
-            self.ridge.weight.any(axis=0),
-            shift / np.maximum(normals.sum(axis=0), 1e-300),
-            0.0,
-        )
+        mean_shift = shift / np.maximum(normals.sum(axis=0), 1e-300)
+        return theta - np.where(self.ridge.weight.any(axis=0), mean_shift, 0.0)
 
     def project(self, v: Reals) -> FloatArray:
         """Project a direction (k, columns) on those that the search may take."""

@@ -78,10 +78,15 @@ class VectorObjective(AffineObjective):
         self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
     ) -> None:
         super().__init__(chunks, ridge, complete=complete)
-        self.formable = self.k <= min(DENSE_CLASSES, self.n)
         few = self.k <= DOUBLE_CLASSES
+        self.formable = self.k <= min(DENSE_CLASSES, self.n)
         self.dense = self.formable and few
-        self.jitter, self.narrow = (1e-12, np.float64) if few else (1e-6, np.float32)
+        if few:
+            self.narrow = np.float64
+            self.jitter = 1e-12
+        else:
+            self.narrow = np.float32
+            self.jitter = 1e-6
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
@@ -97,19 +102,34 @@ class VectorObjective(AffineObjective):
             self.narrow = np.float64
             self.jitter = 1e-12
             self.solver = None
+        if self.dense:
+            return self.direct_direction(gradient)
+        trial = self.formable or self.narrow == np.float32
+        limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
+        newton = self.iterative_direction(gradient, tolerance, limit)
+        if newton.exact or not trial:
+            return newton
+        # Too many products: go on with the Hessian, or with products in float64.
+        self.dense = self.formable
         if not self.dense:
-            blocks = self.class_blocks()
-            precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
-            trial = self.formable or self.narrow == np.float32
-            limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
-            found = conjugate_gradients(
-                self.product, -gradient, precondition, tolerance, limit
-            )
-            if found.exact or not trial:
-                return found
-            self.dense = self.formable
-            self.narrow = self.narrow if self.dense else np.float64
-            return self.direction(gradient, tolerance)
+            self.narrow = np.float64
+        return self.direction(gradient, tolerance)
+
+    def iterative_direction(
+        self, gradient: FloatArray, tolerance: float, limit: int
+    ) -> NewtonDirection:
+        """Find the direction by conjugate gradients, of at most ``limit`` products."""
+        blocks = self.class_blocks()
+
+        def precondition(v: FloatArray) -> FloatArray:
+            return self.project(np.einsum("cij,cj->ci", blocks, v))
+
+        return conjugate_gradients(
+            self.product, -gradient, precondition, tolerance, limit
+        )
+
+    def direct_direction(self, gradient: FloatArray) -> NewtonDirection:
+        """Find the direction with the formed Hessian, an earlier one while it serves."""
         if self.solver is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
@@ -130,37 +150,38 @@ class VectorObjective(AffineObjective):
         size = 2 * self.k
         # The matrix product is nearly all the work; a search direction does not need
         # float64.
-
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        batch = np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow)
+        # Rows of the Jacobian are gathered in a batch, which is squared when it is full.
+        batch_rows = max(64, (1 << 23) // (8 * size))
+        batch = np.empty((batch_rows, k, 2), dtype=self.narrow)
         filled = 0
         for chunk in self.chunks:
             x = chunk.x
             p = affine_logits(chunk.x, self.theta)
             objective.softmax_losses(p, chunk.y)
-            w = (np.ones(len(chunk)) if chunk.w is None else chunk.w) / self.mass
+            weight = np.ones(len(chunk)) if chunk.w is None else chunk.w
+            w = weight / self.mass
             diagonal += self.moments(x, p * w[:, None])
             p *= np.sqrt(w)[:, None]
-            for at in range(0, len(x), len(batch)):
-                rows = slice(at, at + len(batch))
-                if filled + len(x[rows]) > len(batch):
+            for start in range(0, len(x), batch_rows):
+                rows = slice(start, start + batch_rows)
+                if filled + len(x[rows]) > batch_rows:
                     add_square(negative, batch[:filled])
                     filled = 0
-                here = batch[filled : filled + len(x[rows])]
-                here[:, :, 1] = p[rows]
-                np.multiply(p[rows], x[rows], out=here[:, :, 0], casting="same_kind")
-                filled += len(here)
+                free = batch[filled : filled + len(x[rows])]
+                free[:, :, 1] = p[rows]
+                np.multiply(p[rows], x[rows], out=free[:, :, 0], casting="same_kind")
+                filled += len(free)
         add_square(negative, batch[:filled])
         hessian = -negative.astype(np.float64)
         del negative
-        own = np.arange(k)
-        hessian.reshape(k, 2, k, 2)[own, :, own, :] += diagonal
+        classes = np.arange(k)
+        hessian.reshape(k, 2, k, 2)[classes, :, classes, :] += diagonal
         # Neither rounding nor flat directions without a ridge may make it singular.
+        jitter = self.jitter * diagonal[:, [0, 1], [0, 1]].ravel()
         np.einsum("ii->i", hessian)[:] += (
-            2 * self.ridge.weight.ravel()
-            + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel()
-            + 1e-300
+            2 * self.ridge.weight.ravel() + jitter + 1e-300
         )
         self.hold(hessian.reshape(k, 2, k, 2))
         return hessian
@@ -186,13 +207,9 @@ class VectorObjective(AffineObjective):
         """Sums of p (x, 1)(x, 1)' over rows, one 2 x 2 block per class: (k, 2, 2)."""
         first = np.einsum("ij,ij->j", p, x)
         second = np.einsum("ij,ij,ij->j", p, x, x)
-        return np.stack(
-            [
-                np.stack([second, first], axis=1),
-                np.stack([first, p.sum(axis=0)], axis=1),
-            ],
-            axis=1,
-        )
+        upper = np.stack([second, first], axis=1)
+        lower = np.stack([first, p.sum(axis=0)], axis=1)
+        return np.stack([upper, lower], axis=1)
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
         """Features of a chunk, probabilities at the last point, and probabilities times
@@ -204,7 +221,9 @@ class VectorObjective(AffineObjective):
         np.exp(p, out=p)
         p /= p.sum(axis=1)[:, None]
         p[p < NEGLIGIBLE] = 0.0
-        return x, p, p if chunk.w is None else p * chunk.w.astype(self.narrow)[:, None]
+        if chunk.w is None:
+            return x, p, p
+        return x, p, p * chunk.w.astype(self.narrow)[:, None]
 
     def class_blocks(self) -> FloatArray:
         """Inverted diagonal 2 x 2 blocks of the Hessian, (k, 2, 2)."""
@@ -214,8 +233,8 @@ class VectorObjective(AffineObjective):
             q = weighted * (1 - p)
             return self.moments(x, q)
 
-        found = objective.each_chunk(self.chunks, moments, self.narrow)
-        blocks = reduce(add, found, np.zeros((self.k, 2, 2))) / self.mass
+        sums = objective.each_chunk(self.chunks, moments, self.narrow)
+        blocks = reduce(add, sums, np.zeros((self.k, 2, 2))) / self.mass
         blocks[:, [0, 1], [0, 1]] += (
             2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
         )
@@ -233,7 +252,6 @@ class VectorObjective(AffineObjective):
             u *= weighted
             return self.backward(x, u)
 
-        out = reduce(
-            add, objective.each_chunk(self.chunks, work, self.narrow), np.zeros_like(v)
-        )
+        products = objective.each_chunk(self.chunks, work, self.narrow)
+        out = reduce(add, products, np.zeros_like(v))
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)

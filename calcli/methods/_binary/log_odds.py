@@ -202,7 +202,6 @@ def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
     rest = total - np.exp(d)
     # Only without the top class can the sum vanish; the caller puts in that class's
     # value.
-
     return d - np.log(np.where(rest > 0, rest, 1.0))
 
 

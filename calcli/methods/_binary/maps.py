@@ -532,7 +532,6 @@ def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
         return p
     # Knots a denormal apart make a slope that overflows: keep the range whatever
     # happens.
-
     return np.clip(np.interp(p, x, y), 0.0, 1.0)
 
 

@@ -120,7 +120,6 @@ def fit_bbq(
     cut, first = all_binnings(n)
     # A cut inside a run of equal scores separates nothing: its bin joins the one
     # before.
-
     real = (cut == 0) | (s[cut] > s[cut - 1])
     first = np.concatenate([[0], np.cumsum(real)])[first]
     cut = cut[real]
@@ -156,7 +155,6 @@ def fit_bbq(
 
     # Neighbouring bins often have the very same value (no positives, lowest midpoint):
     # drop the cut.
-
     fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
     bins = np.diff(first)
     low = low[fresh]

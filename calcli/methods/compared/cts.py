@@ -124,10 +124,7 @@ class ClassSearch:
         m = len(confidence)
         bins = len(self.edges) - 1
         # Equal widths locate the bin by one product; next to an edge between bins the
-        # edge
-
-        # itself decides.
-
+        # edge itself decides.
         place = np.minimum(confidence * bins, bins - 0.5)
         index = (place - 1e-9).astype(np.int32)
         place += 1e-9
@@ -205,7 +202,6 @@ class ClassSearch:
                     best = int(ece.argmin())
                     # A millionth of a millionth of gain is rounding, and would never
                     # settle.
-
                     moves = bool(ece[best] < self.ece - 1e-12)
                     if moves:
                         self.temperature[c] = grid[best]
