@@ -31,18 +31,16 @@ from calcli.rows import Block, Codes, Rows
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5
 ROUNDS = 3
-START = 0.1
+START = 0.1  # variance between groups at which the search begins
 LEAST = 1e-7
-"""Variance between groups at which the search begins, and the one that stands for 0.
-Variances up to ten times as large become 0 too: towards 0 the EM takes ever smaller
-steps.
+"""Variance between groups that stands for 0. Variances up to ten times as large become
+0 too: towards 0 the EM takes ever smaller steps.
 """
 STEPS = 100
 UPDATES = 100
 LARGEST_STEP = 1.0
-# upper bounds of a SQUAREM step (in EM steps) and of a log variance
-LONGEST = 1e4
-FAR = 10.0
+LONGEST = 1e4  # upper bound of a SQUAREM step, in EM steps
+FAR = 10.0  # upper bound of a log variance
 RUNAWAY_VARIANCE = 1.0
 """Least prior variance of runaway groups, of which the variance between others says
 nothing.
@@ -149,12 +147,13 @@ class GroupSums(Sums):
                 dtype=np.float64,
             )
 
-        slopes = np.stack([total(each) for each in gradient], axis=1)
-        bends = np.stack(
-            [total(each) for each in information.reshape(-1, len(code))], axis=1
-        )
+        slopes = np.stack([total(entry) for entry in gradient], axis=1)
+        flat = information.reshape(-1, len(code))
+        bends = np.stack([total(entry) for entry in flat], axis=1)
         return cls(
-            total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2])
+            weight=total(np.ones(len(code))),
+            gradient=slopes,
+            information=bends.reshape(g, *information.shape[:2]),
         )
 
     def times(self, factor: FloatArray) -> Self:
@@ -165,8 +164,11 @@ class GroupSums(Sums):
 
     def take(self, groups: BoolArray) -> Self:
         """Sums of some of the groups."""
-        chosen = self.weight[groups], self.gradient[groups], self.information[groups]
-        return type(self)(*chosen)
+        return type(self)(
+            weight=self.weight[groups],
+            gradient=self.gradient[groups],
+            information=self.information[groups],
+        )
 
 
 @dataclass(frozen=True)
@@ -276,11 +278,11 @@ class PoolSearch:
             before = self.variance
             sums = self.sums.times(self.walk.factor)
             if not self.fixed:
-                some = sums.take(self.alike)
-                found = between(some, self.theta[self.alike], before)
+                ordinary = sums.take(self.alike)
+                variance = between(ordinary, self.theta[self.alike], before)
                 if (self.damping < 1.0).any():  # steps to and fro overstate nearness
-                    found = np.maximum(found, before / FALL)
-                self.variance = found
+                    variance = np.maximum(variance, before / FALL)
+                self.variance = variance
             moved = self.move(sums)
             changed = np.abs(self.variance - before)
             still = bool((changed <= CHANGE * self.variance + LEAST).all())
@@ -291,7 +293,8 @@ class PoolSearch:
             last = changes[-3:]
             creeps = len(last) == 3 and min(last) > CREEPS * max(last)
             late = len(changes) >= LATE
-            self.fixed = self.fixed or (still and (creeps or late))
+            if still and (creeps or late):
+                self.fixed = True
 
     def move(self, sums: GroupSums) -> float:
         """Step of the deviations within their bounds; returns the largest change."""
@@ -331,25 +334,27 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
     target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
 
     def step(log_variance: FloatArray) -> FloatArray:
+        """One step of EM, on the logarithm of the variance."""
         inverse = np.linalg.inv(sums.information + np.diag(np.exp(-log_variance)))
         mode = np.einsum("gij,gj->gi", inverse, target)
-        found = (mode**2 + np.diagonal(inverse, axis1=1, axis2=2)).mean(axis=0)
-        return np.asarray(np.log(np.where(found < 10.0 * LEAST, LEAST, found)))
+        posterior = np.diagonal(inverse, axis1=1, axis2=2)
+        updated = (mode**2 + posterior).mean(axis=0)
+        return np.asarray(np.log(np.where(updated < 10.0 * LEAST, LEAST, updated)))
 
-    at = np.log(variance)
+    log_variance = np.log(variance)
     for _ in range(UPDATES):
-        once = step(at)
-        first = once - at
+        once = step(log_variance)
+        first = once - log_variance
         second = step(once) - once
         if np.abs(second).max() <= SETTLED:
             return np.asarray(np.exp(once + second))
+        # Extrapolate along the two steps, then take one more.
         bend = second - first
         square = float(first @ first) / max(float(bend @ bend), 1e-300)
         length = min(max(math.sqrt(square), 1.0), LONGEST)
-        at = step(
-            np.clip(at + 2.0 * length * first + length**2 * bend, math.log(LEAST), FAR)
-        )
-    return np.asarray(np.exp(at))
+        further = log_variance + 2.0 * length * first + length**2 * bend
+        log_variance = step(np.clip(further, math.log(LEAST), FAR))
+    return np.asarray(np.exp(log_variance))
 
 
 class ByGroup(Calibrator):
@@ -375,7 +380,7 @@ class ByGroup(Calibrator):
         cls,
         rows: Rows,
         common: Any,
-        of: Codes,
+        codes: Codes,
         by: ByOptions,
         start: Pooled | None,
         runaway: BoolArray,
@@ -385,13 +390,13 @@ class ByGroup(Calibrator):
     @classmethod
     @abstractmethod
     def walk_of(
-        cls, rows: Rows, common: Any, of: Codes
+        cls, rows: Rows, common: Any, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
         """Sums over the rows of every group at deviations (g, m) from a common map."""
 
     @classmethod
     @abstractmethod
-    def endless(cls, rows: Rows, common: Any, of: Codes) -> BoolArray:
+    def endless(cls, rows: Rows, common: Any, codes: Codes) -> BoolArray:
         """Groups whose own best map is infinite, (g,): more of the same is always
         better.
         """
@@ -411,7 +416,7 @@ class ByGroup(Calibrator):
         weights = rows.sum(partial(group_weights, options.by))
         names = [name for name, weight in weights.items() if weight > 0]
 
-        def kept(reason: str, **details: Any) -> Fit[Any]:
+        def keep_common(reason: str, **details: Any) -> Fit[Any]:
             """The common map, with the reason why groups have none of their own."""
             return replace(
                 common,
@@ -421,44 +426,47 @@ class ByGroup(Calibrator):
             )
 
         if len(names) < 2:
-            return kept("there is one group, so the common map is kept")
-        at = rows.each(partial(places, options.by, tuple(names)))
-        groups = Codes(tuple(names), np.concatenate(list(at)))
+            return keep_common("there is one group, so the common map is kept")
+        parts = rows.each(partial(places, options.by, tuple(names)))
+        groups = Codes(tuple(names), np.concatenate(list(parts)))
         runaway = cls.runaway(rows, common, plain, groups, context)
         base = common
         if runaway.any():
             base = cls.fit_without(rows, plain, groups, runaway, context) or common
         if base.status != "ok":
-            return kept(f"status {base.status}, so the common map is kept")
-        calibrator, found = cls.pooled(
+            return keep_common(f"status {base.status}, so the common map is kept")
+        calibrator, pooled = cls.pooled(
             rows, base.calibrator, groups, options, None, runaway
         )
-        alike = not options.tau and bool((found.variance <= LEAST).all())
+        alike = not options.tau and bool((pooled.variance <= LEAST).all())
         if alike and not runaway.any():
-            return kept("the groups do not differ, so the common map is kept")
-        details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
+            return keep_common("the groups do not differ, so the common map is kept")
+        details: dict[str, Any] = {"groups": len(names), "passes": pooled.passes}
         if options.guard:
-            start = common.calibrator, found
-            own, one = cls.held_out(
+            start = (common.calibrator, pooled)
+            nll_by_group, nll_common = cls.held_out(
                 rows, plain, groups, options, context, start, runaway
             )
-            nll = {"by_group": own, "common": one}
-            details["held_out_nll"] = nll
-            if own >= one:
-                told = f"held-out NLL {own:.5f}, of the common map {one:.5f}"
-                return kept(f"{told}, which is kept", **details)
+            details["held_out_nll"] = {"by_group": nll_by_group, "common": nll_common}
+            if nll_by_group >= nll_common:
+                reason = (
+                    f"held-out NLL {nll_by_group:.5f}, of the common map"
+                    f" {nll_common:.5f}, which is kept"
+                )
+                return keep_common(reason, **details)
         warnings = list[str]()
         if runaway.any():
             details["runaway"] = [names[g] for g in np.flatnonzero(runaway)]
             warnings.append(_runaway_words(options.by, details["runaway"]))
-        if not found.converged:
+        status: Status = "ok"
+        if not pooled.converged:
             warnings.append("the search for the groups' maps did not converge")
-        status: Status = "ok" if found.converged else "not_converged"
+            status = "not_converged"
         return Fit(calibrator, status, tuple(warnings), details)
 
     @classmethod
     def runaway(
-        cls, rows: Rows, common: Fit[Any], plain: Any, of: Codes, context: Context
+        cls, rows: Rows, common: Fit[Any], plain: Any, codes: Codes, context: Context
     ) -> BoolArray:
         """Groups whose best map is infinite and not explained by that of the others,
         (g,).
@@ -466,30 +474,30 @@ class ByGroup(Calibrator):
         A few rows that are all right are ordinary luck. Under the map of the groups
         that have a finite best map, the score of a group that is none is far from 0.
         """
-        endless = cls.endless(rows, common.calibrator, of)
+        endless = cls.endless(rows, common.calibrator, codes)
         if not endless.any():
             return endless
-        base = cls.fit_without(rows, plain, of, endless, context) or common
+        base = cls.fit_without(rows, plain, codes, endless, context) or common
         if base.status != "ok":
             return np.zeros_like(endless)
-        walk = cls.walk_of(rows, base.calibrator, of)
-        g = len(of.names)
+        walk = cls.walk_of(rows, base.calibrator, codes)
+        g = len(codes.names)
         sums = walk(np.zeros((g, cls.PARAMETERS)))
         inverse = np.linalg.pinv(sums.information)
         square = np.einsum("gi,gij,gj->g", sums.gradient, inverse, sums.gradient)
         least = -NormalDist().inv_cdf(SURPRISING / (2.0 * g))
-        rows_of_group = np.bincount(of.code, minlength=g)
+        rows_of_group = np.bincount(codes.code, minlength=g)
         enough = rows_of_group >= FEWEST_ROWS
         return np.asarray(endless & enough & (square > least**2))
 
     @classmethod
     def fit_without(
-        cls, rows: Rows, plain: Any, of: Codes, groups: BoolArray, context: Context
+        cls, rows: Rows, plain: Any, codes: Codes, groups: BoolArray, context: Context
     ) -> Fit[Any] | None:
         """The common map of all rows but those of some groups; None where none are
         left.
         """
-        rest = np.flatnonzero(~groups[of.code])
+        rest = np.flatnonzero(~groups[codes.code])
         if len(rest) == 0:
             return None
         fresh = Context(context.seed, context.device, notes=context.notes)
@@ -515,50 +523,55 @@ class ByGroup(Calibrator):
         fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
-            held = np.flatnonzero(fold == f)
+            held_out = np.flatnonzero(fold == f)
             others = np.flatnonzero(fold != f)
-            learn = rows.take(others)
-            own = groups.take(others)
+            train = rows.take(others)
+            train_groups = groups.take(others)
             fresh = Context(context.seed, context.device, notes=context.notes)
-            common = cls.OF_COMMON.fit(learn, plain, fresh).calibrator
+            common = cls.OF_COMMON.fit(train, plain, fresh).calibrator
             base = common
             if runaway.any():
-                rest = cls.fit_without(learn, plain, own, runaway, context)
-                base = common if rest is None else rest.calibrator
-            pooled, _ = cls.pooled(learn, base, own, options, start[1], runaway)
-            losses[:, held] = [
-                _losses(calibrator, rows.take(held)) for calibrator in (pooled, common)
-            ]
-        by_group, one = (
-            float(np.average(each, weights=rows.weights())) for each in losses
-        )
-        return by_group, one
+                rest = cls.fit_without(train, plain, train_groups, runaway, context)
+                if rest is not None:
+                    base = rest.calibrator
+            pooled, _ = cls.pooled(
+                train, base, train_groups, options, start[1], runaway
+            )
+            test = rows.take(held_out)
+            losses[0, held_out] = _losses(pooled, test)
+            losses[1, held_out] = _losses(common, test)
+        weights = rows.weights()
+        nll_by_group = float(np.average(losses[0], weights=weights))
+        nll_common = float(np.average(losses[1], weights=weights))
+        return nll_by_group, nll_common
 
 
 def _runaway_words(by: str, names: Sequence[str]) -> str:
     """Warning that names groups whose deviation is bounded."""
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" * (len(names) > 8))
+    shown = ", ".join(names[:8])
+    if len(names) > 8:
+        shown += f" and {len(names) - 8} more"
     return (
         f"by {by}: no finite map is best for {shown} (all rows right, or wrong as in no"
         " other group): bounded, and left out of the fit of the other groups"
     )
 
 
-def group_factors(rows: Rows, of: Codes) -> FloatArray:
+def group_factors(rows: Rows, codes: Codes) -> FloatArray:
     """Factors that bring each group's weights to its effective number of rows, (g,)."""
     weight = rows.weights()
     if weight is None:
-        return np.ones(len(of.names))
-    total = np.bincount(of.code, weights=weight, minlength=len(of.names))
-    square = np.bincount(of.code, weights=weight**2, minlength=len(of.names))
+        return np.ones(len(codes.names))
+    total = np.bincount(codes.code, weights=weight, minlength=len(codes.names))
+    square = np.bincount(codes.code, weights=weight**2, minlength=len(codes.names))
     return np.divide(total, square, out=np.ones(len(total)), where=square > 0.0)
 
 
 def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
-    found = np.bincount(code, weights=block.weight, minlength=len(names))
-    return Counter(dict(zip(names, found.tolist(), strict=True)))
+    weights = np.bincount(code, weights=block.weight, minlength=len(names))
+    return Counter(dict(zip(names, weights.tolist(), strict=True)))
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
@@ -569,8 +582,9 @@ def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
 
 
 def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
-    found = calibrator.apply(block)
+    prediction = calibrator.apply(block)
     if block.kind != "confidence":
-        return -found.log_probs[np.arange(len(block)), block.labels]
-    q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
+        return -prediction.log_probs[np.arange(len(block)), block.labels]
+    confidence = prediction.confidence
+    q = np.where(block.labels == 1, confidence, 1.0 - confidence)
     return -floored_log(q)

@@ -56,11 +56,13 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
         return rng.uniform(-1.0, 1.0, (n_in, n_out)) / np.sqrt(n_in)
 
     bias = scale + np.log(-np.expm1(-scale))  # softplus(bias) = scale
-    first = layer(k, hidden)
-    second = layer(hidden, hidden)
-    none = np.zeros(hidden)
     return Net(
-        first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias)
+        w1=layer(k, hidden),
+        b1=np.zeros(hidden),
+        w2=layer(hidden, hidden),
+        b2=np.zeros(hidden),
+        w3=np.zeros((hidden, k - 1)),
+        b3=np.full(k - 1, bias),
     )
 
 
@@ -74,11 +76,9 @@ def gap_weights(
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
     a = h2 @ net.w3 + net.b3
     tail = np.exp(-np.abs(a))
-    return np.maximum(a, 0.0) + np.log1p(tail), (
-        h1,
-        h2,
-        np.where(a >= 0, 1.0, tail) / (1.0 + tail),
-    )
+    weights = np.maximum(a, 0.0) + np.log1p(tail)
+    rise = np.where(a >= 0, 1.0, tail) / (1.0 + tail)
+    return weights, (h1, h2, rise)
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
@@ -110,12 +110,12 @@ def loss_and_gradient(
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
     gradient = Net(
-        x.T @ d_h1,
-        d_h1.sum(axis=0),
-        h1.T @ d_h2,
-        d_h2.sum(axis=0),
-        h2.T @ d_a,
-        d_a.sum(axis=0),
+        w1=x.T @ d_h1,
+        b1=d_h1.sum(axis=0),
+        w2=h1.T @ d_h2,
+        b2=d_h2.sum(axis=0),
+        w3=h2.T @ d_a,
+        b3=d_a.sum(axis=0),
     )
     return -float(weight @ log_p[here, rank]), gradient
 
@@ -148,17 +148,16 @@ class TrainingRows:
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
         for block in rows.blocks():
-            to = place[block.start : block.start + len(block)]
+            places = place[block.start : block.start + len(block)]
             order = np.argsort(-block.scores, axis=1, kind="stable")
             values = block.z if logarithms else block.scores
-            self.ranked[to] = np.take_along_axis(values, order, axis=1)
-            self.rank[to] = (order == block.labels[:, None]).argmax(axis=1)
+            self.ranked[places] = np.take_along_axis(values, order, axis=1)
+            self.rank[places] = (order == block.labels[:, None]).argmax(axis=1)
             total += float(block.z.sum())
             square += float(np.square(block.z).sum())
         self.center = total / (rows.n * rows.k)
-        self.spread = (
-            float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
-        )
+        variance = max(0.0, square / (rows.n * rows.k) - self.center**2)
+        self.spread = float(np.sqrt(variance)) or 1.0
         self.inputs = self.ranked
         if not sorted_input:
             inputs = rows.logits() if logarithms else rows.array()
@@ -184,8 +183,8 @@ class TrainingRows:
         """Mean NLL of a network on some rows."""
         total = mass = 0.0
         step = rows_per_block(self.k)
-        for at in range(0, len(index), step):
-            x, gaps, rank, weight = self.part(index[at : at + step])
+        for start in range(0, len(index), step):
+            x, gaps, rank, weight = self.part(index[start : start + step])
             log_p = log_softmax(climb(gaps, gap_weights(x, net)[0]))
             total -= float(weight @ log_p[np.arange(len(x)), rank])
             mass += float(weight.sum())
@@ -206,26 +205,33 @@ def train_folds(
     NLLs, epochs. With too few rows for folds there is one network, chosen on its own
     rows.
     """
-    numbers = range(int(rows.fold.max()) + 1)
-    parts = [np.flatnonzero(rows.fold == f) for f in numbers]
-    found = []
-    for fold, held in enumerate(parts):
-        learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
+    n_folds = int(rows.fold.max()) + 1
+    all_epochs = n_folds * options.epochs
+    nets = []
+    values = []
+    epochs = []
+    for fold in range(n_folds):
+        held_out = np.flatnonzero(rows.fold == fold)
+        train = held_out
+        if n_folds > 1:
+            train = np.setdiff1d(np.arange(rows.n), held_out)
         net = initial_net(rows.k, options.hidden, scale, rng)
-        best = (rows.nll(net, held), 0, net)
+        best = (rows.nll(net, held_out), 0, net)
         adam = Adam(net, options.rate, options.decay)
         for epoch in range(1, options.epochs + 1):
-            progress(fold * options.epochs + epoch, len(parts) * options.epochs)
-            order = rng.permutation(learn)
-            for at in range(0, len(order), options.batch):
-                x, gaps, rank, weight = rows.part(order[at : at + options.batch])
+            progress(fold * options.epochs + epoch, all_epochs)
+            order = rng.permutation(train)
+            for start in range(0, len(order), options.batch):
+                batch = order[start : start + options.batch]
+                x, gaps, rank, weight = rows.part(batch)
                 total = weight.sum()
                 if total > 0:
                     _, gradient = loss_and_gradient(net, x, gaps, rank, weight / total)
                     net = adam.step(net, gradient)
-            best = min(best, (rows.nll(net, held), epoch, net))
-        found.append(best)
-    values, epochs, nets = map(list, zip(*found, strict=True))
+            best = min(best, (rows.nll(net, held_out), epoch, net))
+        values.append(best[0])
+        epochs.append(best[1])
+        nets.append(best[2])
     return nets, values, epochs
 
 
@@ -244,6 +250,7 @@ class Adam:
         moved = []
         for w, slope, (first, second) in zip(net, gradient, self.moments, strict=True):
             g = slope + self.decay * w
+            # moving averages of the gradient and of its square
             first += 0.1 * (g - first)
             second += 0.001 * (g * g - second)
             mean = first / (1 - 0.9**self.steps)
@@ -260,11 +267,13 @@ def mapped_logits(
     """
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
-    x = ((ranked if sorted_input else z) - center) / spread
+    inputs = ranked if sorted_input else z
+    x = (inputs - center) / spread
     gaps = ranked[:, :-1] - ranked[:, 1:]
-    weights = sum((gap_weights(x, net)[0] for net in nets), np.zeros_like(gaps)) / len(
-        nets
-    )
+    total = np.zeros_like(gaps)
+    for net in nets:
+        total = total + gap_weights(x, net)[0]
+    weights = total / len(nets)
     out = np.empty_like(z)
     # Mean logits of the networks are logits of the mean weights: the map is linear in
     # them.
@@ -387,26 +396,30 @@ class IntraOrderPreserving(Calibrator):
         def loss(
             nll: Quadratic, n: float, slopes: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
+            """The NLL, the pull of neighbours towards each other, and the prior."""
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
-            held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)
-            each = 1.0 / (len(slopes) * slopes)
-            penalty = penalty + held
-            pull = pull + push * each
+            mean_log_slope = float(np.log(slopes).mean())
+            cost, push, curvature = sharpening(mean_log_slope, prior, n)
+            # derivative of the mean log slope in every slope
+            rise = 1.0 / (len(slopes) * slopes)
+            penalty = penalty + cost
+            pull = pull + push * rise
             stiffness = (
                 stiffness
-                + curvature * np.outer(each, each)
-                - push * np.diag(each / slopes)
+                + curvature * np.outer(rise, rise)
+                - push * np.diag(rise / slopes)
             )
             return value + penalty, gradient + pull, hessian + stiffness
 
         begin = np.ones(knots + 1)
-        near = getattr(context.start, "slopes", None)
-        if near is not None and len(near) == len(begin):
-            begin = near
-        found = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
-        unused: list[Any] = [None] * 8
-        return ended(cls("diag", edges, found.x, *unused), found, SLOPES)
+        near_slopes = getattr(context.start, "slopes", None)
+        if near_slopes is not None and len(near_slopes) == len(begin):
+            begin = near_slopes
+        minimum = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
+        no_networks: list[Any] = [None] * 8  # center, spread and the six layers
+        fitted = cls("diag", edges, minimum.x, *no_networks)
+        return ended(fitted, minimum, SLOPES)
 
     @classmethod
     def _fit_networks(
@@ -418,15 +431,17 @@ class IntraOrderPreserving(Calibrator):
         temperature = first.calibrator.temperature
         warnings = list(first.warnings)
         folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
-        some = TrainingRows(
+        training = TrainingRows(
             rows, folds, context.seed, sorted_input=options.variant == "oi"
         )
         progress = partial(context.progress, "training networks")
         nets, held_out, epochs = train_folds(
-            some, 1.0 / temperature, options, context.rng(), progress
+            training, 1.0 / temperature, options, context.rng(), progress
         )
         stacked: list[Any] = [np.stack(layers) for layers in zip(*nets, strict=True)]
-        fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
+        fitted = cls(
+            options.variant, None, None, training.center, training.spread, *stacked
+        )
         size = sum(w.size for w in nets[0])
         if size > rows.n:
             safer = (
@@ -462,11 +477,8 @@ class IntraOrderPreserving(Calibrator):
     @property
     def nets(self) -> list[Net]:
         """The network of every fold."""
-        layers = [
-            w
-            for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
-            if w is not None
-        ]
+        stored = (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
+        layers = [layer for layer in stored if layer is not None]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
     def check_own(self, k: int) -> None:
@@ -499,9 +511,9 @@ def logit_range(rows: Rows) -> tuple[float, float]:
     """Least and largest of the logits that are at most 20 nats below their row's
     largest.
     """
-    ends = list(rows.each(_range))
-    low = min(low for low, _ in ends)
-    high = max(high for _, high in ends)
+    ranges = list(rows.each(_range))
+    low = min(low for low, _ in ranges)
+    high = max(high for _, high in ranges)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):
         # All logits are equal: any curve will do.
         width = max(1.0, abs(high))

@@ -67,7 +67,7 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
     g1, g2, g3, g4 = derivatives
     if not g2 > 0:
         return np.nan, np.inf
-    found = []
+    roots = []
     for last in (0.0, g4):
         e = 0.0
         for _ in range(50):
@@ -78,8 +78,9 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
             e -= step
             if abs(step) <= 1e-14:
                 break
-        found.append(e)
-    return found[1], abs(found[1] - found[0])
+        roots.append(e)
+    of_three_terms, of_all = roots
+    return of_all, abs(of_all - of_three_terms)
 
 
 def fit_groups(
@@ -99,49 +100,48 @@ def fit_groups(
     those are not trusted. Returns inverse temperatures (4,), and a mask of those that
     ran into the bracket.
     """
-    # where the slope was negative, and positive
-    low = np.zeros(GROUPS)
-    high = np.full(GROUPS, np.inf)
-    moving = (share > 0) & (
-        start[:, 0] != 0
-    )  # a zero slope: the rows say nothing, or beta is 1
+    # a zero slope: the rows say nothing, or beta is 1
+    moving = (share > 0) & (start[:, 0] != 0)
     bounded = moving & sure
     active = moving & ~sure
     beta = np.where(bounded, BETA_HIGH, 1.0)
-    here = start
+    low = np.zeros(GROUPS)  # largest beta at which the slope was negative
+    high = np.full(GROUPS, np.inf)  # least beta at which it was positive
+    derivatives = start
     for _ in range(PASSES):
         for g in np.flatnonzero(active):
-            slope = here[g, 0]
-            (low if slope < 0 else high)[g] = beta[g]
-            if (slope < 0 and beta[g] >= BETA_HIGH) or (
-                slope > 0 and beta[g] <= BETA_LOW
-            ):
+            # Shrink the bracket; a slope that leads out of the bounds ends the search.
+            falls = derivatives[g, 0] < 0
+            rises = derivatives[g, 0] > 0
+            if falls:
+                low[g] = beta[g]
+            else:
+                high[g] = beta[g]
+            if (falls and beta[g] >= BETA_HIGH) or (rises and beta[g] <= BETA_LOW):
                 bounded[g] = True
                 active[g] = False
                 continue
-            step, error = series_root(here[g])
+            # Step to the root of the series, or where it is not trusted into the bracket.
+            step, error = series_root(derivatives[g])
             following = beta[g] * (1 + step)
-            if (
-                not max(low[g], BETA_LOW) <= following <= min(high[g], BETA_HIGH)
-            ):  # NaN included
+            least = max(low[g], BETA_LOW)
+            most = min(high[g], BETA_HIGH)
+            if not least <= following <= most:  # NaN included
+                error = np.inf
                 if low[g] > 0 and high[g] < np.inf:
                     following = np.sqrt(low[g] * high[g])
+                elif falls:
+                    following = min(2 * beta[g], BETA_HIGH)
                 else:
-                    following = (
-                        min(2 * beta[g], BETA_HIGH)
-                        if slope < 0
-                        else max(beta[g] / 2, BETA_LOW)
-                    )
-                error = np.inf
-            small = (
-                abs(following / beta[g] - 1) * share[g] <= STEP
-                or high[g] - low[g] <= STEP * low[g]
-            )
+                    following = max(beta[g] / 2, BETA_LOW)
+            small_step = abs(following / beta[g] - 1) * share[g] <= STEP
+            narrow = high[g] - low[g] <= STEP * low[g]
+            exact = error * share[g] <= SERIES
             beta[g] = following
-            active[g] = not (small or error * share[g] <= SERIES)
+            active[g] = not (small_step or narrow or exact)
         if not active.any():
             break
-        here = evaluate(beta, active)
+        derivatives = evaluate(beta, active)
     return beta, bounded
 
 
@@ -255,13 +255,12 @@ class ReCal(Calibrator):
     ) -> Fit[Self]:
         """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
+        temperature = scaled.calibrator.temperature
         # At a bound the temperature is not informative (e.g. every row is right): no
         # start there.
-        start = (
-            scaled.calibrator.temperature
-            if options.init == "ts" and scaled.status == "ok"
-            else 1.0
-        )
+        start = 1.0
+        if options.init == "ts" and scaled.status == "ok":
+            start = temperature
         run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
         for done, transform in enumerate(drawn):
@@ -271,32 +270,30 @@ class ReCal(Calibrator):
                 break
         specs = np.asarray([table["transform"] for table in run.tables])
         fitted = cls(
-            np.asarray(sigmas), specs, options.conf_at == "own", temperature=start
+            inverse_temperatures=np.asarray(sigmas),
+            transforms=specs,
+            own=options.conf_at == "own",
+            temperature=start,
         )
         status, warnings = run.verdict(fitted)
-        scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
+        scale = np.full(rows.n, 1.0 / temperature)
         nll = run.nll(run.now, run.scale)
-        alone = run.nll(run.tilt(scale), scale)
-        if nll > alone + WORSE:
+        nll_of_ts = run.nll(run.tilt(scale), scale)
+        if nll > nll_of_ts + WORSE:
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
-            told = (
-                f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
+            warning = (
+                f"NLL on these rows is {nll:.5f}, one temperature reaches"
+                f" {nll_of_ts:.5f}: {better} would serve better"
             )
-            warnings = (*warnings, f"{told}: {better} would serve better")
-        rounds = {
+            warnings = (*warnings, warning)
+        details = {
             "rounds": len(sigmas),
             "stopped_by": "delta" if run.settled else "rounds",
-        }
-        reached = {
+            "rejected_rounds": run.rejected,
             "ece": run.ece,
             "bounded_groups": len(run.bounded),
             "nll": nll,
-            "nll_of_ts": alone,
-        }
-        details = {
-            **rounds,
-            "rejected_rounds": run.rejected,
-            **reached,
+            "nll_of_ts": nll_of_ts,
             "passes": run.passes,
             "groups": run.tables,
         }
@@ -313,21 +310,21 @@ class ReCal(Calibrator):
         predicted = z.argmax(axis=1)
         gaps = z - z.max(axis=1, keepdims=True)
         scale = np.full(len(z), 1.0 / self.temperature)
-        moved = {}
         scales = dict.fromkeys(self.required_transforms, scale)
+        transformed = {}
         for slot, spec in enumerate(scales):
             z_m = block.transformed_z(slot)
-            moved[spec] = (
-                z_m - z_m.max(axis=1, keepdims=True),
-                z_m.argmax(axis=1) == predicted,
-            )
+            gaps_m = z_m - z_m.max(axis=1, keepdims=True)
+            agree = z_m.argmax(axis=1) == predicted
+            transformed[spec] = (gaps_m, agree)
+        # Walk through the rounds of the fit, each row with its own groups.
         log_p = log_confidence(gaps, scale)
-        for spec, sigma in zip(
-            map(str, self.transforms), self.inverse_temperatures, strict=True
-        ):
+        rounds = zip(self.transforms, self.inverse_temperatures, strict=True)
+        for name, sigma in rounds:
             if (sigma == 1).all():
                 continue
-            gaps_m, agree = moved[spec]
+            spec = str(name)
+            gaps_m, agree = transformed[spec]
             log_q = log_share(gaps_m, scales[spec], None if self.own else predicted)
             factor = sigma[group_of(agree, log_p, log_q)]
             scale = rescaled(scale, factor)
@@ -339,6 +336,11 @@ class ReCal(Calibrator):
 def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
     """Inverse temperatures of the rows times a factor, kept finite."""
     return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
+
+
+def six_digits(values: FloatArray) -> list[float]:
+    """Round to six digits, as Python does, which is not always as NumPy does."""
+    return [round(value, 6) for value in values.tolist()]
 
 
 class Rounds:
@@ -387,33 +389,28 @@ class Rounds:
         before = self._by_group(group, self.now)
         after = self._by_group(group, new)
         ece = self._ece(new.log_top)
-        rejected = self.options.guard and ece > self.ece
+        rejected = False
         if self.options.guard:
+            # Undo the round where the ECE rises, else the groups whose own ECE rises.
+            rejected = ece > self.ece
             sigma = np.where(rejected | (after > before), 1.0, sigma)
             undone = (sigma == 1)[group]
-            new = TiltedRows(
-                *(
-                    np.where(undone, old, moved)
-                    for old, moved in zip(self.now, new, strict=True)
-                )
-            )
+            pairs = zip(self.now, new, strict=True)
+            new = TiltedRows(*(np.where(undone, old, moved) for old, moved in pairs))
             scale = np.where(undone, self.scale, scale)
             after = self._by_group(group, new)
             ece = self._ece(new.log_top)
         self.rejected += rejected
-        size = np.bincount(group, minlength=GROUPS).tolist()
         mass = np.maximum(share, TINY)
-        errors = {"ece_before": before / mass, "ece_after": after / mass}
         table = {
             "round": len(self.tables) + 1,
             "transform": self.transforms[transform],
-            "rows": size,
+            "rows": np.bincount(group, minlength=GROUPS).tolist(),
+            "ece_before": six_digits(before / mass),
+            "ece_after": six_digits(after / mass),
+            "multiplier": np.round(sigma, 6).tolist(),
         }
-        table |= {
-            name: [round(each, 6) for each in found.tolist()]
-            for name, found in errors.items()
-        }
-        self.tables.append(table | {"multiplier": np.round(sigma, 6).tolist()})
+        self.tables.append(table)
         self.bounded += list(share[bounded & (sigma != 1)])
         self.scale = scale
         self.now = new
@@ -444,10 +441,8 @@ class Rounds:
 
     def nll(self, tilted: TiltedRows, scale: FloatArray) -> float:
         """Mean NLL of rows tilted to these inverse temperatures."""
-        return (
-            -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap))
-            / self.total
-        )
+        log_p_of_labels = tilted.log_top + scale * self.sharpness.label_gap
+        return -float(self.weight @ log_p_of_labels) / self.total
 
     def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """One more pass over the rows (see ``RowSharpness.tilt``)."""
@@ -462,9 +457,8 @@ class Rounds:
         """
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
-        return np.stack(
-            [np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1
-        )
+        sums = [np.bincount(group, self.weight * term, GROUPS) for term in terms]
+        return np.stack(sums, axis=1)
 
     def _fit(self, group: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
         wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
@@ -475,19 +469,17 @@ class Rounds:
             tilted = self.tilt(scale, None if rows.all() else rows)
             return self._sums(tilted, np.where(rows, scale, 0.0), group)
 
-        return fit_groups(
-            self._sums(self.now, self.scale, group), evaluate, share, wrong == 0
-        )
+        start = self._sums(self.now, self.scale, group)
+        return fit_groups(start, evaluate, share, wrong == 0)
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
         """ECE with 15 width bins, of all rows or some; only compared, so never
         normalised.
         """
         right = self.right[rows].astype(np.float64)
-        seen = BinStats.of(
-            np.exp(log_top[rows]), right, width_edges(15), self.weight[rows]
-        )
-        return float(np.abs(seen.score - seen.outcome).sum() / self.total)
+        confidence = np.exp(log_top[rows])
+        bins = BinStats.of(confidence, right, width_edges(15), self.weight[rows])
+        return float(np.abs(bins.score - bins.outcome).sum() / self.total)
 
     def _by_group(self, group: IntArray, tilted: TiltedRows) -> FloatArray:
         """``_ece`` of each group by itself, (4,); 0 for an empty one."""

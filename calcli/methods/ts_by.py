@@ -71,25 +71,25 @@ class TemperatureByGroup(ByGroup):
         cls,
         rows: Rows,
         common: TemperatureScaling,
-        of: Codes,
+        codes: Codes,
         by: ByOptions,
         start: Pooled | None,
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        sums = cls.walk_of(rows, common, of)
-        factor = group_factors(rows, of)
+        sums = cls.walk_of(rows, common, codes)
+        factor = group_factors(rows, codes)
         walk = GroupWalk(sums, factor, runaway, FARTHEST)
-        found = pool(walk, len(of.names), 1, by.tau, start)
+        pooled_groups = pool(walk, len(codes.names), 1, by.tau, start)
         first = -float(np.log(common.temperature))
-        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
-        tau = float(np.sqrt(found.variance[0]))
-        beta = float(np.exp(first + found.centre[0]))
-        groups = dict(zip(of.names, d.tolist(), strict=True))
-        return cls(by.by, beta, tau, groups), found
+        d = np.clip(pooled_groups.theta[:, 0], *np.subtract(BRACKET, first))
+        tau = float(np.sqrt(pooled_groups.variance[0]))
+        beta = float(np.exp(first + pooled_groups.centre[0]))
+        groups = dict(zip(codes.names, d.tolist(), strict=True))
+        return cls(by.by, beta, tau, groups), pooled_groups
 
     @classmethod
     def walk_of(
-        cls, rows: Rows, common: TemperatureScaling, of: Codes
+        cls, rows: Rows, common: TemperatureScaling, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
         of_block = OfBlock(rows.k, _terms, _values)
         first = -float(np.log(common.temperature))
@@ -97,14 +97,14 @@ class TemperatureByGroup(ByGroup):
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(first + shift[:, 0], *BRACKET)
             work = partial(_sums, of_block, np.exp(log_beta))
-            return rows.sum(work, of.code, at_once=at_once(rows.k))
+            return rows.sum(work, codes.code, at_once=at_once(rows.k))
 
         return walk
 
     @classmethod
-    def endless(cls, rows: Rows, common: TemperatureScaling, of: Codes) -> BoolArray:
-        walk = cls.walk_of(rows, common, of)
-        g = len(of.names)
+    def endless(cls, rows: Rows, common: TemperatureScaling, codes: Codes) -> BoolArray:
+        walk = cls.walk_of(rows, common, codes)
+        g = len(codes.names)
         cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
         always_sharper = cold.gradient[:, 0] <= 0.0
         always_flatter = hot.gradient[:, 0] >= 0.0
@@ -152,33 +152,32 @@ class TemperatureByGroup(ByGroup):
         g = len(groups.names)
         folds = int(fold.max()) + 1
         cell = groups.code * folds + fold
-        sums = [
-            np.bincount(cell, weights=weight * each, minlength=g * folds)
-            for each in (slope, bend)
-        ]
-        own_slope, own_bend = (each.reshape(g, folds) for each in sums)
-        others_slope = own_slope.sum(axis=1, keepdims=True) - own_slope
-        others_bend = own_bend.sum(axis=1, keepdims=True) - own_bend
+
+        def sums_of_others(terms: FloatArray) -> FloatArray:
+            """Sum of the terms over a group's rows in the other folds, (g, folds)."""
+            sums = np.bincount(cell, weights=weight * terms, minlength=g * folds)
+            sums = sums.reshape(g, folds)
+            return np.asarray(sums.sum(axis=1, keepdims=True) - sums)
+
+        others_slope = sums_of_others(slope)
+        others_bend = sums_of_others(bend)
         d = -others_slope / (others_bend + 1.0 / by.tau**2)
         d = np.clip(d, -LARGEST_STEP, LARGEST_STEP)
         scale = np.exp(d[groups.code, fold])
-        log_p = [
-            np.concatenate(list(rows.each(_log_p_of_labels, each)))
-            for each in (scale, ones)
-        ]
-        return np.asarray(log_p[0] - log_p[1])
+        after = np.concatenate(list(rows.each(_log_p_of_labels, scale)))
+        before = np.concatenate(list(rows.each(_log_p_of_labels, ones)))
+        return np.asarray(after - before)
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
-        own = entries(places(self.by, tuple(self.groups), block), scale)
-        return Prediction(log_softmax(block.z * own[:, None]), block.prediction)
+        row_scale = entries(places(self.by, tuple(self.groups), block), scale)
+        return Prediction(log_softmax(block.z * row_scale[:, None]), block.prediction)
 
     def check_own(self, k: int) -> None:
         d = np.array([0.0, *self.groups.values()])
         check_numbers("groups", d)
-        check_numbers(
-            "groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive"
-        )
+        scale = abs(self.beta) * np.exp(np.minimum(d, 800.0))
+        check_numbers("groups", scale, "positive")
 
 
 def rows_by_group(rows: Rows, by: str) -> Codes:
