@@ -31,6 +31,7 @@ from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import (
     LOG_ZERO,
+    BoolArray,
     FloatArray,
     IntArray,
     floored_log,
@@ -64,11 +65,12 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
                 f"option pool={pool!r}: no transform is {name!r}; there are:"
                 f" {', '.join(transforms)}"
             )
-    return [
-        m
-        for m, spec in enumerate(transforms)
-        if spec in wanted or spec.partition(":")[0] in wanted
-    ]
+    chosen = []
+    for m, spec in enumerate(transforms):
+        family = spec.partition(":")[0]
+        if spec in wanted or family in wanted:
+            chosen.append(m)
+    return chosen
 
 
 # ---- the rounds: lines in the retention probability, one per bin of confidence
@@ -98,6 +100,15 @@ class Evidence(NamedTuple):
     hit: FloatArray
     weight: FloatArray
     start: FloatArray
+
+    def part(self, some: BoolArray) -> "Evidence":
+        """Take some of the rows."""
+        return Evidence(
+            gamma=self.gamma[some],
+            hit=self.hit[some],
+            weight=self.weight[some],
+            start=self.start[some],
+        )
 
     @property
     def accuracy(self) -> float:
@@ -139,12 +150,13 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
     as a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
     """
     confidence = evidence.start
-    seen: dict[bytes, int] = {}
+    first_rounds: dict[bytes, int] = {}  # of every partition, by its SHA-256
     lines: list[FloatArray] = []
     errors: list[float] = []
     for k in range(limit + 1):
         index = bin_of(confidence, bins)
-        first = seen.setdefault(sha256(index.tobytes()).digest(), k)
+        partition = sha256(index.tobytes()).digest()
+        first = first_rounds.setdefault(partition, k)
         if first < k or k == limit:
             break
         line = fit_lines(evidence, index, bins)
@@ -155,9 +167,12 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
         lines.append(line)
         confidence = follow(confidence, evidence.gamma, *line)
         errors.append(width_error(confidence, evidence, bins))
-    kept = k if first == k else first + 1 + int(np.argmin(errors[first:]))
-    alpha, beta = np.stack(lines[:kept], axis=1)
-    if kept < k:
+    # Keep all rounds; of a cycle, those up to its round with the least error.
+    n_rounds = k
+    if first < k:
+        n_rounds = first + 1 + int(np.argmin(errors[first:]))
+    alpha, beta = np.stack(lines[:n_rounds], axis=1)
+    if n_rounds < k:
         confidence = replay(evidence.start, evidence.gamma, alpha, beta)
     return Design(alpha, beta, confidence, k - first)
 
@@ -195,16 +210,17 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
     """
 
     def total(values: FloatArray) -> FloatArray:
-        return np.bincount(
-            index, weights=evidence.weight * values, minlength=bins
-        ).astype(np.float64, copy=False)
+        sums = np.bincount(index, weights=evidence.weight * values, minlength=bins)
+        return sums.astype(np.float64, copy=False)
 
-    shares = np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma
+    # of every row the whole, the share that is retained, and the share that is lost
+    shares = [np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma]
     totals = np.array([total(share) for share in shares])
     right = np.array([total(evidence.hit * share) for share in shares])
     rates = np.divide(right, totals, out=np.full(right.shape, np.nan), where=totals > 0)
     accuracy, *lines = np.minimum(rates, 1.0)
-    return np.where(totals[1:].min(axis=0) > ALL_ALIKE * totals[0], lines, accuracy)
+    has_both = totals[1:].min(axis=0) > ALL_ALIKE * totals[0]
+    return np.where(has_both, lines, accuracy)
 
 
 def bin_of(confidence: FloatArray, bins: int) -> IntArray:
@@ -215,10 +231,8 @@ def bin_of(confidence: FloatArray, bins: int) -> IntArray:
 def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     """Expected calibration error over the equal-width bins."""
     surplus = evidence.weight * (confidence - evidence.hit)
-    return float(
-        np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum()
-        / evidence.weight.sum()
-    )
+    gaps = np.bincount(bin_of(confidence, bins), weights=surplus)
+    return float(np.abs(gaps).sum() / evidence.weight.sum())
 
 
 # ---- retention: how often predictions survive noise or transforms, and the choice of
@@ -234,10 +248,12 @@ def retention(
     rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None
 ) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
-    report = lambda done: context.progress("retention probabilities", done, rows.n)  # noqa: E731
-    return np.asarray(
-        kernels(context).retention_rates(rows, noise, scales, draws, report)
-    )
+
+    def report(done: int) -> None:
+        context.progress("retention probabilities", done, rows.n)
+
+    rates = kernels(context).retention_rates(rows, noise, scales, draws, report)
+    return np.asarray(rates)
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
@@ -245,25 +261,24 @@ def agreement(block: Block, transforms: int) -> FloatArray:
     (b,).
     """
     top = block.z.argmax(axis=1)
-    kept = sum(
-        (block.transformed_z(m).argmax(axis=1) == top).astype(np.float64)
-        for m in range(transforms)
-    )
+    kept = np.zeros(len(block))
+    for m in range(transforms):
+        kept += block.transformed_z(m).argmax(axis=1) == top
     return np.asarray(kept / transforms)
 
 
 def listed_scales(text: str) -> list[float]:
     """Scales written with commas, ascending. Raises UsageError for anything else."""
     try:
-        found = sorted({float(part) for part in text.split(",") if part.strip()})
+        scales = sorted({float(part) for part in text.split(",") if part.strip()})
     except ValueError:
-        found = [np.nan]
-    if not all(1e-9 <= scale <= 1e9 for scale in found):
+        scales = [np.nan]
+    if not all(1e-9 <= scale <= 1e9 for scale in scales):
         raise UsageError(
             f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas,"
             " e.g. scales=1,2,4"
         )
-    return found
+    return scales
 
 
 def searched_families(options: Any) -> tuple[str, ...]:
@@ -272,13 +287,13 @@ def searched_families(options: Any) -> tuple[str, ...]:
     """
     if options.noise != "auto":
         return (options.noise,)
-    asked = {part.strip() for part in options.families.split(",")}
-    if not asked <= set(FAMILIES):
+    names = {part.strip() for part in options.families.split(",")}
+    if not names <= set(FAMILIES):
         raise UsageError(
             f"option families={options.families!r}: expected some of"
             f" {','.join(FAMILIES)}, with commas"
         )
-    return tuple(family for family in FAMILIES if family in asked)
+    return tuple(family for family in FAMILIES if family in names)
 
 
 def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
@@ -311,12 +326,9 @@ def choose_noise(
     """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
-        exact = options.gamma == "exact"
-        gamma = (
-            retention(rows, families[0], [options.scale], context)[counted, 0]
-            if exact
-            else base.gamma
-        )
+        gamma = base.gamma
+        if options.gamma == "exact":
+            gamma = retention(rows, families[0], [options.scale], context)[counted, 0]
         return families[0], options.scale, gamma, {}, []
     criterion = one_bin_sd
     best_of = max
@@ -324,26 +336,28 @@ def choose_noise(
         fold = two_folds(rows.take(counted), base.hit, context.seed)
         criterion = partial(cross_validated_nll, fold, options)
         best_of = min
-    found = {}
-    reached = dict[str, float]()
+    choices = {}
+    best_values = dict[str, float]()
     for family in families:
         scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
         values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
-        reached[family] = best_of(values)
-        best = values.index(reached[family])
+        best_values[family] = best_of(values)
+        best = values.index(best_values[family])
         details = {"scales": scales, "select": options.select, "criterion": values}
         warnings = []
-        if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
+        is_at_end = best in (0, len(scales) - 1)
+        if len(scales) > 1 and np.ptp(values) > 0 and is_at_end:
+            end = "largest" if best else "smallest"
             warnings.append(
-                f"the best scale {scales[best]:.4g} is the"
-                f" {'largest' if best else 'smallest'} of those searched; set scale="
-                " or scales= to look beyond"
+                f"the best scale {scales[best]:.4g} is the {end} of those searched;"
+                " set scale= or scales= to look beyond"
             )
-        found[family] = family, scales[best], gammas[:, best], details, warnings
-    choice = found[best_of(reached, key=reached.__getitem__)]
-    if len(found) > 1:
-        choice[3]["families"] = reached
+        choices[family] = (family, scales[best], gammas[:, best], details, warnings)
+    best_family = best_of(best_values, key=best_values.__getitem__)
+    choice = choices[best_family]
+    if len(choices) > 1:
+        choice[3]["families"] = best_values
     return choice
 
 
@@ -371,21 +385,18 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
     from this by a number that does not depend on the scale.
     """
     total = 0.0
-    for held in (0, 1) if np.ptp(fold) else ():
-        new, past = (
-            Evidence(*(column[some] for column in evidence))
-            for some in (fold == held, fold != held)
-        )
+    halves = (0, 1) if np.ptp(fold) else ()
+    for half in halves:
+        test = evidence.part(fold == half)
+        train = evidence.part(fold != half)
         if options.init == "accuracy":
-            accuracy = past.accuracy
-            new, past = (
-                half._replace(start=np.full(len(half.hit), accuracy))
-                for half in (new, past)
-            )
-        found = design(past, options.bins, options.rounds)
-        q = replay(new.start, new.gamma, found.alpha, found.beta)
-        p_outcome = np.where(new.hit > 0, q, 1.0 - q)
-        total -= float(new.weight @ np.log(np.maximum(p_outcome, SURE_MISS)))
+            accuracy = train.accuracy
+            test = test._replace(start=np.full(len(test.hit), accuracy))
+            train = train._replace(start=np.full(len(train.hit), accuracy))
+        fitted = design(train, options.bins, options.rounds)
+        q = replay(test.start, test.gamma, fitted.alpha, fitted.beta)
+        p_outcome = np.where(test.hit > 0, q, 1.0 - q)
+        total -= float(test.weight @ np.log(np.maximum(p_outcome, SURE_MISS)))
     return total / float(evidence.weight.sum())
 
 
@@ -406,17 +417,17 @@ def _terms(temperature: float, block: Block) -> FloatArray:
     label = block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
-    own = z[here, label]
+    predicted = z[here, label]
     next_one = rest.max(axis=1)
-    gap = own - next_one
+    gap = predicted - next_one
     if (gap < 0).any():  # a prediction from upstream that is not the largest
         gap = gaps_to_top(z)[0].min(axis=1)
-    s_tempered = own / temperature - log_normalizer(rest / temperature)
+    s_tempered = predicted / temperature - log_normalizer(rest / temperature)
     rest -= next_one[:, None]
     to_label = rest[here, block.labels]
     np.exp(rest, out=rest)
     norm = rest.sum(axis=1)
-    s = own - (np.log(norm) + next_one)
+    s = predicted - (np.log(norm) + next_one)
     log_share = to_label - np.log(norm)
     if block.kind == "probs":
         s = top_log_odds(z, label, block.stored_zeros)
@@ -653,8 +664,8 @@ class Hoki(Calibrator):
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        of_blocks = list(rows.each(partial(_terms, ts.calibrator.temperature)))
-        s, right, s_tempered, gap, *shares = np.concatenate(of_blocks, axis=1)
+        parts = list(rows.each(partial(_terms, ts.calibrator.temperature)))
+        s, right, s_tempered, gap, *shares = np.concatenate(parts, axis=1)
         p = sigmoid(s[counted])
         hit = right[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
@@ -662,21 +673,25 @@ class Hoki(Calibrator):
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), hit, mass, start)
 
+        # How often predictions survive the bundle's transforms, where that is asked.
         alone = options.noise == "transforms"
         transforms = list[int]()
         if alone or options.mix:
             how = "noise=transforms" if alone else f"mix={options.mix:g}"
             transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
             work = partial(agreement, transforms=len(transforms))
-            kept = np.concatenate(list(rows.each(work, transforms=transforms)))[counted]
+            agreements = list(rows.each(work, transforms=transforms))
+            kept = np.concatenate(agreements)[counted]
+
+        # How often they survive noise, and the noise itself.
         if alone:
             noise = "transforms"
             scale = 1.0
             gamma = kept
             details = dict[str, Any]()
-            at_end = list[str]()
+            end_warnings = list[str]()
         else:
-            noise, scale, gamma, details, at_end = choose_noise(
+            noise, scale, gamma, details, end_warnings = choose_noise(
                 rows, options, context, counted, gap[counted], base
             )
         samples = 0
@@ -688,34 +703,36 @@ class Hoki(Calibrator):
         mix = 0.0 if alone else options.mix
         if mix:
             gamma = (1.0 - mix) * gamma + mix * kept
+
+        # The rounds, and what there is to say of them.
         evidence = base._replace(gamma=gamma)
-        found, status, told = rounds(evidence, options)
-        details |= report(found, evidence, p, options.bins)
-        details["ts_brier_top"] = float(
-            np.average((sigmoid(s_tempered[counted]) - hit) ** 2, weights=mass)
+        fitted, status, round_warnings = rounds(evidence, options)
+        details |= report(fitted, evidence, p, options.bins)
+        brier = (sigmoid(s_tempered[counted]) - hit) ** 2
+        details["ts_brier_top"] = float(np.average(brier, weights=mass))
+        warnings += [*end_warnings, *round_warnings, *judge(details)]
+        if status == "ok" and end_warnings:
+            status = "at_bound"
+        pool = None
+        if transforms:
+            pool = np.asarray([rows.transforms[m] for m in transforms])
+        calibrator = cls(
+            noise=noise,
+            scale=scale,
+            init=options.init,
+            accuracy=accuracy,
+            alpha=fitted.alpha,
+            beta=fitted.beta,
+            samples=samples,
+            seed=context.seed,
+            draws_sha256=draws_sha256,
+            transforms=pool,
+            mix=mix,
         )
-        warnings += [*at_end, *told, *judge(details)]
-        pool = (
-            np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
-        )
-        fitted = cls(
-            noise,
-            scale,
-            options.init,
-            accuracy,
-            *found[:2],
-            samples,
-            context.seed,
-            draws_sha256,
-        )
-        fitted = replace(fitted, transforms=pool, mix=mix)
-        status = "at_bound" if status == "ok" and at_end else status
-        after = (
-            partial(summary_of, rows, found.confidence, right, *shares)
-            if len(counted) == rows.n
-            else None
-        )
-        return Fit(fitted, status, tuple(warnings), details, after=after)
+        after = None
+        if len(counted) == rows.n:
+            after = partial(summary_of, rows, fitted.confidence, right, *shares)
+        return Fit(calibrator, status, tuple(warnings), details, after=after)
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
@@ -731,34 +748,30 @@ class Hoki(Calibrator):
         if self.transforms is not None:
             mix = 1.0 if self.noise == "transforms" else self.mix
             gamma = (1.0 - mix) * gamma + mix * agreement(block, len(self.transforms))
-        start = (
-            np.full(len(z), self.accuracy)
-            if self.init == "accuracy"
-            else sigmoid(top_log_odds(z, label, block.stored_zeros))
-        )
-        return Prediction(
-            share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))),
-            label,
-            floored=True,
-        )
+        if self.init == "accuracy":
+            start = np.full(len(z), self.accuracy)
+        else:
+            start = sigmoid(top_log_odds(z, label, block.stored_zeros))
+        log_q, log_rest = logs(replay(start, gamma, self.alpha, self.beta))
+        return Prediction(share_rest(z, label, log_q, log_rest), label, floored=True)
 
     @property
     def required_transforms(self) -> Sequence[str]:
         return () if self.transforms is None else tuple(map(str, self.transforms))
 
     def check_own(self, k: int) -> None:
+        n_transforms = 0 if self.transforms is None else len(self.transforms)
+        has_list = self.transforms is not None
         uses = (self.noise == "transforms") + (self.mix > 0)
-        if uses != (self.transforms is not None) or (
-            self.transforms is not None and not len(self.transforms)
-        ):
-            found = "null" if self.transforms is None else len(self.transforms)
+        if uses != has_list or (has_list and n_transforms == 0):
+            count = n_transforms if has_list else "null"
             needed = (
                 "some beside noise 'transforms' or a mix above 0, which exclude each"
                 " other"
             )
             raise DataError(
                 f"noise is {self.noise!r}, mix {self.mix:g} and transforms are"
-                f" {found}, expected {needed}"
+                f" {count}, expected {needed}"
             )
         if not self.alpha.size:
             raise DataError(
@@ -780,8 +793,8 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
     """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the
     recorded one.
     """
-    races, found = drawn(noise, samples, k, seed)
-    if found != expected:
+    races, draws_sha256 = drawn(noise, samples, k, seed)
+    if draws_sha256 != expected:
         raise DataError(
             f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have"
             " the recorded SHA-256: the artifact was edited, or belongs to another"
@@ -809,68 +822,60 @@ def rounds(
     if evidence.spread < SAME_EVERYWHERE:
         lines = np.full((1, options.bins), accuracy)
         return Design(lines, lines, np.full(n, accuracy), 1), "degenerate", [NO_SPREAD]
-    found = design(evidence, options.bins, options.rounds)
-    told = []
-    status: Status = "ok" if found.period == 1 else "not_converged"
+    fitted = design(evidence, options.bins, options.rounds)
+    warnings = []
+    status: Status = "ok" if fitted.period == 1 else "not_converged"
     if accuracy in (0.0, 1.0):
-        status = "degenerate" if found.period == 1 else status
-        told.append(
+        if fitted.period == 1:
+            status = "degenerate"
+        warnings.append(
             f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no"
             f" line can be learnt, and every confidence becomes {accuracy:g}"
         )
-    if not found.period:
-        told.append(
+    if not fitted.period:
+        warnings.append(
             f"the bins still changed after {options.rounds} rounds; more rounds may"
             " settle them"
         )
-    elif found.period > 1:
-        told.append(
-            f"the bins come back every {found.period} rounds and never settle;"
+    elif fitted.period > 1:
+        warnings.append(
+            f"the bins come back every {fitted.period} rounds and never settle;"
             " the round with the least calibration error was kept"
         )
     if n < 50 * options.bins:
-        told.append(
+        warnings.append(
             f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would"
             " serve better"
         )
-    return found, status, told
+    return fitted, status, warnings
 
 
 def report(
-    found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int
+    fitted: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int
 ) -> dict[str, Any]:
     """Details of the design, with metrics other than the one it was tuned to."""
     share = evidence.share
 
     def scores(q: FloatArray) -> dict[str, float]:
-        stats = BinStats.of(
-            q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight
-        )
+        edges = mass_edges(q, 15, evidence.weight)
+        stats = BinStats.of(q, evidence.hit, edges, evidence.weight)
         ece = float(stats.share @ np.abs(stats.gaps))
         return {"ece_mass": ece, "brier_top": float(share @ (q - evidence.hit) ** 2)}
 
-    rounds = {
-        "rounds": len(found.alpha),
-        "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
-    }
-    used = int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1
-    mean = np.average(evidence.gamma, weights=evidence.weight)
-    error = width_error(found.confidence, evidence, bins)
-    retention = {
-        "retention_mean": float(mean),
-        "retention_sd": evidence.spread,
-        "ece_width": error,
-    }
-    judged = {
-        "calibrated": scores(found.confidence),
-        "uncalibrated": scores(uncalibrated),
-    }
+    bins_used = 1
+    if len(fitted.alpha) > 1:
+        bins_used = int((~np.isnan(fitted.alpha[-1])).sum())
+    retention_mean = float(np.average(evidence.gamma, weights=evidence.weight))
     return {
-        **rounds,
-        "period": found.period if found.period > 1 else 0,
-        "bins_used": used,
-        **retention,
-        **judged,
+        "rounds": len(fitted.alpha),
+        "ended": ("limit", "fixed", "cycle")[min(fitted.period, 2)],
+        "period": fitted.period if fitted.period > 1 else 0,
+        "bins_used": bins_used,
+        "retention_mean": retention_mean,
+        "retention_sd": evidence.spread,
+        "ece_width": width_error(fitted.confidence, evidence, bins),
+        "calibrated": scores(fitted.confidence),
+        "uncalibrated": scores(uncalibrated),
     }
 
 
@@ -880,11 +885,11 @@ def judge(details: dict[str, Any]) -> Iterator[str]:
     """
     after = details["calibrated"]
     before = details["uncalibrated"]
-    theirs = details["ts_brier_top"]
-    if after["brier_top"] > theirs:
+    ts_brier = details["ts_brier_top"]
+    if after["brier_top"] > ts_brier:
         yield (
             f"top-label Brier {after['brier_top']:.4f} on these rows, temperature"
-            f" scaling {theirs:.4f}: the criterion looks for spread, not for skill; ts"
+            f" scaling {ts_brier:.4f}: the criterion looks for spread, not for skill; ts"
             " would serve better"
         )
     yield (
