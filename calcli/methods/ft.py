@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from msgspec import Meta
@@ -105,62 +105,43 @@ class FeatureTemperature(Calibrator):
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         weight = rows.weights()
-        share = (
-            np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
-        )
+        share = np.full(rows.n, 1.0 / rows.n)
+        if weight is not None:
+            share = weight / weight.sum()
         mean = share @ raw
         deviation = np.sqrt(share @ (raw - mean) ** 2)
         # A feature that does not vary carries nothing; its rounding noise must not be
         # blown up.
         deviation[deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))] = 1e9
+        details: dict[str, Any] = {"temperature": dict(first.details)}
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
-            return Fit(
-                plain,
-                first.status,
-                first.warnings,
-                {"temperature": dict(first.details)},
-            )
+            return Fit(plain, first.status, first.warnings, details)
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
-        tolerance = LOOSE_GRADIENT if context.loose else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
-        held = 1.0 / (options.prior**2 * rows.effective_n) if options.prior else 0.0
+        prior_weight = 0.0
+        if options.prior:
+            prior_weight = 1.0 / (options.prior**2 * rows.effective_n)
         objective = Weighing(
-            inputs,
-            share,
-            options.ridge / rows.effective_n,
-            temperature,
-            tolerance,
-            held,
+            inputs=inputs,
+            share=share,
+            ridge=options.ridge / rows.effective_n,
+            temperature=temperature,
+            tolerance=LOOSE_GRADIENT if context.loose else GRADIENT,
+            prior_weight=prior_weight,
         )
         count = 0 if context.loose else start_rows(rows)
         if count and not begin.any():
-            index = np.concatenate(
-                [np.arange(*run) for run in sample_runs(rows.n, count)]
-            )
-            own = share[index] / max(share[index].sum(), 1e-300)
-            rough = replace(
-                objective, inputs=inputs[index], share=own, tolerance=LOOSE_GRADIENT
-            )
-            near, _ = rough.minimise(rows.sample(count), begin, context)
-            if near.status == "ok" and np.abs(inputs @ near.x).max() <= FURTHEST:
-                begin = near.x
-        found, walks = objective.minimise(rows, begin, context)
-        details = {
-            "temperature": dict(first.details),
-            "evaluations": walks,
-            "gradient": found.gradient,
-        }
-        fitted = cls(temperature, found.x, mean, deviation, uniform)
-        if found.status == "not_converged":
-            return Fit(
-                fitted,
-                "not_converged",
-                ("the search for the feature weights did not converge",),
-                details,
-            )
-        if (np.abs(found.x) >= LARGEST).any():
+            begin = objective.rough_start(rows, count, begin, context)
+        minimum, walks = objective.minimise(rows, begin, context)
+        details["evaluations"] = walks
+        details["gradient"] = minimum.gradient
+        fitted = cls(temperature, minimum.x, mean, deviation, uniform)
+        if minimum.status == "not_converged":
+            warning = "the search for the feature weights did not converge"
+            return Fit(fitted, "not_converged", (warning,), details)
+        if (np.abs(minimum.x) >= LARGEST).any():
             return Fit(fitted, "at_bound", (UNBOUNDED,), details)
         return Fit(fitted, "ok", (), details)
 
@@ -195,16 +176,15 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
     spread = np.sqrt(np.maximum(variance, 0.0)) * temperature
     # Rounding can leave a certain row with an entropy a little below 0.
     share = np.log(np.maximum(entropy, 0.0) / np.log(z.shape[1]) + 1e-6)
-    return np.stack(
-        [share, np.log(margin + 1e-2), np.log(np.maximum(spread, 1e-6))], axis=1
-    )
+    log_margin = np.log(margin + 1e-2)
+    log_spread = np.log(np.maximum(spread, 1e-6))
+    return np.stack([share, log_margin, log_spread], axis=1)
 
 
 def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
     """A one and the standardised, clipped features: (n, 4)."""
-    return np.column_stack(
-        [np.ones(len(raw)), np.clip((raw - mean) / deviation, -CLIP, CLIP)]
-    )
+    clipped = np.clip((raw - mean) / deviation, -CLIP, CLIP)
+    return np.column_stack([np.ones(len(raw)), clipped])
 
 
 def _features(temperature: float, block: Block) -> FloatArray:
@@ -213,11 +193,10 @@ def _features(temperature: float, block: Block) -> FloatArray:
 
 @dataclass(frozen=True)
 class Weighing:
-    r"""The search for the weights: mean NLL of rows with their own scales, and the
-    ridge.
+    r"""Search the weights of the least mean NLL of rows with their own scales.
 
-    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : weight of
-    the prior on rows that sharpen.
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. prior_weight :
+    weight of the prior on rows that sharpen.
     """
 
     inputs: FloatArray
@@ -225,7 +204,27 @@ class Weighing:
     ridge: float
     temperature: float
     tolerance: float
-    held: float
+    prior_weight: float
+
+    def rough_start(
+        self, rows: Rows, count: int, begin: FloatArray, context: Context
+    ) -> FloatArray:
+        """Find the minimum of some rows; ``begin`` where it is not to be trusted."""
+        runs = [np.arange(*run) for run in sample_runs(rows.n, count)]
+        index = np.concatenate(runs)
+        share = self.share[index]
+        of_some = replace(
+            self,
+            inputs=self.inputs[index],
+            share=share / max(share.sum(), 1e-300),
+            tolerance=LOOSE_GRADIENT,
+        )
+        minimum, _ = of_some.minimise(rows.sample(count), begin, context)
+        if minimum.status != "ok":
+            return begin
+        if np.abs(self.inputs @ minimum.x).max() > FURTHEST:
+            return begin
+        return minimum.x
 
     def minimise(
         self, rows: Rows, begin: FloatArray, context: Context
@@ -240,14 +239,12 @@ class Weighing:
         walks = 0
 
         def around(w: FloatArray) -> partial[tuple[float, FloatArray, FloatArray]]:
+            """The objective by the rows' series around w, from one more walk."""
             nonlocal walks
             walks += 1
             context.progress("weighing the features", walks, 0)
-            return partial(
-                self.near,
-                w,
-                *row_series(rows, np.exp(self.inputs @ w) / self.temperature),
-            )
+            scale = np.exp(self.inputs @ w) / self.temperature
+            return partial(self.near, w, *row_series(rows, scale))
 
         w = begin
         last = begin
@@ -255,40 +252,39 @@ class Weighing:
         while walks < SERIES:
             near = around(w)
             value = near(w)[0]
-            if not value <= least + 1e-14 * (
-                1.0 + abs(least)
-            ):  # the last series was asked too far
+            if not value <= least + 1e-14 * (1.0 + abs(least)):
+                # The last series was asked too far: go half way back.
                 w = (w + last) / 2
                 continue
-            low = np.maximum(w - LONGEST, -LARGEST)
-            high = np.minimum(w + LONGEST, LARGEST)
-            found = minimise_box(
-                near, w, low=low, high=high, tolerance=self.tolerance, limit=20
+            minimum = minimise_box(
+                near,
+                w,
+                low=np.maximum(w - LONGEST, -LARGEST),
+                high=np.minimum(w + LONGEST, LARGEST),
+                tolerance=self.tolerance,
+                limit=20,
             )
-            change = (
-                np.abs(found.x - w).max(),
-                np.abs(self.inputs @ (found.x - w)).max(),
+            step = minimum.x - w
+            is_near = (
+                np.abs(step).max() < LONGEST
+                and np.abs(self.inputs @ step).max() < REACH
             )
-            cut = np.abs(near(found.x)[1] - near(found.x, cut=1)[1]).max()
+            # What the last term of the series adds to the gradient bounds its error.
+            cut = np.abs(near(minimum.x)[1] - near(minimum.x, cut=1)[1]).max()
             last = w
             least = value
-            w = found.x
-            if (
-                found.status == "ok"
-                and change[0] < LONGEST
-                and change[1] < REACH
-                and cut <= self.tolerance
-            ):
-                return found, walks
-        exact = lambda w: around(w)(w)  # noqa: E731
-        return minimise_box(
-            exact,
+            w = minimum.x
+            if minimum.status == "ok" and is_near and cut <= self.tolerance:
+                return minimum, walks
+        minimum = minimise_box(
+            lambda w: around(w)(w),
             last,
             low=-LARGEST,
             high=LARGEST,
             longest=LONGEST,
             tolerance=self.tolerance,
-        ), walks
+        )
+        return minimum, walks
 
     def near(
         self,
@@ -304,26 +300,31 @@ class Weighing:
         total = self.ridge * float(w @ w)
         gradient = 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
-        for at in range(0, len(value), AT_ONCE):
-            here = slice(at, at + AT_ONCE)
-            inputs = self.inputs[here]
-            share = self.share[here]
-            change = np.clip(inputs @ (w - centre), -REACH, REACH)
+        for start in range(0, len(value), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            inputs = self.inputs[part]
+            share = self.share[part]
+            # the prior, on rows that sharpen
             sharp = np.maximum(inputs @ w - np.log(self.temperature), 0.0)
-            push = self.held * share * sharp
+            push = self.prior_weight * share * sharp
+            curvature = self.prior_weight * share * (sharp > 0)
             total += 0.5 * float(push @ sharp)
             gradient += inputs.T @ push
-            hessian += (inputs * (self.held * share * (sharp > 0))[:, None]).T @ inputs
+            hessian += (inputs * curvature[:, None]).T @ inputs
+            # the series, by Horner's scheme
+            change = np.clip(inputs @ (w - centre), -REACH, REACH)
             x = np.expm1(change)
             inside = np.where(np.abs(change) < REACH, share, 0.0)
-            rise, slope, bend = (np.zeros(len(x)) for _ in range(3))
-            for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
+            rise = np.zeros(len(x))
+            slope = np.zeros(len(x))
+            bend = np.zeros(len(x))
+            for j in range(len(slopes) - 1 - cut, -1, -1):
                 bend = bend * x + slope
-                slope = slope * x + slopes[j, here]
-                rise = rise * x + slopes[j, here] / (j + 1)
+                slope = slope * x + slopes[j, part]
+                rise = rise * x + slopes[j, part] / (j + 1)
             slope *= 1.0 + x  # in the logarithm of the scale
             bend = bend * (1.0 + x) ** 2 + slope
-            total += float(share @ (value[here] + rise * x))
+            total += float(share @ (value[part] + rise * x))
             gradient += inputs.T @ (inside * slope)
             hessian += (inputs * (inside * bend)[:, None]).T @ inputs
         return total, gradient, hessian

@@ -97,11 +97,12 @@ class SharedMonotone(Calibrator):
         def loss(
             nll: Quadratic, n: float, theta: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
+            """The NLL, the pull of neighbours towards each other, and the prior."""
             slopes = np.exp(theta)
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(theta, options.smooth / n)
-            held, push, curvature = sharpening(float(theta.mean()), options.prior, n)
-            penalty = penalty + held
+            cost, push, curvature = sharpening(float(theta.mean()), options.prior, n)
+            penalty = penalty + cost
             pull = pull + push / len(theta)
             stiffness = stiffness + curvature / len(theta) ** 2
             gradient = slopes * gradient
@@ -111,13 +112,12 @@ class SharedMonotone(Calibrator):
         begin = np.zeros(len(edges) + 1)
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
-        found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
-        fitted = cls(
-            edges,
-            np.exp(found.x),
-            1.0 / (rows.effective_n + 1) if options.mixture else 0.0,
+        minimum = minimise_map(
+            rows, edges, log_softmax, loss, begin, context, LOG_SLOPES
         )
-        return ended(fitted, found, LOG_SLOPES)
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        fitted = cls(edges, np.exp(minimum.x), uniform)
+        return ended(fitted, minimum, LOG_SLOPES)
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(evaluate(log_softmax(block.z), self.edges, self.slopes))

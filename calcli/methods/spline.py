@@ -67,21 +67,22 @@ class SplineCalibration(PiecewiseLinear):
             )
         x, which = tie_groups(sample.x, float(sample.in_log_odds))
         order = np.argsort(which, kind="stable")
-        which, count = which[order], np.bincount(which)
+        count = np.bincount(which)
+        which = which[order]
+        # Equal scores enter with the mean of their outcomes.
         s = sample.p[order]
-        right = (np.bincount(which, weights=sample.hit[order]) / count)[which]
-        h = np.cumsum(right - s) / n
+        outcome = np.bincount(which, weights=sample.hit[order]) / count
+        h = np.cumsum(outcome[which] - s) / n
         values = np.clip(s + spline_slope(h, options.knots), 0.0, 1.0)
+        # They get the mean of their values.
         y = np.bincount(which, weights=values) / count
         if len(x) > options.points:
-            rank = np.unique(
-                np.rint(np.linspace(0, len(x) - 1, options.points)).astype(np.int64)
-            )
+            even = np.linspace(0, len(x) - 1, options.points)
+            rank = np.unique(np.rint(even).astype(np.int64))
             x = x[rank]
             y = y[rank]
-        return MapFit.table(
-            sample, x, np.clip(y, 0.0, 1.0), {"ks": float(np.abs(h).max())}
-        )
+        record = {"ks": float(np.abs(h).max())}
+        return MapFit.table(sample, x, np.clip(y, 0.0, 1.0), record)
 
 
 def spline_slope(h: FloatArray, knots: int) -> FloatArray:

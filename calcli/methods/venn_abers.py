@@ -75,19 +75,18 @@ class VennAbers(BinaryCalibrator):
         return p1 / (1.0 - p0 + p1)
 
     def apply(self, block: Block) -> Prediction:
-        found = super().apply(block)
+        prediction = super().apply(block)
         if len(self.maps) > 1 or block.kind == "confidence":
-            return found
+            return prediction
         p0, p1 = interval(self.inputs(block), *self.maps[0])
-        return replace(found, columns={"p0": p0, "p1": p1})
+        return replace(prediction, columns={"p0": p0, "p1": p1})
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
         for falls, misses, rises, hits in self.maps:
-            if len(misses) not in (0, len(falls) + 1) or len(hits) not in (
-                0,
-                len(rises) + 1,
-            ):
+            misses_fit = len(misses) in (0, len(falls) + 1)
+            hits_fit = len(hits) in (0, len(rises) + 1)
+            if not misses_fit or not hits_fit:
                 raise DataError("there is not one value more than edges of the steps")
 
 
@@ -115,34 +114,36 @@ def as_if_right(
     scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()
     height = np.bincount(place, weights=weight * hit).tolist()
+    # Corners of the greatest convex minorant of the cumulative sums.
     points = [(0.0, 0.0)]
     for w, h in zip(width, height, strict=True):
-        points.append((points[-1][0] + w, points[-1][1] + h))
+        x, y = points[-1]
+        points.append((x + w, y + h))
     corners = [(-1.0, -1.0)]
     for point in points:
         while len(corners) > 1 and not turns_left(corners[-2:], point):
             corners.pop()
         corners.append(point)
     corners.reverse()
+    # The row itself stands at every score in turn; the corners follow it.
     values = []
-    at = (-1.0, -1.0)
+    row = (-1.0, -1.0)
     for w, h in zip(width, height, strict=True):
-        x1, y1 = corners[-1]
-        x2, y2 = corners[-2]
+        (x1, y1), (x2, y2) = corners[-1], corners[-2]
         values.append((y2 - y1) / (x2 - x1))
-        at = (at[0] + w, at[1] + h)  # the row itself moves past this score
-        if (at[1] - y1) * (x2 - x1) >= (y2 - y1) * (at[0] - x1):
+        row = (row[0] + w, row[1] + h)
+        if (row[1] - y1) * (x2 - x1) >= (y2 - y1) * (row[0] - x1):
             continue
         corners.pop()
-        while len(corners) > 1 and not turns_left([at, corners[-1]], corners[-2]):
+        while len(corners) > 1 and not turns_left([row, corners[-1]], corners[-2]):
             corners.pop()
-        corners.append(at)
-    steps = np.minimum(
-        [*values, 1.0], 1.0
-    )  # sums of weights may round to a share just above 1
-    kept = np.diff(steps) != 0
-    edges = scores[kept]
-    return edges + TIE * np.maximum(np.abs(edges), 1.0), steps[np.append(kept, True)]
+        corners.append(row)
+    # Sums of weights may round to a share just above 1.
+    steps = np.minimum([*values, 1.0], 1.0)
+    changes = np.diff(steps) != 0
+    edges = scores[changes]
+    above = edges + TIE * np.maximum(np.abs(edges), 1.0)
+    return above, steps[np.append(changes, True)]
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:

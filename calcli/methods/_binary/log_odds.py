@@ -66,14 +66,11 @@ class Sample:
         """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1
         differ in them.
         """
-        sure = np.abs(self.s)
-        sure = sure[sure > -np.log(TIE)]
-        return (
-            self.one_map
-            and self.stated is None
-            and len(sure) > 1
-            and bool((sure != sure[0]).any())
-        )
+        if not self.one_map or self.stated is not None:
+            return False
+        size = np.abs(self.s)
+        sure = size[size > -np.log(TIE)]
+        return len(sure) > 1 and bool((sure != sure[0]).any())
 
     @property
     def x(self) -> FloatArray:
@@ -92,10 +89,14 @@ class Sample:
         return self if sure is None else replace(self, s=within(self.s, sure))
 
     def part(self, index: IntArray) -> "Sample":
-        weight, stated = (
-            None if v is None else v[index] for v in (self.weight, self.stated)
+        """Take some of the rows."""
+        return Sample(
+            s=self.s[index],
+            hit=self.hit[index],
+            weight=None if self.weight is None else self.weight[index],
+            stated=None if self.stated is None else self.stated[index],
+            one_map=self.one_map,
         )
-        return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
 
 class MapFit(NamedTuple):
@@ -103,7 +104,8 @@ class MapFit(NamedTuple):
 
     params: tuple[Any, ...]  # in the order of the calibrator's fields
     status: Status = "ok"
-    note: str = ""  # warning for the user, a phrase; equal notes of many classes are reported once
+    # warning for the user, a phrase; equal notes of many classes are reported once
+    note: str = ""
     record: dict[
         str, float
     ] = {}  # numbers to record; the largest over the classes is kept
@@ -122,15 +124,16 @@ class MapFit(NamedTuple):
     def table(
         cls,
         sample: Sample,
-        at: FloatArray,
+        places: FloatArray,
         values: FloatArray,
         record: dict[str, float],
     ) -> "MapFit":
         """Table of values at knots, or between edges, of ``sample.x``."""
         if not sample.in_log_odds:
-            return cls((at, values), record=record)
-        inner = at if len(at) == len(values) else at[1:-1]
-        return cls((sigmoid(at), values), record=record, log_odds=inner)
+            return cls((places, values), record=record)
+        are_knots = len(places) == len(values)
+        inner = places if are_knots else places[1:-1]
+        return cls((sigmoid(places), values), record=record, log_odds=inner)
 
 
 # ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits
@@ -153,14 +156,14 @@ def top_log_odds(
     """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp
     over the others.
     """
-    at = np.arange(len(z))
+    here = np.arange(len(z))
     rest = z.copy()
-    rest[at, label] = -np.inf
+    rest[here, label] = -np.inf
     if zero is not None:
         stored = _stored(rest, zero)
         is_left = np.isfinite(stored.max(axis=1))
         rest = np.where(is_left[:, None], stored, rest)
-    return z[at, label] - log_normalizer(rest)
+    return z[here, label] - log_normalizer(rest)
 
 
 def single_log_odds(block: Block, mode: str) -> FloatArray:
@@ -249,19 +252,20 @@ def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sa
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(
-            confidence_log_odds(c, rows.zeros or OLD),
-            rows.labels().astype(np.float64),
-            weight,
-            c,
+            s=confidence_log_odds(c, rows.zeros or OLD),
+            hit=rows.labels().astype(np.float64),
+            weight=weight,
+            stated=c,
         )
-    s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
+    s, hit = zip(*rows.each(partial(_single_question, mode)), strict=True)
     return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
 
 
-def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
+def _single_question(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
     """Log-odds and outcomes of a block's rows."""
-    asked = 1 if mode == "binary" else block.prediction
-    return single_log_odds(block, mode), (block.labels == asked).astype(np.float64)
+    asked_class = 1 if mode == "binary" else block.prediction
+    hit = (block.labels == asked_class).astype(np.float64)
+    return single_log_odds(block, mode), hit
 
 
 def _facts_of_block(
@@ -282,9 +286,8 @@ def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Samp
     for first in range(0, rows.k, WIDTH):
         z = np.array(logits.of(slice(first, first + WIDTH)).T, order="C")
         for c, s in enumerate(_below_top(z - largest, total), first):
-            yield Sample(
-                np.where(top == c, s_top, s), (y == c).astype(np.float64), weight
-            )
+            log_odds = np.where(top == c, s_top, s)
+            yield Sample(log_odds, (y == c).astype(np.float64), weight)
 
 
 # ---- logistic regression with a few features, to the optimum, and substitutes where
@@ -307,11 +310,10 @@ def fit_logistic(
     convex: the result is the optimum if one exists (outcomes neither all alike nor
     separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
     """
-    share = (
-        np.full(design.shape[1], 1.0 / design.shape[1])
-        if weight is None
-        else weight / weight.sum()
-    )
+    n = design.shape[1]
+    share = np.full(n, 1.0 / n)
+    if weight is not None:
+        share = weight / weight.sum()
     size = np.sqrt(design**2 @ share)
     size[size == 0] = 1.0
     scaled = design / size[:, None]
@@ -330,16 +332,15 @@ def fit_logistic(
         slope = t / (1.0 + t) ** 2
         miss = p - target
         bend = slope * (slope + miss * (1.0 - 2.0 * p))
-        return (
-            float(share @ miss**2),
-            scaled @ (2.0 * share * miss * slope),
-            (scaled * (2.0 * share * bend)) @ scaled.T,
-        )
+        value = float(share @ miss**2)
+        gradient = scaled @ (2.0 * share * miss * slope)
+        return value, gradient, (scaled * (2.0 * share * bend)) @ scaled.T
 
-    found = minimise_box(log_loss, np.zeros(len(design)), low=low, tolerance=GRADIENT)
+    start = np.zeros(len(design))
+    minimum = minimise_box(log_loss, start, low=low, tolerance=GRADIENT)
     if loss == "brier":
-        found = minimise_box(squared_loss, found.x, low=low, tolerance=GRADIENT)
-    return found._replace(x=found.x / size)
+        minimum = minimise_box(squared_loss, minimum.x, low=low, tolerance=GRADIENT)
+    return minimum._replace(x=minimum.x / size)
 
 
 def regress(
@@ -364,15 +365,14 @@ def regress(
     weight = np.ones(len(hit)) if sample.weight is None else sample.weight
     ones = float(weight @ sample.hit)
     zeros = float(weight.sum()) - ones
-    constant = (*[0.0] * len(features), float(np.log((ones + 1.0) / (zeros + 1.0))))
+    flat = [0.0] * len(features)
+    constant = (*flat, float(np.log((ones + 1.0) / (zeros + 1.0))))
     if hit.all() or not hit.any():
-        return MapFit(
-            constant, "degenerate", "all outcomes are alike, so the map is a constant"
-        )
+        note = "all outcomes are alike, so the map is a constant"
+        return MapFit(constant, "degenerate", note)
     if sample.s.min() == sample.s.max():
-        return MapFit(
-            constant, "degenerate", "all scores are equal, so the map is a constant"
-        )
+        note = "all scores are equal, so the map is a constant"
+        return MapFit(constant, "degenerate", note)
     # separable: one threshold splits them, up to ties at it
     above = sample.s[hit]
     below = sample.s[~hit]
@@ -382,15 +382,21 @@ def regress(
     target = sample.hit
     if smooth or separable:  # Platt (1999)
         target = np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
-    design = np.stack([*features, np.ones(len(hit))] if intercept else features)
-    lowest = np.array([low] * len(features) + [-np.inf] * intercept)
-    found = fit_logistic(design, target, sample.weight, low=lowest, loss=loss)
-    params = (*found.x.tolist(), *[0.0] * (not intercept))
-    record = {"gradient": found.gradient, "steps": float(found.evaluations)}
-    if found.status != "ok":
-        return MapFit(
-            params, "not_converged", "the fit did not reach its optimum", record
-        )
+    columns = list(features)
+    lowest = [low] * len(features)
+    if intercept:
+        columns.append(np.ones(len(hit)))
+        lowest.append(-np.inf)
+    minimum = fit_logistic(
+        np.stack(columns), target, sample.weight, low=np.array(lowest), loss=loss
+    )
+    params = tuple(minimum.x.tolist())
+    if not intercept:
+        params = (*params, 0.0)
+    record = {"gradient": minimum.gradient, "steps": float(minimum.evaluations)}
+    if minimum.status != "ok":
+        note = "the fit did not reach its optimum"
+        return MapFit(params, "not_converged", note, record)
     if separable and not smooth:
         return MapFit(params, "degenerate", SMOOTHED, record)
     return MapFit(params, record=record)

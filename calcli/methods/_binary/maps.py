@@ -122,11 +122,8 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         """Warnings that follow from numbers of rows, classes and options alone."""
-        if (
-            cls.flexible
-            and getattr(options, "mode", "ova") in ("ova", "marginal")
-            and rows.n < 50 * rows.k
-        ):
+        is_of_classes = getattr(options, "mode", "ova") in ("ova", "marginal")
+        if cls.flexible and is_of_classes and rows.n < 50 * rows.k:
             yield (
                 f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map"
                 " per class follows their noise; ts, vs or mode=top would serve"
@@ -165,12 +162,12 @@ class BinaryCalibrator(Calibrator):
         options: Any,
         context: Context,
         fit_map: Callable[..., MapFit] | None = None,
-        **beside: Any,
+        **fields_beyond: Any,
     ) -> Fit[Self]:
         """Fit the one map of mode=binary or top, or one per class (as methods without
         that option do).
 
-        beside : further fields of the calibrator. A class without a positive row keeps
+        fields_beyond : further fields of the calibrator. A class without a positive row keeps
         the identity, with a warning. Details report the mean over rows of the sum of
         calibrated probabilities, by which rows are divided. Rows of weight 0 are left
         out; methods that do not use weights see none.
@@ -178,46 +175,24 @@ class BinaryCalibrator(Calibrator):
         mode = getattr(options, "mode", "ova")
         weight = rows.weights() if cls.laws.weights else None
         counted = odds.counted_rows(rows.n, weight)
-        sure, told = cls.certainty(rows)
-        fit_map = fit_map or partial(cls.fit_map, options=options)
-        advice = (*told, *cls.advice(rows, options))
-        names = [each.name for each in cls.map_fields()]
-        build = partial(cls, mode=mode, sure=sure, **beside)
+        sure, warnings = cls.certainty(rows)
+        warnings = [*warnings, *cls.advice(rows, options)]
+        if fit_map is None:
+            fit_map = partial(cls.fit_map, options=options)
+        build = partial(cls, mode=mode, sure=sure, **fields_beyond)
         if mode in ("binary", "top"):
-            one = fit_map(
-                odds.single_sample(rows, mode, weight).part(counted).within(sure)
-            )
-            params: list[Any] = [
-                np.array([v]) if isinstance(v, float) else v for v in one.params
-            ]
-            over: dict[str, Any] = (
-                {} if one.log_odds is None else {"log_odds": one.log_odds}
-            )
-            note = [one.note] if one.note else []
-            calibrator = build(**dict(zip(names, params, strict=True)), **over)
-            return Fit(calibrator, one.status, (*note, *advice), dict(one.record))
+            sample = odds.single_sample(rows, mode, weight).part(counted).within(sure)
+            return cls.of_one_map(fit_map(sample), build, warnings)
 
         fits: list[MapFit] = []
-        noted: dict[str, list[int]] = {}
         row_sum = np.zeros(rows.n)
         for c, sample in enumerate(odds.class_samples(rows, weight)):
             context.progress("fitting one map per class", c, rows.k)
             part = sample if len(counted) == rows.n else sample.part(counted)
-            fits.append(fit_map(part) if part.hit.any() else MapFit(cls.identity))
-            if fits[-1].note:
-                noted.setdefault(fits[-1].note, []).append(c)
-            row_sum += cls.curve(
-                sample.s if cls.takes_log_odds else sample.p, *fits[-1].params
-            )
-        warnings = [
-            f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}"
-            for note, c in noted.items()
-        ]
-        if absent := sum(one.params is cls.identity for one in fits):
-            warnings.append(
-                f"classes without calibration rows ({absent} of {rows.k}): left as"
-                " they were"
-            )
+            one = fit_map(part) if part.hit.any() else MapFit(cls.identity)
+            fits.append(one)
+            x = sample.s if cls.takes_log_odds else sample.p
+            row_sum += cls.curve(x, *one.params)
         details: dict[str, Any] = {
             "row_sum_mean": float(row_sum.mean()),
             "zero_rows": int((row_sum < TINY).sum()),
@@ -225,15 +200,48 @@ class BinaryCalibrator(Calibrator):
         for one in fits:
             for name, value in one.record.items():
                 details[name] = max(value, details.get(name, value))
+        params: dict[str, Any] = {}
         columns = zip(*(one.params for one in fits), strict=True)
-        params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
-        calibrator = build(**dict(zip(names, params, strict=True)))
-        return Fit(
-            calibrator,
-            max((one.status for one in fits), key=STATUSES.index),
-            (*warnings, *advice),
-            details,
-        )
+        for field, values in zip(cls.map_fields(), columns, strict=True):
+            are_numbers = isinstance(values[0], float)
+            params[field.name] = np.array(values) if are_numbers else values
+        status = max((one.status for one in fits), key=STATUSES.index)
+        warnings = [*cls.notes_of_classes(rows, fits), *warnings]
+        return Fit(build(**params), status, tuple(warnings), details)
+
+    @classmethod
+    def of_one_map(
+        cls, one: MapFit, build: Callable[..., Self], warnings: list[str]
+    ) -> Fit[Self]:
+        """Make the fit of a calibrator that has one map."""
+        params: dict[str, Any] = {}
+        for field, value in zip(cls.map_fields(), one.params, strict=True):
+            is_number = isinstance(value, float)
+            params[field.name] = np.array([value]) if is_number else value
+        if one.log_odds is not None:
+            params["log_odds"] = one.log_odds
+        if one.note:
+            warnings = [one.note, *warnings]
+        return Fit(build(**params), one.status, tuple(warnings), dict(one.record))
+
+    @classmethod
+    def notes_of_classes(cls, rows: Rows, fits: list[MapFit]) -> list[str]:
+        """Warnings of the maps, equal ones once for all their classes."""
+        classes_by_note: dict[str, list[int]] = {}
+        for c, one in enumerate(fits):
+            if one.note:
+                classes_by_note.setdefault(one.note, []).append(c)
+        warnings = []
+        for note, classes in classes_by_note.items():
+            noun = "class" if len(classes) == 1 else "classes"
+            warnings.append(f"{note}: {noun} {rows.called(classes)}")
+        absent = sum(one.params is cls.identity for one in fits)
+        if absent:
+            warnings.append(
+                f"classes without calibration rows ({absent} of {rows.k}): left as"
+                " they were"
+            )
+        return warnings
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -249,18 +257,17 @@ class BinaryCalibrator(Calibrator):
             return None, []
         if rows.zeros is not None and rows.zeros.is_rounded:
             return None, []
-        far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
-        if not (far == 0.0).any():
+        c = rows.array().astype(np.float64)
+        distance = np.minimum(c, 1.0 - c)  # from certainty
+        is_certain = distance == 0.0
+        if not is_certain.any():
             return None, []
-        sure = -float(
-            odds.confidence_log_odds(
-                far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0
-            ).item()
-        )
+        nearest = distance.min(initial=0.5, where=~is_certain, keepdims=True)
+        sure = -float(odds.confidence_log_odds(nearest / 2.0).item())
         return sure, [
-            f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1,"
-            f" whose log-odds are infinite: they enter as {sure:.3g}; calcli fit"
-            " --method venn-abers needs no log-odds"
+            f"{int(is_certain.sum())} of {rows.n} confidences are exactly 0 or 1, whose"
+            f" log-odds are infinite: they enter as {sure:.3g}; calcli fit --method"
+            " venn-abers needs no log-odds"
         ]
 
     @property
@@ -283,23 +290,22 @@ class BinaryCalibrator(Calibrator):
         """Fields that hold parameters of the maps, in the order of the arguments of
         ``curve``.
         """
-        return [
-            each
-            for each in fields(cls)
-            if each.metadata["shape"] == ("maps",) or each.type == Curves
-        ]
+        chosen = []
+        for one in fields(cls):
+            if one.metadata["shape"] == ("maps",) or one.type == Curves:
+                chosen.append(one)
+        return chosen
 
     def _arrays(self) -> list[Any]:
         """Parameters of the maps, field by field, each indexed by the map."""
-        held = [
-            (each.metadata["shape"], getattr(self, each.name))
-            for each in self.map_fields()
-        ]
-        return [
-            v if shape or isinstance(v, tuple) else (v,)
-            for shape, v in held
-            if v is not None
-        ]
+        arrays = []
+        for one in self.map_fields():
+            value = getattr(self, one.name)
+            if value is None:
+                continue
+            is_indexed = one.metadata["shape"] or isinstance(value, tuple)
+            arrays.append(value if is_indexed else (value,))
+        return arrays
 
     def inputs(self, block: Block) -> FloatArray:
         """Input of the maps: (b,) for one map, (b, k) for one per class. The block
@@ -309,18 +315,15 @@ class BinaryCalibrator(Calibrator):
         many = len(self.maps) > 1
         if self.mode is None:
             p = odds.probabilities(z)
-            p = p if many else p[np.arange(len(p)), block.prediction]
+            if not many:
+                p = p[np.arange(len(p)), block.prediction]
             return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
-        s = (
-            odds.one_vs_rest_log_odds(z, block.stored_zeros)
-            if many
-            else odds.single_log_odds(block, self.mode)
-        )
-        return (
-            s
-            if self.takes_log_odds or getattr(self, "log_odds", None) is not None
-            else sigmoid(s)
-        )
+        if many:
+            s = odds.one_vs_rest_log_odds(z, block.stored_zeros)
+            return s if self.takes_log_odds else sigmoid(s)
+        s = odds.single_log_odds(block, self.mode)
+        has_log_odds = getattr(self, "log_odds", None) is not None
+        return s if self.takes_log_odds or has_log_odds else sigmoid(s)
 
     def marginals(self, block: Block) -> FloatArray:
         if len(self.maps) == 1:
@@ -333,22 +336,21 @@ class BinaryCalibrator(Calibrator):
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
-            x = (
-                odds.within(odds.confidence_log_odds(c, block.zeros or OLD), self.sure)
-                if self.takes_log_odds
-                else c
-            )
+            x = c
+            if self.takes_log_odds:
+                s = odds.confidence_log_odds(c, block.zeros or OLD)
+                x = odds.within(s, self.sure)
             return Prediction.of_confidence(self.curve(x, *self.maps[0]))
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)
-        seen = self.seen(block)
-        log_q, log_rest = self.log_curve(self.inputs(seen), *self.maps[0])
+        inner = self.seen(block)
+        log_q, log_rest = self.log_curve(self.inputs(inner), *self.maps[0])
         if self.mode == "binary":
             log_probs = np.stack([log_rest, log_q], axis=1)
             label = log_probs.argmax(axis=1)
         else:
-            label = seen.prediction
-            log_probs = share_rest(seen.z, label, log_q, log_rest)
+            label = inner.prediction
+            log_probs = share_rest(inner.z, label, log_q, log_rest)
         changed = {"predictions_changed": int((label != block.prediction).sum())}
         return Prediction(
             log_probs,
@@ -373,13 +375,11 @@ class BinaryCalibrator(Calibrator):
         if self.mode == "binary" and k != 2:
             raise DataError(f"params.mode is 'binary' for {k} classes")
         if len(counts) > 1 or not counts <= set(expected):
-            found = " and ".join(map(str, sorted(counts)))
-            wanted = (
-                f"1 or one for each of {k} classes"
-                if self.mode is None
-                else str(expected[0])
-            )
-            raise DataError(f"there are {found} maps, expected {wanted}")
+            actual = " and ".join(map(str, sorted(counts)))
+            wanted = str(expected[0])
+            if self.mode is None:
+                wanted = f"1 or one for each of {k} classes"
+            raise DataError(f"there are {actual} maps, expected {wanted}")
 
 
 class LogisticCalibrator(BinaryCalibrator):
@@ -427,11 +427,11 @@ class Table(BinaryCalibrator):
     ]  # raise DataError for invalid parameters of a map
 
     def _arrays(self) -> list[Any]:
-        over = () if self.log_odds is None else (self.log_odds,)
-        return [
-            *super()._arrays(),
-            *(v if isinstance(v, tuple) else (v,) for v in over),
-        ]
+        arrays = super()._arrays()
+        if self.log_odds is not None:
+            is_indexed = isinstance(self.log_odds, tuple)
+            arrays.append(self.log_odds if is_indexed else (self.log_odds,))
+        return arrays
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
@@ -464,18 +464,18 @@ class Steps(Table):
                 f"there are {len(edges)} edges and {len(values)} values, expected one"
                 " edge more than values"
             )
-        rising = (
-            (np.diff(edges) > 0).all()
-            if log_odds is None
-            else are_log_odds(log_odds, edges[1:-1])
-        )
+        rising = bool((np.diff(edges) > 0).all())
+        if log_odds is not None:
+            rising = are_log_odds(log_odds, edges[1:-1])
         if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
             raise DataError("edges do not rise from 0 to 1")
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         edges, values, log_odds = (*params, None)[:3]
-        return step(x, edges if log_odds is None else np.pad(log_odds, 1), values)
+        if log_odds is not None:
+            edges = np.pad(log_odds, 1)
+        return step(x, edges, values)
 
 
 @dataclass(frozen=True)
@@ -496,9 +496,10 @@ class PiecewiseLinear(Table):
             raise DataError(
                 f"there are {len(x)} scores and {len(y)} values, expected as many"
             )
-        if not (
-            (np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)
-        ):
+        rising = bool((np.diff(x) > 0).all())
+        if log_odds is not None:
+            rising = are_log_odds(log_odds, x)
+        if not rising:
             raise DataError("scores of the knots do not rise")
 
     @staticmethod
@@ -520,8 +521,8 @@ def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
     """Value of the right-closed bin of each score; the identity without bins."""
     if not len(edges):
         return p
-    found: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
-    return found
+    value: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
+    return value
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
@@ -562,12 +563,12 @@ def share_rest(
     q. The shares are taken among the other classes alone, so they stay exact where 1 -
     p has no digits left.
     """
-    at = np.arange(len(z))
+    here = np.arange(len(z))
     rest = z.copy()
-    rest[at, label] = -np.inf
+    rest[here, label] = -np.inf
     out = log_softmax(rest)
     out += log_rest[:, None]
-    out[at, label] = log_q
+    out[here, label] = log_q
     return out
 
 
@@ -581,7 +582,6 @@ def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
     if not zero.any():
         return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
     log_probs[zero] = log_softmax(z[zero])
+    prediction = np.where(zero, label, q.argmax(axis=1))
     counts = {"zero_rows": int(zero.sum())}
-    return Prediction(
-        log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True
-    )
+    return Prediction(log_probs, prediction, counts, floored=True)
