@@ -68,20 +68,17 @@ class HistogramBinning(Steps):
             options.scheme,
             log_odds=sample.in_log_odds,
         )
-        seen = BinStats.of(sample.x, sample.hit, edges, sample.weight)
+        bins = BinStats.of(sample.x, sample.hit, edges, sample.weight)
         p = sigmoid(edges) if sample.in_log_odds else edges
         middle = 0.5 * (p[:-1] + p[1:])
         prior = 1.0 if options.smooth else 0.0
-        hits = seen.outcome + prior * middle
-        mass = seen.weight + prior
+        hits = bins.outcome + prior * middle
+        mass = bins.weight + prior
         values = np.divide(hits, mass, out=middle, where=mass > 0)
         # Sums of weights may round to a share just above 1.
-        return MapFit.table(
-            sample,
-            edges,
-            np.minimum(values, 1.0),
-            {"empty_bins": float((seen.count == 0).sum())},
-        )
+        values = np.minimum(values, 1.0)
+        record = {"empty_bins": float((bins.count == 0).sum())}
+        return MapFit.table(sample, edges, values, record)
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
@@ -91,11 +88,8 @@ class HistogramBinning(Steps):
 
 def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
     """Advice against few equal-mass bins per class where classes are many."""
-    if (
-        options.mode in ("ova", "marginal")
-        and options.scheme == "mass"
-        and options.bins < rows.k
-    ):
+    is_of_classes = options.mode in ("ova", "marginal")
+    if is_of_classes and options.scheme == "mass" and options.bins < rows.k:
         yield (
             f"{options.bins} bins of equal mass for {rows.k} classes: the top bin of"
             " every class holds mostly rows"
@@ -132,11 +126,11 @@ def fit_edges(
     if scheme == "width":
         return width_edges(bins)
     edges = mass_edges(scores, bins, weight, log_odds=log_odds)
-    distinct = np.append(
-        tie_groups(scores, float(log_odds))[0], ends(log_odds=log_odds)[1]
-    )
-    at = np.searchsorted(distinct, edges[1:-1])
-    hit = np.flatnonzero(distinct[at] == edges[1:-1])
-    edges[hit + 1] = 0.5 * (distinct[at[hit]] + distinct[at[hit] + 1])
+    scores_without_ties, _ = tie_groups(scores, float(log_odds))
+    _, upper_end = ends(log_odds=log_odds)
+    distinct = np.append(scores_without_ties, upper_end)
+    place = np.searchsorted(distinct, edges[1:-1])
+    hit = np.flatnonzero(distinct[place] == edges[1:-1])
+    edges[hit + 1] = 0.5 * (distinct[place[hit]] + distinct[place[hit] + 1])
     # Between neighbouring floats there is no half way, and edges may meet.
     return np.unique(edges)

@@ -165,7 +165,7 @@ class ScalingBinning(BinaryCalibrator):
         """
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
-        seen = rows
+        inner = rows
         first = None
         whole = dict[str, Any]()
         if options.base not in ("platt", "beta"):
@@ -175,54 +175,48 @@ class ScalingBinning(BinaryCalibrator):
                     " hold confidences"
                 )
             if options.base == "vector":
-                seen = mapped(rows, Identity())
-            first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
-            seen = mapped(seen, first.calibrator)
-            whole = {
-                name: getattr(first.calibrator, name)
-                for name in WHOLE
-                if hasattr(first.calibrator, name)
-            }
+                inner = mapped(rows, Identity())
+            first = fit_whole_rows(inner.take(counted[parts[0]]), options, context)
+            inner = mapped(inner, first.calibrator)
+            for name in WHOLE:
+                if hasattr(first.calibrator, name):
+                    whole[name] = getattr(first.calibrator, name)
+        whole.setdefault("temperature", None)
         fit_map = partial(cls.fit_map, options=options, parts=parts)
-        fit = cls.fit_maps(
-            seen, options, context, fit_map, **{"temperature": None, **whole}
-        )
+        fit = cls.fit_maps(inner, options, context, fit_map, **whole)
         return fit if first is None else behind(first, fit)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts = ()) -> MapFit:
-        one, two, three = (
-            (sample.part(part) for part in parts) if parts else (sample, sample, sample)
-        )
+        # rows for the fit of g, for the cuts into bins, and for their means
+        to_fit = to_cut = to_average = sample
+        if parts:
+            to_fit, to_cut, to_average = (sample.part(part) for part in parts)
         one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":
-            platt = fit_platt(one, loss=options.loss, constant_if_separable=one_map)
+            platt = fit_platt(to_fit, loss=options.loss, constant_if_separable=one_map)
             base = platt._replace(params=(platt.params[0], *platt.params))
         elif options.base == "beta":
-            base = fit_beta(one, loss=options.loss, constant_if_separable=one_map)
+            base = fit_beta(to_fit, loss=options.loss, constant_if_separable=one_map)
         a, b, c = base.params
-        edges = fit_edges(
-            smooth(two.s, a, b, c), two.weight, options.bins, options.scheme
-        )
-        seen = BinStats.of(smooth(three.s, a, b, c), three.hit, edges, three.weight)
+        cut_scores = smooth(to_cut.s, a, b, c)
+        edges = fit_edges(cut_scores, to_cut.weight, options.bins, options.scheme)
+        scores = smooth(to_average.s, a, b, c)
+        bins = BinStats.of(scores, to_average.hit, edges, to_average.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
-        values = np.divide(seen.score, seen.weight, out=middle, where=seen.weight > 0)
-        record = base.record | {"empty_bins": float((seen.count == 0).sum())}
-        return base._replace(
-            params=(a, c, edges, np.clip(values, 0.0, 1.0), b), record=record
-        )
+        means = np.divide(bins.score, bins.weight, out=middle, where=bins.weight > 0)
+        values = np.clip(means, 0.0, 1.0)
+        record = base.record | {"empty_bins": float((bins.count == 0).sum())}
+        return base._replace(params=(a, c, edges, values, b), record=record)
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         slope, intercept, edges, values, *slope_rest = params
         if not len(edges):
             return sigmoid(x)
-        return step(
-            smooth(x, slope, slope_rest[0] if slope_rest else slope, intercept),
-            edges,
-            values,
-        )
+        b = slope_rest[0] if slope_rest else slope
+        return step(smooth(x, slope, b, intercept), edges, values)
 
     @cached_property
     def upstream(self) -> Calibrator | None:
@@ -230,9 +224,9 @@ class ScalingBinning(BinaryCalibrator):
             return DirichletCalibration(self.weight, self.bias)
         if self.scale is not None and self.bias is not None:
             return VectorScaling(self.scale, self.bias)
-        return (
-            None if self.temperature is None else TemperatureScaling(self.temperature)
-        )
+        if self.temperature is not None:
+            return TemperatureScaling(self.temperature)
+        return None
 
     def seen(self, block: Block) -> Block:
         if self.scale is not None:  # vector scaling is of log-probabilities here
@@ -241,9 +235,8 @@ class ScalingBinning(BinaryCalibrator):
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from thin_bins(
-            rows.n if options.split == "shared" else rows.n // 3, options.bins
-        )
+        n = rows.n if options.split == "shared" else rows.n // 3
+        yield from thin_bins(n, options.bins)
         yield from ruined_by_mass(rows, options)
 
     def check_own(self, k: int) -> None:
@@ -281,23 +274,24 @@ def fit_whole_rows(
             full.warnings,
             full.details,
         )
-        ridge = odir_ridge(
+        penalty = odir_ridge(
             rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n
-        ).weight
+        )
+        ridge = penalty.weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
     if options.loss != "brier":
         return fitted
     x = np.concatenate([features(block) for block in rows.blocks()])
-    theta, stationary = least_squares(
-        x, rows, np.column_stack([scale, fitted.calibrator.bias]), ridge
-    )
+    start = np.column_stack([scale, fitted.calibrator.bias])
+    theta, stationary = least_squares(x, rows, start, ridge)
     fitted = replace(fitted, calibrator=type(fitted.calibrator)(*split_map(theta)))
     if stationary:
         return fitted
-    told = "the search for the least squared loss did not reach a stationary point"
-    return replace(fitted, status="not_converged", warnings=(*fitted.warnings, told))
+    warning = "the search for the least squared loss did not reach a stationary point"
+    warnings = (*fitted.warnings, warning)
+    return replace(fitted, status="not_converged", warnings=warnings)
 
 
 def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
@@ -328,7 +322,7 @@ def least_squares(
     y = rows.labels()
     weight = rows.weights()
     share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
-    seen = np.bincount(y, weights=share, minlength=len(start)) > 0
+    is_present = np.bincount(y, weights=share, minlength=len(start)) > 0
     hit = np.eye(len(start))[y]
     centre = identity_map(*start.shape)
 
@@ -337,15 +331,16 @@ def least_squares(
         p = np.exp(log_softmax(affine_logits(x, theta)))
         miss = p - hit
         away = theta - centre
-        pull = (
-            p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
-        )
+        # by the logits, then by the scales or weights and the biases
+        mean_miss = (p * miss).sum(axis=1, keepdims=True)
+        pull = p * (miss - mean_miss) * (2.0 * share[:, None])
         back = (pull * x).sum(axis=0) if start.shape[1] == 2 else pull.T @ x
-        gradient = (
-            np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away
-        ) * seen[:, None]
-        penalty = ridge * (away**2).sum() if not ridge.ndim else (ridge * away**2).sum()
-        return float(share @ (miss**2).sum(axis=1)) + float(penalty), gradient.ravel()
+        gradient = np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away
+        gradient = gradient * is_present[:, None]
+        # A ridge of one number multiplies the sum, which rounds otherwise.
+        penalty = (ridge * away**2).sum() if ridge.ndim else ridge * (away**2).sum()
+        value = float(share @ (miss**2).sum(axis=1)) + float(penalty)
+        return value, gradient.ravel()
 
     options = {
         "maxiter": STEPS,
@@ -354,9 +349,13 @@ def least_squares(
         "ftol": 0.0,
         "maxcor": 30,
     }
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    if not found.fun < loss(start.ravel())[0]:
+    minimum = minimize(
+        loss, start.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
+    if not minimum.fun < loss(start.ravel())[0]:
         return start, True
     # L-BFGS ends in its line search where rounding leaves no step; far from stationary
     # it has not arrived.
-    return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT)
+    return minimum.x.reshape(start.shape), bool(
+        np.abs(minimum.jac).max() <= 1e3 * GRADIENT
+    )

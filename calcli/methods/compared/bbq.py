@@ -162,9 +162,11 @@ def fit_bbq(
     first = np.concatenate([[0], np.cumsum(fresh)])[first]
 
     weights = np.exp(evidence - evidence.max())
-    weights[
-        ~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())
-    ] = 0.0
+    if prune == "elbow":
+        is_kept = elbow(weights)
+    else:
+        is_kept = weights > NEGLIGIBLE * weights.sum()
+    weights[~is_kept] = 0.0
     weights /= weights.sum()
     kept = np.flatnonzero(weights)
     # Every model is constant on each piece between the union of all cuts.
@@ -172,12 +174,9 @@ def fit_bbq(
     edges = np.concatenate([[least], np.unique(np.concatenate([*inner, [most]]))])
     average = np.zeros(len(edges) - 1)
     for m, cuts in zip(kept, inner, strict=True):
-        average += (
-            weights[m]
-            * value[first[m] : first[m + 1]][
-                np.searchsorted(cuts, edges[1:], side="left")
-            ]
-        )
+        values_of_model = value[first[m] : first[m + 1]]
+        piece = np.searchsorted(cuts, edges[1:], side="left")
+        average += weights[m] * values_of_model[piece]
     return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
 
 

@@ -107,8 +107,8 @@ class ClassSearch:
         gaps = np.zeros(len(self.edges) - 1)
         right = 0.0
         step = rows_per_block(self.k)
-        for at in range(0, self.n, step):
-            rows = slice(at, at + step)
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
             z = to_logits(self.scores[rows], self.kind, self.zeros)
             u = z / self.temperature
             confidence = np.exp(u.max(axis=1) - log_normalizer(u))
@@ -143,21 +143,19 @@ class ClassSearch:
         grid.
         """
         z = self.column(c)
-        own = (self.y == c).astype(float)
+        class_hit = (self.y == c).astype(float)
         rest_hit = (others.index == self.y).astype(float)
         rest_share = np.exp(others.top - others.total)
-        bar = np.where(
-            c < others.index, np.nextafter(others.top, -np.inf), others.top
-        )  # what class c is to exceed
+        # what class c is to exceed
+        just_below = np.nextafter(others.top, -np.inf)
+        bar = np.where(c < others.index, just_below, others.top)
+        # several arrays of this size at once
+        step = max(1, BLOCK_BYTES // (32 * len(grid)))
 
-        step = max(
-            1, BLOCK_BYTES // (32 * len(grid))
-        )  # several arrays of this size at once
-
-        def sums(at: int) -> tuple[FloatArray, FloatArray]:
-            rows = slice(at, at + step)
+        def sums(start: int) -> tuple[FloatArray, FloatArray]:
+            rows = slice(start, start + step)
             u = z[rows] / grid[:, None]
-            hit = np.where(u > bar[rows], own[rows], rest_hit[rows])
+            hit = np.where(u > bar[rows], class_hit[rows], rest_hit[rows])
             odds = np.subtract(others.total[rows], u, out=u)
             np.minimum(odds, 700.0, out=odds)
             np.exp(odds, out=odds)
@@ -167,15 +165,14 @@ class ClassSearch:
             confidence = np.maximum(p, odds, out=p)
             return self._gaps(confidence, hit, self.share[rows]), hit @ self.share[rows]
 
-        def several(
-            first: int,
-        ) -> list[tuple[FloatArray, FloatArray]]:  # for one thread
-            return [
-                sums(at) for at in range(first, min(first + 4 * step, self.n), step)
-            ]
+        def sums_of_thread(first: int) -> list[tuple[FloatArray, FloatArray]]:
+            last = min(first + 4 * step, self.n)
+            return [sums(start) for start in range(first, last, step)]
 
-        found = chain.from_iterable(in_order(several, range(0, self.n, 4 * step)))
-        gaps, right = (reduce(add, each) for each in zip(*found, strict=True))
+        parts = in_order(sums_of_thread, range(0, self.n, 4 * step))
+        all_gaps, all_right = zip(*chain.from_iterable(parts), strict=True)
+        gaps = reduce(add, all_gaps)
+        right = reduce(add, all_right)
         return np.abs(gaps).sum(axis=1), right
 
     def sweep(
@@ -314,8 +311,10 @@ class ClassTemperatureScaling(Calibrator):
                 f"temperatures still moved in pass {options.passes}; raise passes to"
                 " search on"
             )
-            status = "not_converged" if status == "ok" else status
-        if missing := rows.k - len(present):
+            if status == "ok":
+                status = "not_converged"
+        missing = rows.k - len(present)
+        if missing:
             warnings.append(
                 f"{missing} of {rows.k} classes have no rows; their temperature stays"
                 f" at {start:g}"
@@ -329,12 +328,7 @@ class ClassTemperatureScaling(Calibrator):
             "moves": moves,
             "ece": {"before": before, "after": search.ece},
         }
-        return Fit(
-            cls(search.temperature),
-            status,
-            tuple(warnings),
-            details,
-        )
+        return Fit(cls(search.temperature), status, tuple(warnings), details)
 
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature
