@@ -53,23 +53,18 @@ SURPRISING = 1e-4
 """P-value of a group's score, times their number, up to which the map of the others
 does not explain it.
 """
-EXACT = 1e-11
-SETTLED = 1e-6
-CHANGE = 1e-4
-"""Tolerances of a search: step of a parameter, relative change of a variance between
-updates, and between walks.
-"""
-EARLY = 1e-7
-LEAST_START = 1e-5
-"""For the fit to a fold, which starts at the result of all rows: its last step, and the
-least variance at its start.
-"""
+# Tolerances of a search
+EXACT = 1e-11  # step of a parameter
+SETTLED = 1e-6  # relative change of a variance between updates
+CHANGE = 1e-4  # relative change of a variance between walks
+# For the fit to a fold, which starts at the result of all rows
+EARLY = 1e-7  # its last step
+LEAST_START = 1e-5  # the least variance at its start
+# A variance that hardly moves is fixed when its last three changes between walks agree
+# within the factor CREEPS, or after LATE walks: otherwise theta would follow it for
+# hundreds of walks.
 CREEPS = 0.99
 LATE = 60
-"""A variance that hardly moves is fixed when its last three changes between walks agree
-within this factor, or after so many walks: otherwise theta would follow it for hundreds
-of walks.
-"""
 
 
 class ByOptions(Options, frozen=True):

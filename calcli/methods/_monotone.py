@@ -10,7 +10,7 @@ convex in s.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import count
+from itertools import chain, count
 from operator import add
 from typing import Any
 
@@ -37,9 +37,8 @@ ALL_AT_BOUND = (
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
-KEPT_BYTES = (
-    1 << 24
-)  # scores in float64 up to this size keep their segments and offsets, in twice the memory
+# scores in float64 up to this size keep their segments and offsets, in twice the memory
+KEPT_BYTES = 1 << 24
 Entry = Callable[[FloatArray], FloatArray]
 Loss = Callable[[Quadratic, float, FloatArray], tuple[float, FloatArray, FloatArray]]
 """From the NLL as a function of the slopes, the effective number of rows and
@@ -80,31 +79,23 @@ def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0 means that
     all segments between e_1 and k are full.
     """
-    kept = (
-        list(rows.each(partial(_placed, edges, entry)))
-        if 8 * rows.n * rows.k <= KEPT_BYTES
-        else None
-    )
+    kept: list[list[Place]] | None = None
+    if 8 * rows.n * rows.k <= KEPT_BYTES:
+        kept = list(rows.each(partial(_placed, edges, entry)))
 
-    def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def nll(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if kept is None:
             sums = rows.sum(partial(_moments_of_block, edges, slopes, entry))
         else:
-            sums = reduce(
-                add,
-                (
-                    _moments(edges, slopes, *place)
-                    for places in kept
-                    for place in places
-                ),
-            )
+            places = chain.from_iterable(kept)
+            sums = reduce(add, (_moments(edges, slopes, *place) for place in places))
         return (
             sums.value / sums.mass,
             sums.gradient / sums.mass,
             sums.hessian / sums.mass,
         )
 
-    return at
+    return nll
 
 
 def minimise_map(
@@ -137,23 +128,20 @@ def minimise_map(
     size = 0 if is_begun else start_rows(rows)
     if size:
         rough = search(rows.sample(size), begin, LOOSE_GRADIENT)
-        begin = rough.x if rough.status == "ok" else begin
+        if rough.status == "ok":
+            begin = rough.x
     return search(rows, begin, LOOSE_GRADIENT if context.loose else GRADIENT)
 
 
-def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
+def ended(fitted: C, minimum: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
     """Fit with status and warnings of a map whose slopes were searched between two
     bounds.
     """
-    details = {"evaluations": found.evaluations, "gradient": found.gradient}
-    if found.status == "not_converged":
-        return Fit(
-            fitted,
-            "not_converged",
-            ("the search for the slopes did not converge",),
-            details,
-        )
-    if np.all(found.x <= box["low"]) or np.all(found.x >= box["high"]):
+    details = {"evaluations": minimum.evaluations, "gradient": minimum.gradient}
+    if minimum.status == "not_converged":
+        warning = "the search for the slopes did not converge"
+        return Fit(fitted, "not_converged", (warning,), details)
+    if np.all(minimum.x <= box["low"]) or np.all(minimum.x >= box["high"]):
         return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
     return Fit(fitted, "ok", (), details)
 
@@ -168,24 +156,22 @@ class _Sums(Sums):
     hessian: FloatArray
 
 
-Place = tuple[
-    Block, IntArray, FloatArray
-]  # some rows, with segment and offset of every score
+# some rows, with segment and offset of every score
+Place = tuple[Block, IntArray, FloatArray]
 
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
     """Segments and offsets of a block's scores, some rows at a time."""
     step = tile_rows(block.scores.shape[1])
-    some = [block.cut(at, at + step) for at in range(0, len(block), step)]
-    return [(part, *locate(entry(part.z), edges)) for part in some]
+    parts = [block.cut(start, start + step) for start in range(0, len(block), step)]
+    return [(part, *locate(entry(part.z), edges)) for part in parts]
 
 
 def _moments_of_block(
     edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block
 ) -> _Sums:
-    return reduce(
-        add, (_moments(edges, slopes, *place) for place in _placed(edges, entry, block))
-    )
+    places = _placed(edges, entry, block)
+    return reduce(add, (_moments(edges, slopes, *place) for place in places))
 
 
 def _moments(
@@ -200,17 +186,18 @@ def _moments(
     n = len(block)
     y = block.labels
     here = np.arange(n)
+    # Probabilities p under the map.
+    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
     p = slopes.take(segment)
     p *= offset
-    p += np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])]).take(
-        segment
-    )
+    p += base.take(segment)
     p -= row_max(p)[:, None]
     log_p_y = p[here, y]
     np.exp(p, out=p)
     total = np.einsum("ij->i", p)
     log_p_y -= np.log(total)
     p /= total[:, None]
+    # Sums of p and of p t per row and segment, then the mean lengths.
     where = (segment + here[:, None] * m).ravel()
     share = np.bincount(where, weights=p.ravel(), minlength=n * m).reshape(n, m)
     p *= offset
@@ -225,13 +212,15 @@ def _moments(
     # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no
     # sums by row.
     p *= weight[:, None]
-    square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (
-        weight @ beyond
-    )
+    square_sums = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m)
+    square = square_sums + full**2 * (weight @ beyond)
     cross = np.triu(np.outer(full, weight @ mean), 1)
     hessian = cross + cross.T + np.diag(square) - (mean * weight[:, None]).T @ mean
     return _Sums(
-        float(weight.sum()), -float(weight @ log_p_y), weight @ (mean - label), hessian
+        mass=float(weight.sum()),
+        value=-float(weight @ log_p_y),
+        gradient=weight @ (mean - label),
+        hessian=hessian,
     )
 
 

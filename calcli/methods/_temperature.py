@@ -14,10 +14,8 @@ from calcli.numerics import log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Curve, Root, Slope, find_root, halley
 
-BRACKET = (
-    float(np.log(1e-2)),
-    float(np.log(1e2)),
-)  # of log beta, beta = 1/T: T in [0.01, 100]
+# of log beta, beta = 1/T: T in [0.01, 100]
+BRACKET = (float(np.log(1e-2)), float(np.log(1e2)))
 # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
 USUAL_PRIOR = 0.25
 Prior = Annotated[
@@ -106,7 +104,8 @@ def solve_temperature(
         context.progress("searching the temperature", next(passes), 0)
         return slope(log_beta)
 
-    step = LOOSE_STEP if context.loose else step
+    if context.loose:
+        step = LOOSE_STEP
     root = find_root(watched, *bracket, start, step=step, flat=flat)
     if root.status == "at_low":
         temperature = 100.0
@@ -125,9 +124,8 @@ SMALL_SAMPLE = 1500
 all, a search does without one."""
 SAMPLE_SCORES = 1 << 24
 """Most scores in the sample: it is held in memory, and more give no better start."""
-FEWEST = 100
-SMALL_SCORES = 2_000_000
-"""Fewest rows for many classes, and scores that are enough for a rougher start."""
+FEWEST = 100  # rows, for many classes
+SMALL_SCORES = 2_000_000  # scores that are enough for a rougher start
 ROUGH = 0.01
 """Last step of log beta in the search for a start. The step after it is .01 % from the
 sample's root, which is itself off by some per cent."""

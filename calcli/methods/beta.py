@@ -84,7 +84,7 @@ def fit_beta(
         "ab": [log_p + LOG_2, minus_log_rest - LOG_2],
     }
     features = shapes[variant]
-    found = regress(
+    fitted = regress(
         sample,
         features,
         low=0.0,
@@ -92,7 +92,7 @@ def fit_beta(
         loss=loss,
         constant_if_separable=constant_if_separable,
     )
-    a = found.params[0]
-    b = found.params[-2]
-    c = found.params[-1]
-    return found.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))
+    a = fitted.params[0]
+    b = fitted.params[-2]
+    c = fitted.params[-1]
+    return fitted.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))

@@ -119,7 +119,9 @@ class EnsembleTemperatureScaling(Calibrator):
         w1, w2, w3 = (float(w) for w in self.weights)
         # In logarithms, so that the far classes keep their order below the smallest
         # float.
-        log_p = np.full_like(z, np.log(w3 / z.shape[1])) if w3 > 0 else None
+        log_p = None
+        if w3 > 0:
+            log_p = np.full_like(z, np.log(w3 / z.shape[1]))
         for w, scale in ((w1, 1.0 / self.temperature), (w2, 1.0)):
             if w > 0:
                 part = log_softmax(z * scale)
@@ -149,10 +151,11 @@ def _moments(temperature: float, block: Block) -> FloatArray:
     q = softmax(block.z)
     weight = np.ones(len(block)) if block.weight is None else block.weight
     here = np.arange(len(block))
-    inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in ((p, p), (p, q), (q, q))]
-    return np.array(
-        [weight.sum(), *inner, *(weight @ a[here, block.labels] for a in (p, q))]
-    )
+    pairs = ((p, p), (p, q), (q, q))
+    inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in pairs]
+    p_y = weight @ p[here, block.labels]
+    q_y = weight @ q[here, block.labels]
+    return np.array([weight.sum(), *inner, p_y, q_y])
 
 
 def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
@@ -161,16 +164,17 @@ def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray
     """
     weight = rows.weights()
     shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))
-    return shares, np.full(
-        rows.n, 1.0 / rows.n
-    ) if weight is None else weight / weight.sum()
+    if weight is None:
+        return shares, np.full(rows.n, 1.0 / rows.n)
+    return shares, weight / weight.sum()
 
 
 def _label_shares(temperature: float, block: Block) -> FloatArray:
     here = np.arange(len(block))
     y = block.labels
     logs = [log_softmax(block.z / temperature)[here, y], log_softmax(block.z)[here, y]]
-    return np.stack([*np.exp(logs), np.full(len(y), 1.0 / block.z.shape[1])], axis=1)
+    uniform = np.full(len(y), 1.0 / block.z.shape[1])
+    return np.stack([*np.exp(logs), uniform], axis=1)
 
 
 def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
@@ -187,7 +191,8 @@ def simplex_minimum(gram: FloatArray, hits: FloatArray) -> FloatArray:
         for face in combinations(range(m), size):
             on = list(face)
             system = np.ones((size + 1, size + 1))
-            system[:size, :size], system[size, size] = gram[np.ix_(on, on)], 0.0
+            system[:size, :size] = gram[np.ix_(on, on)]
+            system[size, size] = 0.0
             try:
                 solution = np.linalg.solve(system, np.append(hits[on], 1.0))[:size]
             except np.linalg.LinAlgError:
@@ -229,9 +234,8 @@ def likeliest_weights(
             break
         direction = simplex_minimum(0.5 * (r * weight[:, None]).T @ r, slope) - w
         gain = slope @ direction
-        rounding = 4e-16 * (
-            1.0 + abs(value)
-        )  # near the optimum the NLL cannot tell steps apart
+        # near the optimum the NLL cannot tell steps apart
+        rounding = 4e-16 * (1.0 + abs(value))
         for halvings in range(40):
             trial = w + 0.5**halvings * direction
             trial_value = -float(weight @ np.log(np.maximum(shares @ trial, 1e-300)))

@@ -86,16 +86,16 @@ def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | No
     """Rows of a block, the probabilities of all classes but the labels, and their
     weights; only of rows that count.
     """
-    kept = (
-        np.arange(len(block))
-        if block.weight is None
-        else np.flatnonzero(block.weight > 0)
-    )
+    counted = np.arange(len(block))
+    if block.weight is not None:
+        counted = np.flatnonzero(block.weight > 0)
     zero = block.stored_zeros
-    p = probabilities(block.z[kept], None if zero is None else zero[kept])
+    if zero is not None:
+        zero = zero[counted]
+    p = probabilities(block.z[counted], zero)
     others = np.ones(p.shape, dtype=np.bool_)
-    others[np.arange(len(p)), block.labels[kept]] = False
-    weights = (
-        None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
-    )
+    others[np.arange(len(p)), block.labels[counted]] = False
+    weights = None
+    if block.weight is not None:
+        weights = np.repeat(block.weight[counted], p.shape[1] - 1)
     return len(block), p[others], weights

@@ -75,12 +75,11 @@ class LogitSpline(LogisticCalibrator):
         p = sigmoid(slope * sample.s + intercept)
         information = share * p * (1.0 - p)
         order = np.argsort(sample.s, kind="stable")
-        mass = (
-            np.cumsum((share / share.sum() + information / information.sum())[order])
-            / 2.0
-        )
-        at = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
-        knots = np.unique(sample.s[order[np.minimum(at, len(order) - 1)]])
+        # Knots at quantiles, half of the rows and half of their information.
+        density = share / share.sum() + information / information.sum()
+        mass = np.cumsum(density[order]) / 2.0
+        place = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
+        knots = np.unique(sample.s[order[np.minimum(place, len(order) - 1)]])
         if len(knots) < 2:
             return MapFit(straight, record=line.record)
         start = np.array([intercept + slope * knots[0], *[slope] * len(knots)])
@@ -132,13 +131,11 @@ def smoothest(
     """
     unit = float(np.sqrt(np.cov(sample.s, aweights=share))) or 1.0
     design = np.concatenate([np.ones((1, len(sample.s))), areas(sample.s, knots)])
-    size = np.array(
-        [1.0, *[unit] * len(knots)]
-    )  # searched in units in which s has deviation 1
+    # searched in units in which s has deviation 1
+    size = np.array([1.0, *[unit] * len(knots)])
     design /= size[:, None]
-    difference = (
-        np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots) / unit)[:, None]
-    )
+    root_width = np.sqrt(np.diff(knots) / unit)
+    difference = np.diff(np.eye(len(knots)), axis=0) / root_width[:, None]
     rough = np.zeros((len(start), len(start)))
     rough[1:, 1:] = difference.T @ difference
     low = np.array([-np.inf, *[0.0] * len(knots)])
@@ -148,15 +145,11 @@ def smoothest(
             u = theta @ design
             q = sigmoid(u)
             pull = stiff * rough @ theta
-            value = float(
-                share @ (np.logaddexp(0.0, u) - sample.hit * u)
-            ) + 0.5 * float(theta @ pull)
+            nll = float(share @ (np.logaddexp(0.0, u) - sample.hit * u))
+            value = nll + 0.5 * float(theta @ pull)
+            gradient = design @ (share * (q - sample.hit)) + pull
             hessian = (design * (share * q * (1.0 - q))) @ design.T + stiff * rough
-            return (
-                value / n,
-                (design @ (share * (q - sample.hit)) + pull) / n,
-                hessian / n,
-            )
+            return value / n, gradient / n, hessian / n
 
         return loss
 
@@ -174,5 +167,5 @@ def smoothest(
             - 0.5 * float(spread)
         )
         if evidence > best[0]:
-            best = evidence, theta / size, float(stiff)
+            best = (evidence, theta / size, float(stiff))
     return best[1], {"lambda": best[2]}

@@ -65,14 +65,13 @@ class LineWithPrior(LogisticCalibrator):
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         s = sample.s
-        w = sample.weight
         offset = signed_log(s) * (options.shape == "bend")
         features = {
             "line": [s],
             "beta": [log_sigmoid(s), -log_sigmoid(-s)],
             "bend": [s, offset],
         }[options.shape]
-        weight = np.ones_like(s) if w is None else w
+        weight = np.ones_like(s) if sample.weight is None else sample.weight
         design = np.stack([*features, np.ones_like(s)])
         exponents = np.array(EXPONENTS[options.shape])
         precision = np.array([1.0, 1.0 / BEND**2, 1.0 / INTERCEPT**2])
@@ -81,21 +80,20 @@ class LineWithPrior(LogisticCalibrator):
             c = np.exp(exponents @ theta[:2])
             u = np.append(c, theta[2]) @ design - offset
             q = sigmoid(u)
-            value = float(
-                weight @ (np.logaddexp(0.0, u) - sample.hit * u)
-            ) + 0.5 * float(precision @ theta**2)
+            nll = float(weight @ (np.logaddexp(0.0, u) - sample.hit * u))
+            value = nll + 0.5 * float(precision @ theta**2)
             slope = design @ (weight * (q - sample.hit))
             chain = np.zeros((len(design), 3))  # of the coefficients by (t, v, b)
-            chain[:-1, :2], chain[-1, 2] = c[:, None] * exponents, 1.0
-            hessian = chain.T @ (
-                (design * (weight * q * (1.0 - q))) @ design.T
-            ) @ chain + np.diag(precision)
+            chain[:-1, :2] = c[:, None] * exponents
+            chain[-1, 2] = 1.0
+            of_coefficients = (design * (weight * q * (1.0 - q))) @ design.T
+            hessian = chain.T @ of_coefficients @ chain + np.diag(precision)
             hessian[:2, :2] += exponents.T @ ((c * slope[:-1])[:, None] * exponents)
             return value, chain.T @ slope + precision * theta, hessian
 
-        found = minimise_box(loss, np.zeros(3), longest=2.0, tolerance=1e-9)
-        t, v, b = found.x.tolist()
-        record = {"gradient": found.gradient, "steps": float(found.evaluations)}
+        minimum = minimise_box(loss, np.zeros(3), longest=2.0, tolerance=1e-9)
+        t, v, b = minimum.x.tolist()
+        record = {"gradient": minimum.gradient, "steps": float(minimum.evaluations)}
         slope = np.exp(t)
         turn = 0.0
         tail = 0.0
@@ -105,10 +103,9 @@ class LineWithPrior(LogisticCalibrator):
         elif options.shape == "bend":
             turn = np.expm1(v)
         params = (float(slope), float(turn), float(tail), b)
-        if found.status != "ok":
-            return MapFit(
-                params, "not_converged", "the fit did not reach its optimum", record
-            )
+        if minimum.status != "ok":
+            note = "the fit did not reach its optimum"
+            return MapFit(params, "not_converged", note, record)
         return MapFit(params, record=record)
 
     @staticmethod

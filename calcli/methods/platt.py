@@ -77,7 +77,7 @@ def fit_platt(
     constant_if_separable: bool = True,
 ) -> MapFit:
     """Slope and intercept of one map."""
-    found = regress(
+    fitted = regress(
         sample,
         [sample.s],
         smooth=smooth,
@@ -85,6 +85,6 @@ def fit_platt(
         constant_if_separable=constant_if_separable,
     )
     falls = "the slope is negative: the outcome gets rarer as its score rises" * (
-        found.params[0] < 0
+        fitted.params[0] < 0
     )
-    return found._replace(note=found.note or falls)
+    return fitted._replace(note=fitted.note or falls)

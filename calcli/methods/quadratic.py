@@ -60,14 +60,14 @@ class QuadraticScaling(LogisticCalibrator):
             (sample.s - low) ** 2 / (2 * width),
         ]
         one_map = options.mode == "top"
-        found = regress(
+        fitted = regress(
             sample,
             features,
             low=0.0,
             smooth=options.smooth,
             constant_if_separable=one_map,
         )
-        left, right, intercept = found.params
+        left, right, intercept = fitted.params
         a = intercept + (low**2 * right - high**2 * left) / (2 * width)
         params = (
             a,
@@ -76,7 +76,7 @@ class QuadraticScaling(LogisticCalibrator):
             low,
             high,
         )
-        return found.rising(params)
+        return fitted.rising(params)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

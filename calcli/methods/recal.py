@@ -145,9 +145,9 @@ def fit_groups(
     return beta, bounded
 
 
+# bounds of the product of a row's inverse temperatures, so that it stays finite
 SCALE_LOW = 1e-6
 SCALE_HIGH = 1e6
-"""Bounds of the product of a row's inverse temperatures, so that it stays finite."""
 WORSE = 1e-9  # differences of an NLL below this are rounding
 # least share of rows of a group at a bound that matters: its multiplier can then reach
 # 2

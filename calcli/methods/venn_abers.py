@@ -129,7 +129,8 @@ def as_if_right(
     values = []
     row = (-1.0, -1.0)
     for w, h in zip(width, height, strict=True):
-        (x1, y1), (x2, y2) = corners[-1], corners[-2]
+        x1, y1 = corners[-1]
+        x2, y2 = corners[-2]
         values.append((y2 - y1) / (x2 - x1))
         row = (row[0] + w, row[1] + h)
         if (row[1] - y1) * (x2 - x1) >= (y2 - y1) * (row[0] - x1):

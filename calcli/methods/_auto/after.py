@@ -21,12 +21,11 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
+# Predictions of three and more classes may change where the held-out Brier score is
+# lower by so many standard errors than with them kept,
 BRIER_ERRORS = 3.5
+# or where they are right more often at this level of an exact one-sided test.
 LEVEL = 0.001
-"""Predictions of three and more classes may change where the held-out Brier score is
-lower by so many standard errors than with them kept, or where they are right more often
-at this level of an exact one-sided test.
-"""
 
 LEAST_ROWS = 2000  # held-out rows below which nothing is fitted to them
 FOLDS = 5
@@ -51,11 +50,10 @@ def out_of_fold(
     index = np.concatenate([plan.held(part) for part in parts])
     log_p = []
     for part in parts:
-        members = tuple(
-            Member(*trial.candidate, trial.fits[part], float(weight))
-            for trial, weight in zip(trials, weights, strict=True)
-        )
-        average = kind(members, uniform)
+        members = []
+        for trial, weight in zip(trials, weights, strict=True):
+            members.append(Member(*trial.candidate, trial.fits[part], float(weight)))
+        average = kind(tuple(members), uniform)
         held_rows = rows.take(plan.held(part))
         transforms = held_rows.places_of(average.required_transforms)
         blocks = held_rows.blocks(transforms)
@@ -138,12 +136,12 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     gain /= len(draws)
     right /= len(draws)
     judgement = Predictions(
-        False,
-        first.n,
-        round(float(changed.sum()) / len(draws)),
-        float(share @ right),
-        standardised_mean(gain, share, first.units()),
-        better_p_value(right, first.units()),
+        kept=False,
+        rows=first.n,
+        changed=round(float(changed.sum()) / len(draws)),
+        accuracy_difference=float(share @ right),
+        brier_z=standardised_mean(gain, share, first.units()),
+        p_value=better_p_value(right, first.units()),
     )
     if keep is None:
         keep = first.k > 2 and not judgement.helps

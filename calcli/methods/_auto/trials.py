@@ -31,19 +31,18 @@ and few rows cost little.
 """
 FOLDS = 5
 FEWER_FOLDS = 3
-MANY_SCORES = 250_000
-"""Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at
-100 classes and saves a quarter of the time.
+"""Folds from ``MANY_SCORES`` scores on: costs .0001 nats at 100 classes and saves a
+quarter of the time.
 """
+MANY_SCORES = 250_000
 CHEAP_SCORES = 2_000_000
 """Scores up to which every fold is held out in turn. Beyond, as many as give
 ``HELD_ROWS``.
 """
 HELD_ROWS = 5000
 KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory
-SOURCE_BYTES = (
-    1 << 29
-)  # scores in their own precision up to this size are held in memory
+# scores in their own precision up to this size are held in memory
+SOURCE_BYTES = 1 << 29
 
 BEHIND = 4.0
 """Standard errors of the paired difference to the best from which a candidate is left
@@ -51,19 +50,14 @@ out.
 """
 FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
 FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
-SOME_CLASSES_SCORES = 500_000
-FEWEST_CLASSES = 20
-"""Scores of the sample with fewer classes, and the fewest classes that stand for
-all.
-"""
+SOME_CLASSES_SCORES = 500_000  # scores of the sample with fewer classes
+FEWEST_CLASSES = 20  # that stand for all
 
-TRIAL = 3e-4
-FINAL = 1e-7
-FINAL_MANY = 1e-4
-"""What the last Newton step of a fit may promise, in nats: of those that are compared,
-of members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small
-part of what it promises.
-"""
+# What the last Newton step of a fit may promise, in nats. A step leaves a small part of
+# what it promises.
+TRIAL = 3e-4  # of candidates that are compared
+FINAL = 1e-7  # of members of the average
+FINAL_MANY = 1e-4  # of members beyond ``CHEAP_SCORES``
 
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
 
@@ -265,19 +259,19 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
     log_p_y = np.empty(rows.n)
     brier = np.empty(rows.n)
     for block in rows.blocks(rows.places_of(calibrator.required_transforms)):
-        to = slice(block.start, block.start + len(block))
+        part = slice(block.start, block.start + len(block))
         prediction = calibrator.apply(block)
         if rows.kind == "confidence":
             wrong = block.labels == 0
             p = np.where(wrong, 1.0 - prediction.confidence, prediction.confidence)
             with np.errstate(divide="ignore"):
-                log_p_y[to] = np.log(p)
-            brier[to] = (1.0 - p) ** 2
+                log_p_y[part] = np.log(p)
+            brier[part] = (1.0 - p) ** 2
             continue
         log_p = prediction.log_probs
-        log_p_y[to] = log_p[np.arange(len(block)), block.labels]
-        p_y = np.exp(log_p_y[to])
-        brier[to] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
+        log_p_y[part] = log_p[np.arange(len(block)), block.labels]
+        p_y = np.exp(log_p_y[part])
+        brier[part] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
     return log_p_y, brier
 
 

@@ -14,31 +14,28 @@ from calcli.statistics.units import Units
 
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
+# Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
+# rows of k classes. It falls from one standard error above the best held-out NLL on, to
+# 0 at ``FADED`` standard errors.
 PRIOR_ROWS = 1.0
 PRIOR_ROWS_PER_CLASS = 10.0
 FADED = 1.5
-"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
-rows of k classes. It falls from one standard error above the best held-out NLL on, to 0
-at ``FADED`` standard errors.
-"""
 FLOOR_ROWS = 0.1
 """Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities
 that determine the weights, so that none of them can cost 20 nats.
 """
+# Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
+# early shrinks towards them, which more rows need less.
 LEAST_STEPS = 200
 MOST_STEPS = 1000
 ROWS_PER_STEP = 5
-"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
-early shrinks towards them, which more rows need less.
-"""
+# A safe candidate takes over the share (SAFE_ROWS / (SAFE_ROWS + wrong rows))^2 of all
+# weight where the average's gain over it is at most UNSURE standard errors, none from
+# SURE on: held-out rows that are nearly all right cannot tell sharp members from safe
+# ones.
 SAFE_ROWS = 5.0
 UNSURE = 1.0
 SURE = 3.0
-"""A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong
-rows))^2 of all weight where the average's gain over it is at most ``UNSURE`` standard
-errors, none from ``SURE`` on: held-out rows that are nearly all right cannot tell sharp
-members from safe ones.
-"""
 
 
 def effective_number(share: FloatArray) -> float:
@@ -63,7 +60,8 @@ def likelihood_weights(
     share = np.tile(share / draws, draws)
     w = np.full(m, 1.0 / m)
     prior = np.eye(m)[0] * prior_rows
-    for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
+    steps = min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)
+    for _ in range(steps):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
         w = (n * w + prior) / (n + prior_rows)
     return np.asarray(w / w.sum())
@@ -86,7 +84,9 @@ def sparse_weights(
     w = likelihood_weights(log_p, share, prior_rows)
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
-    w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
+    if kept[0] != 0:
+        prior_rows = 0.0
+    w = likelihood_weights(log_p[..., kept], share, prior_rows)
     kept = [j for j, weight in zip(kept, w, strict=True) if weight >= LEAST_WEIGHT]
     w = w[w >= LEAST_WEIGHT]
     return kept, w / w.sum()

@@ -117,6 +117,7 @@ def fit_bbq(
     hit = sample.hit[order]
     n = len(s)
     least, most = ends(log_odds=sample.in_log_odds)
+    # All bins of all models, end to end: their first rows, and where models begin.
     cut, first = all_binnings(n)
     # A cut inside a run of equal scores separates nothing: its bin joins the one
     # before.
@@ -124,13 +125,17 @@ def fit_bbq(
     first = np.concatenate([[0], np.cumsum(real)])[first]
     cut = cut[real]
     model = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    # Rows and ends of every bin; the last bin of a model has the last row.
     stop = np.append(cut[1:], n)
     stop[first[1:] - 1] = n
     low = np.where(cut == 0, least, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
     high = np.append(low[1:], most)
     high[first[1:] - 1] = most
-    center = 0.5 * (sigmoid(low) + sigmoid(high) if sample.in_log_odds else low + high)
+    p_low = sigmoid(low) if sample.in_log_odds else low
+    p_high = sigmoid(high) if sample.in_log_odds else high
+    center = 0.5 * (p_low + p_high)
 
+    # The marginal likelihood of every model.
     ones = np.concatenate([[0.0], np.cumsum(hit)])
     count = (stop - cut).astype(np.float64)
     positive = ones[stop] - ones[cut]
@@ -146,6 +151,7 @@ def fit_bbq(
     terms += gammaln(count - positive + beta) - gammaln(beta)
     evidence = np.bincount(model, weights=terms)
 
+    # The value of every bin.
     if theta == "official":
         scored = np.concatenate([[0.0], np.cumsum(hit * p)])
         p0 = (scored[stop] - scored[cut] + center) / (positive + 1.0)
@@ -161,11 +167,11 @@ def fit_bbq(
     value = value[fresh]
     first = np.concatenate([[0], np.cumsum(fresh)])[first]
 
+    # The models that are kept, and their weights.
     weights = np.exp(evidence - evidence.max())
+    is_kept = weights > NEGLIGIBLE * weights.sum()
     if prune == "elbow":
         is_kept = elbow(weights)
-    else:
-        is_kept = weights > NEGLIGIBLE * weights.sum()
     weights[~is_kept] = 0.0
     weights /= weights.sum()
     kept = np.flatnonzero(weights)
