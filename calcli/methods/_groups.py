@@ -1,5 +1,6 @@
-"""Partial pooling: a map for every group, shrunk towards the common map as far as the
-groups are alike.
+"""Partial pooling: a map for every group, shrunk towards the common map.
+
+It is shrunk as far as the groups are alike.
 """
 
 import math
@@ -108,8 +109,10 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group
-    that is not among them (see ``places_of_groups``)."""
+    """Find the index in ``names`` of the group of every row, (b,).
+
+    It is ``len(names)`` for a group that is not among them (see ``places_of_groups``).
+    """
     groups = groups_of(block, by)
     known = places_of_groups(tuple(names), tuple(groups.names))
     return entries(groups.code, np.where(known < 0, len(names), known))
@@ -117,8 +120,9 @@ def places(by: str, names: Sequence[str], block: Block) -> IntArray:
 
 @dataclass(frozen=True)
 class GroupSums(Sums):
-    """Sums over the rows of every group: weight (g,), gradient (g, m) and information
-    (g, m, m) of the NLL.
+    """Sums of the NLL's derivatives over the rows of every group.
+
+    weight : (g,). gradient : (g, m). information : (g, m, m).
     """
 
     weight: FloatArray
@@ -168,13 +172,13 @@ class GroupSums(Sums):
 
 @dataclass(frozen=True)
 class GroupWalk:
-    """Sums over the rows of every group at parameters (g, m), and what is known of
-    groups.
+    """Sums over the rows of every group, and what is known of the groups.
 
-    factor : (g,) by which a group's weights are multiplied to sum to its effective
-    number of rows, as the prior on its deviation is held against them. runaway : (g,)
-    groups whose own best map is infinite and is not explained by the map of the others.
-    bound : (m,) largest deviation of a group from the common map.
+    The sums are at parameters (g, m). factor : (g,) by which a group's weights are
+    multiplied to sum to its effective number of rows, as the prior on its deviation is
+    held against them. runaway : (g,) groups whose own best map is infinite and is not
+    explained by the map of the others. bound : (m,) largest deviation of a group from
+    the common map.
     """
 
     sums: Callable[[FloatArray], GroupSums]
@@ -187,8 +191,9 @@ class GroupWalk:
 
 
 class Pooled(NamedTuple):
-    """Parameters of the groups. centre : (m,). theta : (g, m) differences from it.
-    variance : (m,) between groups.
+    """Parameters of the groups.
+
+    centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups.
     """
 
     centre: FloatArray
@@ -201,13 +206,12 @@ class Pooled(NamedTuple):
 def pool(
     walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None = None
 ) -> Pooled:
-    """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups
-    by EM.
+    """Minimise NLL + sum_g theta_g^2 / (2 variance).
 
-    walk : sums over the rows at parameters (g, m). tau : standard deviation between
-    groups, 0 to estimate it. start : result on much the same rows, where the search
-    begins; it then ends early. Runaway groups, whose deviation runs to its bound,
-    determine neither the centre nor the variance.
+    The variance between groups is found by EM. walk : sums over the rows at parameters
+    (g, m). tau : standard deviation between groups, 0 to estimate it. start : result on
+    much the same rows, where the search begins; it then ends early. Runaway groups,
+    whose deviation runs to its bound, determine neither the centre nor the variance.
     """
     search = PoolSearch(walk, g, m, tau, start)
     search.find_centre()
@@ -264,8 +268,9 @@ class PoolSearch:
                 break
 
     def fit_groups(self) -> None:
-        """Search the groups' deviations; after each walk the EM runs on its
-        quadratic.
+        """Search the groups' deviations.
+
+        After each walk the EM runs on its quadratic.
         """
         changes = list[float]()
         for _ in range(STEPS):
@@ -320,11 +325,11 @@ class PoolSearch:
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
-    """Variance between groups (m,): the fixed point of variance = mean(theta^2 +
-    posterior variance).
+    """Find the variance between groups, (m,).
 
-    EM is slow where the variance is small, so SQUAREM replaces three of its steps by
-    one (Varadhan, Roland 2008, S3).
+    It is the fixed point of variance = mean(theta^2 + posterior variance). EM is slow
+    where the variance is small, so SQUAREM replaces three of its steps by one
+    (Varadhan, Roland 2008, S3).
     """
     target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
 
@@ -353,8 +358,7 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 
 
 class ByGroup(Calibrator):
-    """Base of the methods by group: a map common to all rows, and every group's
-    difference from it.
+    """Base of the methods by group: a common map, and every group's difference.
 
     COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a
     map. by : the column. groups : differences by group name.
@@ -392,8 +396,9 @@ class ByGroup(Calibrator):
     @classmethod
     @abstractmethod
     def endless(cls, rows: Rows, common: Any, codes: Codes) -> BoolArray:
-        """Groups whose own best map is infinite, (g,): more of the same is always
-        better.
+        """Find groups whose own best map is infinite, (g,).
+
+        More of the same is always better there.
         """
 
     @property
@@ -463,8 +468,7 @@ class ByGroup(Calibrator):
     def runaway(
         cls, rows: Rows, common: Fit[Any], plain: Any, codes: Codes, context: Context
     ) -> BoolArray:
-        """Groups whose best map is infinite and not explained by that of the others,
-        (g,).
+        """Find groups whose best map is infinite and unlike that of the others, (g,).
 
         A few rows that are all right are ordinary luck. Under the map of the groups
         that have a finite best map, the score of a group that is none is far from 0.
@@ -489,8 +493,9 @@ class ByGroup(Calibrator):
     def fit_without(
         cls, rows: Rows, plain: Any, codes: Codes, groups: BoolArray, context: Context
     ) -> Fit[Any] | None:
-        """The common map of all rows but those of some groups; None where none are
-        left.
+        """Fit the common map of all rows but those of some groups.
+
+        Returns None where none are left.
         """
         rest = np.flatnonzero(~groups[codes.code])
         if len(rest) == 0:
@@ -509,10 +514,9 @@ class ByGroup(Calibrator):
         start: tuple[Any, Pooled],
         runaway: BoolArray,
     ) -> tuple[float, float]:
-        """Cross-validated mean NLL by group and of the common map; folds keep units
-        together.
+        """Cross-validate the mean NLL by group and of the common map.
 
-        start : results of the fits to all rows.
+        Folds keep units together. start : results of the fits to all rows.
         """
         losses = np.empty((2, rows.n))
         fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
@@ -570,8 +574,9 @@ def group_weights(by: str, block: Block) -> Counter[str]:
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
-    """NLL of every row through a calibrator, (n,); for confidences, of the outcome
-    right or wrong.
+    """Compute the NLL of every row through a calibrator, (n,).
+
+    Of confidences it is that of the outcome right or wrong.
     """
     return np.concatenate(list(rows.each(partial(_losses_of, calibrator))))
 

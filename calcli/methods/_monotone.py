@@ -1,10 +1,9 @@
-"""One increasing piecewise linear map for every logit: the map, its likelihood, its
-fit.
+"""One increasing piecewise linear map for every logit.
 
-Edges e_1 < ... < e_m cut the line into m + 1 segments with slopes s_0 .. s_m, the outer
-two without end. g(x) = sum_j s_j L_j(x), where L_j is the length of segment j between
-e_1 and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is
-convex in s.
+The map, its likelihood, its fit. Edges e_1 < ... < e_m cut the line into m + 1 segments
+with slopes s_0 .. s_m, the outer two without end. g(x) = sum_j s_j L_j(x), where L_j is
+the length of segment j between e_1 and x (negative in the first). g is linear in s, so
+the NLL of softmax(g(x)) is convex in s.
 """
 
 from collections.abc import Callable
@@ -54,8 +53,9 @@ def check_map(edges: FloatArray, slopes: FloatArray) -> None:
 
 
 def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Segment of every x, and its offset from the segment's finite end (negative in the
-    first).
+    """Find the segment of every x, and its offset from the segment's finite end.
+
+    The offset is negative in the first.
     """
     segment = edges_below(x, edges)
     return segment, x - np.concatenate([edges[:1], edges]).take(segment)
@@ -107,10 +107,10 @@ def minimise_map(
     context: Context,
     box: dict[str, Any],
 ) -> BoxMinimum:
-    """Minimise a loss within a box; without a known start, begin at the minimum on a
-    sample of the rows.
+    """Minimise a loss within a box.
 
-    box : low, high and further arguments of ``minimise_box``.
+    Without a known start, begin at the minimum on a sample of the rows. box : low, high
+    and further arguments of ``minimise_box``.
     """
     passes = count(1)
 
@@ -134,8 +134,9 @@ def minimise_map(
 
 
 def ended(fitted: C, minimum: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
-    """Fit with status and warnings of a map whose slopes were searched between two
-    bounds.
+    """Make the fit of a map whose slopes were searched between two bounds.
+
+    With its status and warnings.
     """
     details = {"evaluations": minimum.evaluations, "gradient": minimum.gradient}
     if minimum.status == "not_converged":

@@ -48,8 +48,9 @@ Mixing = Annotated[
 
 
 def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
-    """Penalty of the prior at a mean log-slope m, with its slope and curvature (see
-    ``Prior``).
+    """Compute the prior's penalty at a mean log-slope m (see ``Prior``).
+
+    Returns it with its slope and curvature.
     """
     strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
     return 0.5 * strength * m * m, strength * m, strength
@@ -135,8 +136,9 @@ CurveOf = Callable[[Rows], Curve]
 
 
 def start_rows(rows: Rows) -> int:
-    """Size of the sample for a start, a sixteenth of the rows; 0 where it costs more
-    than it saves.
+    """Choose the size of the sample for a start, a sixteenth of the rows.
+
+    0 where it costs more than it saves.
     """
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
     if rows.n < 4 * least:
@@ -162,8 +164,9 @@ def start_of(rows: Rows, context: Context, curve_of: CurveOf) -> float:
 def search_temperature(
     curve: Curve, context: Context, start: float, flat: float = 0.0
 ) -> Search:
-    """Find the temperature at the root of an estimating equation, from log beta
-    ``start``.
+    """Find the temperature at the root of an estimating equation.
+
+    start : log beta to begin at.
     """
     return solve_temperature(halley(curve), context, start, step=HALLEY_STEP, flat=flat)
 

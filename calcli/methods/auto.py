@@ -311,8 +311,9 @@ class Auto(Mixture):
 
 
 def usual_candidates(rows: Rows) -> list[str]:
-    """Default candidates for these rows, behind a floor where probabilities are stored
-    as 0.
+    """List the default candidates for these rows.
+
+    They are behind a floor where probabilities are stored as 0.
     """
     names = default_candidates(rows.n, rows.k)
     if rows.kind == "confidence":
@@ -321,9 +322,7 @@ def usual_candidates(rows: Rows) -> list[str]:
 
 
 def needs_floor(rows: Rows) -> bool:
-    """True where probabilities are stored as 0, and no rounding says how large they
-    are.
-    """
+    """Test whether probabilities are stored as 0, of unknown rounding."""
     if rows.zeros is not None and rows.zeros.is_rounded:
         return False
     return bool(method("floor").fit(rows, None, Context()).details["zeros"])
@@ -353,10 +352,10 @@ def shares(rows: Rows) -> FloatArray:
 
 
 def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
-    """Candidate beside the first that may take over weight where hardly any row is
-    wrong.
+    """Choose the candidate that may take over weight where few rows are wrong.
 
-    Temperature scaling without a prior, which is too strong for underconfident scores.
+    It stands beside the first. Temperature scaling without a prior, which is too strong
+    for underconfident scores.
     """
     if rows.k < 3 or rows.n > FEW_ROWS:
         return {}
@@ -448,8 +447,9 @@ def refitted(
 
 
 def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
-    """Warnings of the members, each once: under the member's name, or alone if several
-    have it.
+    """List the warnings of the members, each once.
+
+    Under the member's name, or alone if several have it.
     """
     members: dict[str, list[str]] = {}
     for name, fit in fits.items():

@@ -46,13 +46,15 @@ class EnsembleTemperatureScaling(Calibrator):
     p = w1 softmax(z / T) + w2 softmax(z) + w3 / C, with w on the simplex. T comes
     first, from temperature scaling with the same loss; then w, with T fixed.
 
-    ``loss=nll``: the likelihood of mixture weights is concave; we take Newton steps, each the exact minimum of the
-    quadratic model on the simplex, and keep the label's three probabilities per row. ``loss=brier``, as published: the
-    squared error is a convex quadratic in w whose 3 x 3 moments take one pass; its minimum on the simplex is found
-    exactly by trying the seven faces. (The authors' program runs SLSQP from (1, 0, 0); it ends within 1e-6 of this
-    point. Its ``loss`` argument has no effect on the weights, they are always fitted by squared error.) ``kkt_gap`` in
-    the details bounds how far the loss of w is above the optimum: the Frank-Wolfe gap, respectively max_k mean(p_k / p)
-    - 1.
+    ``loss=nll``: the likelihood of mixture weights is concave; we take Newton steps,
+    each the exact minimum of the quadratic model on the simplex, and keep the label's
+    three probabilities per row. ``loss=brier``, as published: the squared error is a
+    convex quadratic in w whose 3 x 3 moments take one pass; its minimum on the simplex
+    is found exactly by trying the seven faces. (The authors' program runs SLSQP from
+    (1, 0, 0); it ends within 1e-6 of this point. Its ``loss`` argument has no effect on
+    the weights, they are always fitted by squared error.) ``kkt_gap`` in the details
+    bounds how far the loss of w is above the optimum: the Frank-Wolfe gap, respectively
+    max_k mean(p_k / p) - 1.
 
     ``mixture`` adds a row's worth of the uniform part: w becomes (n w + (0, 0, 1)) / (n
     + 1). Should all weight fall on the uniform part, 1e-6 stays on the first, so that
@@ -144,8 +146,10 @@ def brier_moments(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArra
 
 
 def _moments(temperature: float, block: Block) -> FloatArray:
-    """Weight, inner products of the tempered and the plain softmax p and q, and their
-    probabilities of the label.
+    """Sum over a block what ``brier_moments`` needs.
+
+    The weight, the inner products of the tempered and the plain softmax p and q, and
+    their probabilities of the label.
     """
     p = softmax(block.z / temperature)
     q = softmax(block.z)
@@ -159,8 +163,9 @@ def _moments(temperature: float, block: Block) -> FloatArray:
 
 
 def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray]:
-    """Probability of the label under each of the three parts, (n, 3), and row weights
-    (n,), sum 1.
+    """Compute the label's probability under each of the three parts, (n, 3).
+
+    Also row weights (n,), sum 1.
     """
     weight = rows.weights()
     shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))

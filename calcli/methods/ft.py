@@ -161,8 +161,9 @@ class FeatureTemperature(Calibrator):
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:
-    """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3),
-    finite.
+    """Compute entropy, margin and spread of rows of logits (n, k), in logarithms.
+
+    Returns (n, 3), finite.
     """
     here = np.arange(len(z))
     top = z.argmax(axis=1)
@@ -229,12 +230,12 @@ class Weighing:
     def minimise(
         self, rows: Rows, begin: FloatArray, context: Context
     ) -> tuple[BoxMinimum, int]:
-        """Minimise over the weights; returns the end of the search and the number of
-        walks over the rows.
+        """Minimise over the weights.
 
-        A walk gives every row's series around some weights, from which Newton's method
-        finds the next, until the series itself has the optimum. Where these do not
-        settle, every step has a walk of its own.
+        Returns the end of the search and the number of walks over the rows. A walk
+        gives every row's series around some weights, from which Newton's method finds
+        the next, until the series itself has the optimum. Where these do not settle,
+        every step has a walk of its own.
         """
         walks = 0
 
@@ -294,8 +295,9 @@ class Weighing:
         w: FloatArray,
         cut: int = 0,
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and Hessian at w of the rows' series around ``centre``, less
-        ``cut`` terms at their end.
+        """Evaluate the rows' series around ``centre`` at w.
+
+        Returns value, gradient and Hessian. cut : terms left out at the series' end.
         """
         total = self.ridge * float(w @ w)
         gradient = 2 * self.ridge * w

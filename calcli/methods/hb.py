@@ -116,12 +116,12 @@ def fit_edges(
     *,
     log_odds: bool = False,
 ) -> FloatArray:
-    """Bin edges for a map, (actual bins + 1,), from 0 to 1 or of all log-odds. scores,
-    weight : (n,).
+    """Find the edges of bins for a map, (actual bins + 1,).
 
-    An equal-mass edge that coincides with a score (ties across the cut) is moved half
-    way to the next larger one: the same rows fall on the same side, but a score that
-    another machine rounds otherwise no longer changes bins.
+    They go from 0 to 1, or over all log-odds. scores, weight : (n,). An equal-mass edge
+    that coincides with a score (ties across the cut) is moved half way to the next
+    larger one: the same rows fall on the same side, but a score that another machine
+    rounds otherwise no longer changes bins.
     """
     if scheme == "width":
         return width_edges(bins)

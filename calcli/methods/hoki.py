@@ -76,13 +76,12 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
 # ---- the rounds: lines in the retention probability, one per bin of confidence
 
 
+# Confidences at most this far above an edge lie on it. Bins with equal retention get
+# their accuracy, a ratio of whole numbers that is often an edge, up to its last bit.
 SLACK = 1e-12
 # least probability of an outcome as scales are compared, so that one row does not
 # decide
 SURE_MISS = 1e-12
-"""Confidences at most this far above an edge lie on it. Bins with equal retention get
-their accuracy, a ratio of whole numbers that is often an edge, up to its last bit.
-"""
 # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
 ALL_ALIKE = 1e-9
 # standard deviation below which retention probabilities do not distinguish rows
@@ -143,11 +142,11 @@ class Design(NamedTuple):
 
 
 def design(evidence: Evidence, bins: int, limit: int) -> Design:
-    """Fit by repeated rounds: bin the confidences, fit a line in every bin, take its
-    values as confidences.
+    """Fit by repeated rounds.
 
-    The lines of a round depend on the partition alone, so the rounds have ended as soon
-    as a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
+    Bin the confidences, fit a line in every bin, take its values as confidences. The
+    lines of a round depend on the partition alone, so the rounds have ended as soon as
+    a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
     """
     confidence = evidence.start
     first_rounds: dict[bytes, int] = {}  # of every partition, by its SHA-256
@@ -180,8 +179,9 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
 def replay(
     start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after all rounds; bins that were empty in the fit leave them
-    unchanged. (Algorithm 2)
+    """Compute confidences after all rounds. (Algorithm 2)
+
+    Bins that were empty in the fit leave them unchanged.
     """
     confidence = start
     for a, b in zip(alpha, beta, strict=True):
@@ -192,8 +192,9 @@ def replay(
 def follow(
     confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after one round: beta + (alpha - beta) gamma with the line of each
-    row's bin.
+    """Compute confidences after one round.
+
+    They are beta + (alpha - beta) gamma with the line of each row's bin.
     """
     index = bin_of(confidence, len(alpha))
     a = alpha[index]
@@ -257,8 +258,9 @@ def retention(
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
-    """Proportion of the transforms that keep each row's largest logit the largest,
-    (b,).
+    """Compute the share of transforms that keep each row's prediction, (b,).
+
+    The largest logit stays the largest.
     """
     top = block.z.argmax(axis=1)
     kept = np.zeros(len(block))
@@ -282,8 +284,9 @@ def listed_scales(text: str) -> list[float]:
 
 
 def searched_families(options: Any) -> tuple[str, ...]:
-    """Families to search, in the order of FAMILIES. Raises UsageError for an unknown
-    name.
+    """List the families to search, in the order of FAMILIES.
+
+    Raises UsageError for an unknown name.
     """
     if options.noise != "auto":
         return (options.noise,)
@@ -297,8 +300,9 @@ def searched_families(options: Any) -> tuple[str, ...]:
 
 
 def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
-    """Scales to search in a family, ascending. gaps : (n,) between the two largest
-    logits.
+    """List the scales to search in a family, ascending.
+
+    gaps : (n,) between the two largest logits.
     """
     if options.scale is not None:
         return [options.scale]
@@ -318,11 +322,10 @@ def choose_noise(
     gaps: FloatArray,
     base: Evidence,
 ) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
-    """Choose the family and scale with the best criterion; ties go to the first family,
-    then to the least scale.
+    """Choose the family and scale with the best criterion.
 
-    Returns these, the retention probabilities (n,), details, and a warning if the scale
-    is an end of the search.
+    Ties go to the first family, then to the least scale. Returns these, the retention
+    probabilities (n,), details, and a warning if the scale is an end of the search.
     """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
@@ -370,8 +373,9 @@ def one_bin_sd(evidence: Evidence) -> float:
 
 
 def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
-    """Random half (0 or 1) of every row, stratified by right and wrong, or of whole
-    units.
+    """Draw a random half (0 or 1) for every row, or for whole units.
+
+    Rows are stratified by right and wrong.
     """
     if rows.units() is not None:
         return content_folds(rows, 2, seed)
@@ -404,13 +408,13 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
 
 
 def _terms(temperature: float, block: Block) -> FloatArray:
-    """Numbers of every row for the fit (beside retention) and for the summary of its
-    result, (6, b).
+    """Compute numbers of every row, (6, b).
 
-    Log-odds of the prediction; 1.0 if it is right, else 0.0; log-odds after temperature
-    scaling; gap between the two largest logits; and of the softmax over the classes
-    other than the prediction: logarithm at the label (-inf if that is the prediction),
-    and sum of squares.
+    They serve the fit (beside retention) and the summary of its result. Log-odds of the
+    prediction; 1.0 if it is right, else 0.0; log-odds after temperature scaling; gap
+    between the two largest logits; and of the softmax over the classes other than the
+    prediction: logarithm at the label (-inf if that is the prediction), and sum of
+    squares.
     """
     here = np.arange(len(block))
     z = block.z
@@ -436,11 +440,10 @@ def _terms(temperature: float, block: Block) -> FloatArray:
 
 
 def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
-    """Summary of the rows if the prediction has probability q (n,) and the others share
-    the rest.
+    """Summarise the rows if the prediction has probability q (n,).
 
-    terms : second entry and last two entries of ``_terms``. The ``entropy_gap`` is NaN.
-    Sums in the order of a walk over the rows, without one.
+    The others share the rest. terms : second entry and last two entries of ``_terms``.
+    The ``entropy_gap`` is NaN. Sums in the order of a walk over the rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
     return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(
@@ -790,8 +793,9 @@ def drawn(noise: str, samples: int, k: int, seed: int) -> tuple[Races, str]:
 
 
 def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
-    """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the
-    recorded one.
+    """Make the draws of an artifact again.
+
+    Raises DataError if their SHA-256 is not the recorded one.
     """
     races, draws_sha256 = drawn(noise, samples, k, seed)
     if draws_sha256 != expected:
@@ -880,8 +884,10 @@ def report(
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:
-    """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data
-    is no evidence.
+    """Yield warnings of what the result is worth.
+
+    ts is better (if it is), and the width-bin ECE on the calibration data is no
+    evidence.
     """
     after = details["calibrated"]
     before = details["uncalibrated"]

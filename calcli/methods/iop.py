@@ -48,8 +48,9 @@ class Net(NamedTuple):
 
 
 def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> Net:
-    """Random hidden layers; the outputs start at ``scale`` = 1/T, i.e. at temperature
-    scaling.
+    """Draw random hidden layers; the outputs start at ``scale`` = 1/T.
+
+    That is temperature scaling.
     """
 
     def layer(n_in: int, n_out: int) -> FloatArray:
@@ -69,8 +70,9 @@ def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> 
 def gap_weights(
     x: FloatArray, net: Net
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers
-    and d weights / d outputs.
+    """Compute positive weights (n, k-1) for standardised inputs x (n, k).
+
+    Also the hidden layers and d weights / d outputs.
     """
     h1 = np.maximum(x @ net.w1 + net.b1, 0.0)
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
@@ -82,8 +84,9 @@ def gap_weights(
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sorted output logits (n, k): sums of gaps times weights (n, k-1) from the last,
-    which is 0.
+    """Sum gaps times weights (n, k-1) to sorted output logits (n, k).
+
+    The sums run from the last, which is 0.
     """
     out = np.zeros((len(gaps), gaps.shape[1] + 1))
     out[:, :-1] = (gaps * weights)[:, ::-1].cumsum(axis=1)[:, ::-1]
@@ -121,9 +124,9 @@ def loss_and_gradient(
 
 
 class TrainingRows:
-    """Training rows of the networks, sorted once: logits in the precision of the
-    source, logarithms of probabilities in float64.
+    """Training rows of the networks, sorted once.
 
+    Logits keep the precision of the source, logarithms of probabilities are float64.
     The rows lie in an order that their contents decide, so that mini-batches do not
     depend on the order of the source. center, spread : mean and standard deviation of
     all logits, by which inputs are standardised. fold : (n,) fold of each row.
@@ -171,8 +174,10 @@ class TrainingRows:
     def part(
         self, index: IntArray
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-        """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and
-        weights (b,).
+        """Collect what a training step needs of some rows.
+
+        Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights
+        (b,).
         """
         ranked = self.ranked[index].astype(np.float64, copy=False)
         inputs = self.inputs[index].astype(np.float64, copy=False)
@@ -198,12 +203,11 @@ def train_folds(
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Net], list[float], list[int]]:
-    """Train one network per fold by Adam on mini-batches, and keep the epoch with the
-    least NLL on the held-out fold.
+    """Train one network per fold by Adam on mini-batches.
 
-    Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out
-    NLLs, epochs. With too few rows for folds there is one network, chosen on its own
-    rows.
+    The epoch with the least NLL on the held-out fold is kept. Epoch 0 is temperature
+    scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
+    rows for folds there is one network, chosen on its own rows.
     """
     n_folds = int(rows.fold.max()) + 1
     all_epochs = n_folds * options.epochs
@@ -262,8 +266,9 @@ class Adam:
 def mapped_logits(
     z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool
 ) -> FloatArray:
-    """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if
-    ``sorted_input``.
+    """Compute the mean logits of the networks, (n, k).
+
+    Their inputs are (z - center) / spread, sorted if ``sorted_input``.
     """
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
@@ -508,8 +513,9 @@ class IntraOrderPreserving(Calibrator):
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:
-    """Least and largest of the logits that are at most 20 nats below their row's
-    largest.
+    """Find the least and largest of the logits that matter.
+
+    These are at most 20 nats below their row's largest.
     """
     ranges = list(rows.each(_range))
     low = min(low for low, _ in ranges)

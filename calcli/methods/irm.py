@@ -83,8 +83,9 @@ def _label_probability(block: Block) -> FloatArray:
 
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:
-    """Rows of a block, the probabilities of all classes but the labels, and their
-    weights; only of rows that count.
+    """List the probabilities of all classes but the labels, and their weights.
+
+    Of rows that count alone; the first number returned is that of all rows.
     """
     counted = np.arange(len(block))
     if block.weight is not None:

@@ -109,8 +109,9 @@ class LogitSpline(LogisticCalibrator):
 
 
 def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
-    """Integral of each knot's hat function from the first knot to s, (knots, n); the
-    outer two go on as 1.
+    """Integrate each knot's hat function from the first knot to s, (knots, n).
+
+    The outer two go on as 1.
     """
     out = np.zeros((len(knots), len(s)))
     out[0] += np.minimum(s - knots[0], 0.0)
@@ -126,8 +127,9 @@ def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
 def smoothest(
     sample: Sample, share: FloatArray, knots: FloatArray, start: FloatArray
 ) -> tuple[FloatArray, dict[str, float]]:
-    """Intercept and slopes under the roughness penalty of greatest marginal
-    likelihood.
+    """Fit intercept and slopes under the likeliest roughness penalty.
+
+    It is the one of greatest marginal likelihood.
     """
     unit = float(np.sqrt(np.cov(sample.s, aweights=share))) or 1.0
     design = np.concatenate([np.ones((1, len(sample.s))), areas(sample.s, knots)])

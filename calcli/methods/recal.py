@@ -1,5 +1,6 @@
-"""ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the
-scores.
+"""ReCal: recalibration in rounds, by lossy transforms of the input.
+
+Their effect on the scores decides.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,21 +49,20 @@ PASSES = 60
 
 
 def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
-    """Group 0..3 of every row, by whether predictions agree and whether the original is
-    less confident.
+    """Find the group 0..3 of every row.
 
-    (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different
-    and p >= q; same and p < q; same and p >= q.)
+    By whether predictions agree and whether the original is less confident. (Jang, Lee,
+    Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and p >= q;
+    same and p < q; same and p >= q.)
     """
     return (2 * agree + (log_p >= log_q)).astype(np.int64)
 
 
 def series_root(derivatives: FloatArray) -> tuple[float, float]:
-    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and an estimate of its
-    error.
+    """Find the root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0.
 
-    The error is the effect of the last term. The root is NaN if the slope vanishes or
-    the iteration leaves the trusted range.
+    Also an estimate of its error. The error is the effect of the last term. The root is
+    NaN if the slope vanishes or the iteration leaves the trusted range.
     """
     g1, g2, g3, g4 = derivatives
     if not g2 > 0:
@@ -452,8 +452,9 @@ class Rounds:
     def _sums(
         self, tilted: TiltedRows, scale: FloatArray, group: IntArray
     ) -> FloatArray:
-        """Derivatives of the NLL of each group in its relative inverse temperature, (4,
-        4).
+        """Sum the derivatives of each group's NLL, (4, 4).
+
+        They are by its relative inverse temperature.
         """
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
@@ -473,8 +474,9 @@ class Rounds:
         return fit_groups(start, evaluate, share, wrong == 0)
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
-        """ECE with 15 width bins, of all rows or some; only compared, so never
-        normalised.
+        """Compute the ECE with 15 width bins, of all rows or some.
+
+        It is only compared, so never normalised.
         """
         right = self.right[rows].astype(np.float64)
         confidence = np.exp(log_top[rows])

@@ -160,8 +160,9 @@ class ScalingBinning(BinaryCalibrator):
     def fit_parts(
         cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts
     ) -> Fit[Self]:
-        """The fit with given rows for the three steps, indices among the rows of
-        positive weight.
+        """Fit with given rows for the three steps.
+
+        parts : indices among the rows of positive weight.
         """
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
@@ -248,8 +249,9 @@ class ScalingBinning(BinaryCalibrator):
 def fit_whole_rows(
     rows: Rows, options: ScalingBinningOptions, context: Context
 ) -> Fit[Any]:
-    """The base of whole rows; the least squared loss is searched from the map of least
-    log loss (ts: see there).
+    """Fit the base of whole rows.
+
+    The least squared loss is searched from the map of least log loss (ts: see there).
     """
     features: Features
     if options.base == "vector":
@@ -295,8 +297,9 @@ def fit_whole_rows(
 
 
 def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
-    """g of log-odds: sigmoid(c + a log p - b log(1 - p)), a straight line in s when a =
-    b.
+    """Evaluate g of log-odds: sigmoid(c + a log p - b log(1 - p)).
+
+    It is a straight line in s when a = b.
     """
     if a == b:
         return sigmoid(a * s + c)
@@ -310,10 +313,10 @@ def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
 def least_squares(
     x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray
 ) -> tuple[FloatArray, bool]:
-    """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta -
-    identity)^2.
+    """Fit the affine map of least squared loss under a ridge.
 
-    x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never
+    It minimises mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2. x
+    : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never
     worse than the start, and whether they are stationary. Classes without a row keep
     theirs: the loss would drive them away for ever.
     """

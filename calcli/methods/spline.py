@@ -112,11 +112,10 @@ def spline_slope(h: FloatArray, knots: int) -> FloatArray:
 
 
 def second_derivatives(knots: int, width: float) -> FloatArray:
-    """Matrix from a natural spline's values at even knots to its second derivatives
-    there.
+    """Make the matrix from a spline's values to its second derivatives.
 
-    They are 0 at both ends, and m_{i-1} + 4 m_i + m_{i+1} = 6 (v_{i-1} - 2 v_i +
-    v_{i+1}) / width^2.
+    Both at even knots of a natural spline. They are 0 at both ends, and m_{i-1} + 4 m_i
+    + m_{i+1} = 6 (v_{i-1} - 2 v_i + v_{i+1}) / width^2.
     """
     inner = knots - 2
     left = 4.0 * np.eye(inner) + np.eye(inner, k=1) + np.eye(inner, k=-1)

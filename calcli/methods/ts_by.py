@@ -112,10 +112,9 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def around_one(cls, rows: Rows, by: ByOptions) -> Self:
-        """Temperatures of the groups, pulled towards 1 with the given ``tau``; none in
-        common.
+        """Fit temperatures of the groups, pulled towards 1 with the given ``tau``.
 
-        Each group's is found by Newton steps of its own.
+        There is none in common. Each group's is found by Newton steps of its own.
         """
         groups = rows_by_group(rows, by.by)
         of_block = OfBlock(rows.k, _terms, _values)
@@ -204,8 +203,9 @@ def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
 def _sums(
     of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray
 ) -> GroupSums:
-    """Sums by group over a block, at the groups' own scales (g,): by the logarithm of
-    the scale.
+    """Sum by group over a block, at the groups' own scales (g,).
+
+    Derivatives are by the logarithm of the scale.
     """
     slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
     weight = np.ones(len(block)) if block.weight is None else block.weight

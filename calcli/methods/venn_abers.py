@@ -105,11 +105,10 @@ def interval(
 def as_if_right(
     s: FloatArray, hit: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Isotonic regression at every score, each with one more row of outcome 1 and
-    weight 1 there.
+    """Fit isotonic regression at every score, each with one more row there.
 
-    Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed
-    steps (their algorithms 1 and 2).
+    That row has outcome 1 and weight 1. Returns rising edges (m,), above tied scores,
+    and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
     """
     scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()
@@ -148,8 +147,9 @@ def as_if_right(
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:
-    """Test whether the path through two points to a third turns left
-    (counterclockwise).
+    """Test whether a path through two points to a third turns left.
+
+    That is counterclockwise.
     """
     (x0, y0), (x1, y1) = two
     return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)

@@ -1,5 +1,6 @@
-"""The affine calibrators: one map, one behind a smoothed temperature step, or one per
-fold of a cross-validation.
+"""The affine calibrators.
+
+One map, one behind a smoothed temperature step, or one per fold of a cross-validation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -262,8 +263,9 @@ class OdirMap(FullMap):
 def odir_ridge(
     k: int, options: OdirOptions, temperature: float, lam: float, rows: float
 ) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none
-    on the diagonal.
+    """Make the penalty of Kull et al.
+
+    lam is on off-diagonal entries, mu on the bias, almost none on the diagonal.
     """
     mu = lam if options.mu is None else options.mu
     if options.penalty == "mean":
@@ -298,8 +300,9 @@ ROWS_PER_CLASS = 20
 
 @dataclass(frozen=True)
 class Structured(AffineMap):
-    """Base of svs and sms: an affine map of temperature-scaled log-probabilities, mixed
-    with the uniform vector.
+    """Base of svs and sms: an affine map behind a smoothed temperature step.
+
+    It takes temperature-scaled log-probabilities, mixed with the uniform vector.
     """
 
     temperature: float = param(within="positive")
@@ -322,8 +325,9 @@ class Structured(AffineMap):
         features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
-            """Ridge about the identity map: lam k/n on diagonal and bias, lam k (k -
-            1)/n off the diagonal.
+            """Make the ridge about the identity map.
+
+            lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal.
             """
             weight = np.full(theta.shape, lam * k / n)
             if cls.full:
@@ -405,9 +409,7 @@ Fold = tuple[
 
 @dataclass
 class FitNotes:
-    """Status, warnings and details collected during a fit, and the summary of the rows
-    if one is made.
-    """
+    """Status, warnings and details collected during a fit."""
 
     rows: Rows
     context: Context
@@ -424,8 +426,9 @@ class FitNotes:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
     def absent_classes(self, what_happens: str) -> bool:
-        """Warn of classes without rows. Returns True if at least two classes have
-        some.
+        """Warn of classes without rows.
+
+        Returns True if at least two classes have some.
         """
         rows = self.rows
         weights = rows.weights()
@@ -468,8 +471,9 @@ class FitNotes:
             )
 
     def best_temperature(self, prior: float = 0.0) -> float:
-        """Temperature by maximum likelihood (see ``likeliest``), to start searches
-        from; 1 if it does not exist.
+        """Find the temperature of maximum likelihood, to start searches from.
+
+        1 if it does not exist (see ``likeliest``).
         """
         search = likeliest(self.rows, self.context, prior)
         if search.root.status != "ok":
@@ -483,8 +487,7 @@ class FitNotes:
         start: Callable[[], FloatArray],
         what: str,
     ) -> FloatArray:
-        """Minimise an objective, record the result of the search, and return the
-        parameters.
+        """Minimise an objective, record the search, and return the parameters.
 
         It begins at a map fitted to much the same rows if there is one, else at
         ``start()``, where absent classes stay.
@@ -547,8 +550,9 @@ class FitNotes:
 
 
 def identity_map(k: int, columns: int) -> FloatArray:
-    """Parameters (k, columns) of the identity map: scale 1 or the unit matrix, bias
-    0.
+    """Make parameters (k, columns) of the identity map.
+
+    Scale 1 or the unit matrix, and bias 0.
     """
     if columns == 2:
         return np.tile([1.0, 0.0], (k, 1))
@@ -556,8 +560,9 @@ def identity_map(k: int, columns: int) -> FloatArray:
 
 
 def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k +
-    1).
+    """Split parameters (k, 2) or (k, k + 1).
+
+    Returns scale (k,) or weight (k, k), and bias (k,).
     """
     weight = theta[:, 0] if theta.shape[1] == 2 else theta[:, :-1]
     return weight.copy(), theta[:, -1].copy()
@@ -577,11 +582,10 @@ to rounding, on which the penalty must not depend.
 def held_back(
     ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
 ) -> Ridge:
-    """Ridge plus, to second order, the prior on the mean of the map's diagonal (see
-    ``Prior``).
+    """Add the prior on the mean of the map's diagonal to a ridge.
 
-    diagonal : diagonal at which the map is temperature scaling; where that does not
-    sharpen, the ridge is unchanged.
+    It is added to second order (see ``Prior``). diagonal : diagonal at which the map is
+    temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
     if not prior or temperature >= SHARPENS:
         return ridge
@@ -601,8 +605,9 @@ def held_back(
 def objective_of(
     chunks: Chunked, ridge: Ridge, *, complete: bool = False
 ) -> AffineObjective:
-    """Objective of a scale and a bias per class, or of a full matrix, by the shape of
-    the ridge.
+    """Make the objective of a scale and a bias per class, or of a full matrix.
+
+    The shape of the ridge decides.
     """
     if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
         return MatrixObjective(chunks, ridge, complete=complete)
@@ -612,12 +617,12 @@ def objective_of(
 def solve(
     objective: AffineObjective, start: FloatArray, context: Context, what: str = ""
 ) -> Optimum:
-    """Minimise an objective, in one search or, where that stalls, along a path of
-    falling ridges.
+    """Minimise an objective.
 
-    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps
-    zigzag. Along the path the same optimum takes a few steps for each ridge
-    (Marteau-Ferey, Bach, Rudi 2019).
+    In one search or, where that stalls, along a path of falling ridges. Separable rows
+    under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the
+    path the same optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi
+    2019).
     """
     aim = LOOSE_AIM if context.loose else objective.aim
 
@@ -644,8 +649,9 @@ def solve(
 
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
-    """Estimated time of a matrix fit, as text for the progress line. Raises FitError if
-    it would take hours.
+    """Raise FitError if matrix fits would take hours.
+
+    Returns the estimated time, as text for the progress line.
     """
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60
@@ -659,11 +665,10 @@ def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
 
 
 def refuse_level(rows: Rows) -> None:
-    """Raise FitError for logits so large that float64 has no digits left for their
-    differences.
+    """Raise FitError for logits too large for float64.
 
-    A constant of 1e15 added to a row erases all differences in it, and squares of
-    numbers above 1e150 overflow.
+    It has no digits left for their differences. A constant of 1e15 added to a row
+    erases all differences in it, and squares of numbers above 1e150 overflow.
     """
     level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
@@ -691,8 +696,9 @@ def folded(
     *,
     complete: bool = False,
 ) -> list[Fold]:
-    """Folds with objectives of parameters of theta's shape; ``search_path`` sets their
-    ridges.
+    """Make the objectives of all folds, for parameters of theta's shape.
+
+    ``search_path`` sets their ridges.
     """
     ridge = uniform_ridge(1.0, *theta.shape)
     parts = []

@@ -1,5 +1,6 @@
-"""The objective of a full matrix and a bias, with Hessian products and
-preconditioners.
+"""The objective of a full matrix and a bias.
+
+With Hessian products and preconditioners.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,16 +40,19 @@ Linear = Callable[[FloatArray], FloatArray]
 
 
 class MatrixObjective(AffineObjective):
-    """Objective of a full matrix and a bias: theta (k, k + 1). The chunks lie in
-    memory.
+    """Objective of a full matrix and a bias: theta (k, k + 1).
 
-    A gradient costs 4 n k^2 floating-point operations, and so does a product with the
-    Hessian. Those run in float32: they steer the search, while value and gradient,
-    which decide when it ends, are float64. The preconditioner has one block per class,
-    sum p_c (1 - p_c) x x', for few classes. For more it is the diagonal, as cheap as a
-    product, and from the first hard direction on these blocks, or for very many classes
-    the product of a class factor and one feature matrix. It is kept while it works,
-    under another ridge too.
+    The chunks lie in memory. A gradient costs 4 n k^2 floating-point operations, and so
+    does a product with the Hessian. Products run in float32: they steer the search.
+    Value and gradient, which decide when it ends, are float64.
+
+    The preconditioner is kept while it works, under another ridge too.
+
+    - For few classes it has one block per class, sum p_c (1 - p_c) x x'.
+    - For more it is the diagonal, as cheap as a product. From the first hard direction
+      on it has those blocks.
+    - For very many classes it is then the product of a class factor and one feature
+      matrix.
     """
 
     all_columns_shift = True
@@ -113,8 +117,9 @@ class MatrixObjective(AffineObjective):
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k),
-        chunk by chunk.
+        """Yield features with a one, (b, k + 1), and weighted curvatures.
+
+        The curvatures are p (1 - p), (b, k). Chunk by chunk.
         """
         for chunk in self.chunks:
             x = np.ones((len(chunk), self.k + 1), dtype=np.float32)

@@ -38,8 +38,9 @@ NEGLIGIBLE = 1e-15
 
 @dataclass(frozen=True)
 class Ridge:
-    """A quadratic penalty: sum of weight * (theta - centre)^2, weight >= 0 and centre
-    (k, m).
+    """A quadratic penalty: sum of weight * (theta - centre)^2.
+
+    weight : (k, m), >= 0. centre : (k, m).
     """
 
     weight: FloatArray
@@ -62,8 +63,9 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory, fold by fold, for fits of a full matrix; only the features are
-    copied, in float32.
+    """Rows in memory, fold by fold, for fits of a full matrix.
+
+    Only the features are copied, in float32.
     """
 
     x: FloatArray
@@ -98,8 +100,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Walked:
-    """Rows for fits of a scale and a bias per class, with features computed anew in
-    every walk, and their folds.
+    """Rows for fits of a scale and a bias per class, and their folds.
+
+    Features are computed anew in every walk.
     """
 
     rows: Rows
@@ -136,8 +139,9 @@ Chunked = Walked | list[Chunk]
 def rows_to_fit(
     rows: Rows, features: Features, full: bool, fold: IntArray | None = None
 ) -> Table | Walked:
-    """Rows in the form that the fit of a map needs. Raises FitError if a full matrix
-    would not fit into memory.
+    """Bring rows into the form that the fit of a map needs.
+
+    Raises FitError if a full matrix would not fit into memory.
     """
     if not full:
         return Walked(rows, features, fold)
@@ -165,8 +169,9 @@ def rows_to_fit(
 def each_chunk(
     chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any
 ) -> Iterator[Result]:
-    """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype
-    : of the features.
+    """Apply ``work`` to all chunks in parallel.
+
+    Results come in the order of the rows. dtype : of the features.
     """
     if isinstance(chunks, list):
         return in_order(work, chunks)
@@ -226,19 +231,23 @@ def labels_of(chunks: Chunked) -> Iterable[tuple[IntArray, FloatArray | None]]:
 
 
 class AffineObjective(ABC):
-    """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k,
-    columns).
+    """Mean NLL of softmax(W x + b) plus a ridge.
 
-    present : (k,) bool, classes with rows; rows of theta of absent classes stay at
-    their start, and then the present ones may not move together. With ``complete``
-    every class counts as present: the ridge alone determines those without rows. mass :
-    sum of the weights. n, effective : number of rows, and effective number under
-    weights. normals : unit vectors (k, columns), one per column of theta, to which the
-    search stays orthogonal; zero: none. A vector added to the rows of all classes does
-    not change the softmax, so that only the ridge, or with absent classes nothing,
-    determines its size. With all classes present, at the optimum the distances from the
-    centre sum to 0 under the weights of the ridge (see ``aligned``): the search stays
-    in that plane, and so avoids the flattest directions of all.
+    It is a function of parameters theta (k, columns).
+
+    present : (k,) classes with rows. Rows of theta of absent classes stay at their
+    start, and then the present ones may not move together. With ``complete`` every
+    class counts as present: the ridge alone determines those without rows.
+    mass : sum of the weights.
+    n, effective : number of rows, and effective number under weights.
+    normals : unit vectors (k, columns), one per column of theta, to which the search
+    stays orthogonal; zero: none.
+
+    A vector added to the rows of all classes does not change the softmax. Only the
+    ridge, or with absent classes nothing, determines its size. With all classes
+    present, the distances from the centre sum to 0 at the optimum, under the weights of
+    the ridge (see ``aligned``). The search stays in that plane, and so avoids the
+    flattest directions of all.
     """
 
     # largest relative excess over the optimum at the end of a search
@@ -281,8 +290,9 @@ class AffineObjective(ABC):
         return 2.0 * float(self.ridge.weight.min())
 
     def aligned(self, theta: FloatArray) -> FloatArray:
-        """Parameters of the same map in the plane of the optimum, if all classes are
-        present.
+        """Move parameters into the plane of the optimum, if all classes are present.
+
+        The map stays the same.
         """
         normals = self.normals
         if not self.present.all() or not self.ridge.weight.any():
@@ -321,7 +331,7 @@ class AffineObjective(ABC):
         p *= chunk.w[:, None]
         return float(chunk.w @ losses), self.backward(chunk.x, p)
 
-    def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027 (most have no use for them)
+    def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027
         """Keep the probabilities of a chunk if Hessian products use them again."""
 
     @abstractmethod

@@ -40,8 +40,9 @@ def add_square(total: Reals, jacobian: Reals) -> None:
 
 
 def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Function that solves H x = g for any g. A large H is factored once, by SciPy,
-    which is imported for it.
+    """Make a function that solves H x = g for any g.
+
+    A large H is factored once, by SciPy, which is imported for it.
     """
     if len(hessian) <= 2 * DOUBLE_CLASSES:
         return lambda g: np.asarray(np.linalg.solve(hessian, g))
@@ -57,15 +58,18 @@ def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
-    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block,
-    and is kept while steps with it still shrink the decrement a thousandfold. Above
-    ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search begins
-    with conjugate gradients, preconditioned by one 2 x 2 block per class; with many
-    classes their products run in float32 and steer the search, while value and
-    gradient, which end it, are float64. The first direction that needs too many
-    products (groups of classes confused with each other, rows of high level) and all
-    after it are found with the Hessian, or, with more than ``DENSE_CLASSES`` classes or
-    more classes than rows, with products in float64.
+    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block.
+    It is kept while steps with it still shrink the decrement a thousandfold.
+
+    Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search
+    begins with conjugate gradients, preconditioned by one 2 x 2 block per class. With
+    many classes their products run in float32 and steer the search, while value and
+    gradient, which end it, are float64.
+
+    Some directions need too many products: groups of classes confused with each other,
+    rows of high level. The first of them and all after it are found with the Hessian,
+    or, with more than ``DENSE_CLASSES`` classes or more classes than rows, with
+    products in float64.
     """
 
     all_columns_shift = False
@@ -129,7 +133,7 @@ class VectorObjective(AffineObjective):
         )
 
     def direct_direction(self, gradient: FloatArray) -> NewtonDirection:
-        """Find the direction with the formed Hessian, an earlier one while it serves."""
+        """Find the direction with the Hessian, an earlier one while it serves."""
         if self.solver is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
@@ -152,7 +156,7 @@ class VectorObjective(AffineObjective):
         # float64.
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        # Rows of the Jacobian are gathered in a batch, which is squared when it is full.
+        # Rows of the Jacobian are gathered in a batch, which is squared when full.
         batch_rows = max(64, (1 << 23) // (8 * size))
         batch = np.empty((batch_rows, k, 2), dtype=self.narrow)
         filled = 0
@@ -187,7 +191,9 @@ class VectorObjective(AffineObjective):
         return hessian
 
     def hold(self, hessian: FloatArray) -> None:
-        """Set a Hessian (k, 2, k, 2) to a multiple of the identity on absent classes
+        """Take directions that the search may not take out of a Hessian.
+
+        The Hessian (k, 2, k, 2) becomes a multiple of the identity on absent classes
         and on biases along the normal.
         """
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
@@ -212,8 +218,9 @@ class VectorObjective(AffineObjective):
         return np.stack([upper, lower], axis=1)
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
-        """Features of a chunk, probabilities at the last point, and probabilities times
-        weights.
+        """Compute features of a chunk and probabilities at the last point.
+
+        The third array is the probabilities times weights.
         """
         x = chunk.x.astype(self.narrow, copy=False)
         p = affine_logits(x, self.theta.astype(self.narrow))

@@ -1,5 +1,6 @@
-"""What follows the average of ``auto``: kept predictions, and a last step on held-out
-rows.
+"""What follows the average of ``auto``.
+
+Predictions may be kept, and a last step is fitted to held-out rows.
 """
 
 import math
@@ -156,10 +157,10 @@ def brier(log_p: FloatArray, y: IntArray) -> FloatArray:
 
 
 def better_p_value(difference: FloatArray, units: Units | None) -> float:
-    """P-value of "no more often better than worse", one-sided and exact (McNemar), by
-    unit.
+    """Test "no more often better than worse", one-sided and exact, by unit.
 
-    difference : (n,) above 0 for better rows, below for worse ones.
+    This is McNemar's test. difference : (n,) above 0 for better rows, below for worse
+    ones.
     """
     sums = difference if units is None else units.sums(difference)
     n_better = int((sums > 0).sum())

@@ -1,5 +1,6 @@
-"""Candidates of ``auto``: which methods a problem of a given size can carry, and their
-fits.
+"""Candidates of ``auto``, and their fits.
+
+Which methods a problem of a given size can carry.
 """
 
 import math
@@ -131,10 +132,10 @@ def candidates_for(
 
 
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
-    """Group candidates by their first stage, so that it is fitted once; longest groups
-    first.
+    """Group candidates by their first stage, so that it is fitted once.
 
-    After ``floor``, which takes no time, the second stage counts too.
+    The longest groups come first. After ``floor``, which takes no time, the second
+    stage counts too.
     """
     chains: dict[Any, list[str]] = {}
     for name, candidate in candidates.items():
@@ -181,8 +182,9 @@ def lacking_classes(rows: Rows) -> list[int]:
 def fit_candidate(
     candidate: Candidate, rows: Rows, known: FittedPrefixes, context: Context
 ) -> Fit[Any]:
-    """Fit a candidate; ``known`` holds earlier fits to these rows with the same
-    context.
+    """Fit a candidate.
+
+    known : earlier fits to these rows with the same context.
     """
     name, options = candidate
     cls = method(name)
@@ -196,9 +198,7 @@ def fit_candidate(
 
 
 def stored_numbers(calibrator: Calibrator) -> int:
-    """Number of parameters that a calibrator stores, to compare calibrators by
-    simplicity.
-    """
+    """Count the parameters that a calibrator stores, as a measure of simplicity."""
     if isinstance(calibrator, Composition):
         return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
     total = 0

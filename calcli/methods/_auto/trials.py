@@ -66,9 +66,9 @@ Part = tuple[int, int]  # number of a draw of folds, and of the fold that is hel
 
 
 def in_memory(rows: Rows, seed: int | None = None) -> Rows:
-    """Rows as an array in memory if they are small and have no transforms, else
-    unchanged.
+    """Hold rows in memory if they are small and have no transforms.
 
+    Others are returned as they are.
     Logits in float64 where that is small, else the scores in their own precision. seed
     : put them in a random order that their contents decide, so that what works on the
     first rows, or on rows at regular distances, does not depend on the order of the
@@ -113,9 +113,7 @@ def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
 
 
 def fits_in_memory(rows: Rows) -> bool:
-    """True for scores that may be held, and copied fold by fold, in a part of free
-    memory.
-    """
+    """Test whether scores may be held, and copied fold by fold, in free memory."""
     itemsize = next(iter(rows.blocks())).scores.itemsize
     size = itemsize * rows.n * rows.k
     free = available_memory()
@@ -236,8 +234,9 @@ class ScoredRows:
     def losses(
         self, candidate: Candidate, calibrator: Calibrator
     ) -> tuple[FloatArray, FloatArray]:
-        """Log-probability of the label and Brier score of every row, under a
-        candidate's fit.
+        """Score every row under a candidate's fit.
+
+        Returns log-probabilities of the labels and Brier scores, (n,) each.
         """
         rows = self.rows
         if isinstance(calibrator, Composition):
@@ -402,8 +401,9 @@ class Trying:
         return outcome
 
     def is_too_long(self) -> bool:
-        """True if all parts and the last fit would exceed the budget at the speed so
-        far.
+        """Test whether all parts and the last fit would exceed the budget.
+
+        They take as long as the fits so far.
         """
         if self.budget is None:
             return False
@@ -419,8 +419,9 @@ class Trying:
     # ---- the other parts
 
     def fit_others(self, first: Part, others: Sequence[Part]) -> None:
-        """Fit the remaining candidates without each other part, from their first fits
-        on.
+        """Fit the remaining candidates without each other part.
+
+        They begin at their first fits.
         """
         starts = {}
         for name in self.remaining:
@@ -531,9 +532,7 @@ class Trying:
     def leave_out_behind(
         self, outcomes: Mapping[str, Outcome], judge: Rows, only: Sequence[str]
     ) -> None:
-        """Leave out those of some candidates that are clearly behind the best of
-        all.
-        """
+        """Leave out those of some candidates that are clearly behind the best."""
         log_p = {name: outcome.log_p for name, outcome in outcomes.items()}
         behind = clearly_behind(log_p, judge.weights(), judge.units())
         for name, reason in behind.items():
@@ -572,10 +571,9 @@ def clearly_behind(
 def standardised_mean(
     values: FloatArray, share: FloatArray, units: Units | None
 ) -> float:
-    """Weighted mean of values (n,) over its standard error, by unit; 0 where all are
-    equal.
+    """Divide the weighted mean of values (n,) by its standard error, by unit.
 
-    share : (n,) weights that sum to 1.
+    It is 0 where all are equal. share : (n,) weights that sum to 1.
     """
     mean = float(share @ values)
     residual = share * (values - mean)
@@ -585,10 +583,10 @@ def standardised_mean(
 
 
 def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
-    """Rows of some classes with the scores of these alone, as many a class as there
-    are.
+    """Take rows of some classes with the scores of these alone.
 
-    None where all classes together are few enough. The classes are drawn by the seed.
+    There are as many of a class as there are. None where all classes together are few
+    enough. The classes are drawn by the seed.
     """
     count = int(math.sqrt(SOME_CLASSES_SCORES * rows.k / rows.n))
     if count < FEWEST_CLASSES or 2 * count > rows.k:

@@ -1,5 +1,6 @@
-"""Weights of the average, from held-out log-probabilities, and the choice of one
-candidate.
+"""Weights of the average, and the choice of one candidate.
+
+Both from held-out log-probabilities.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,9 +94,7 @@ def sparse_weights(
 
 
 def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
-    """Log-probabilities with a little of the uniform distribution mixed in, of n fitted
-    rows.
-    """
+    """Mix a little of the uniform distribution in, for n fitted rows."""
     floor = FLOOR_ROWS / (n + 1)
     return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
 
@@ -124,7 +123,9 @@ def share_of_safe(
 def table_of(
     trials: Sequence[Trial], share: FloatArray, criterion: str
 ) -> dict[str, dict[str, Any]]:
-    """Table row by name: mean held-out loss, paired difference to the best, standard
+    """Make the table's rows, by name.
+
+    A row holds the mean held-out loss, the paired difference to the best, and standard
     errors.
     """
     losses = {}
@@ -169,9 +170,7 @@ def guarded_error(difference: FloatArray, share: FloatArray) -> float:
 
 
 def pick(table: Mapping[str, dict[str, Any]], rule: str, criterion: str) -> str:
-    """Name of the candidate that ``best`` or ``one-se`` chooses; the first among
-    equals.
-    """
+    """Choose a candidate by ``best`` or ``one-se``; the first among equals."""
     good = [row for row in table.values() if "failed" not in row]
     by = criterion
     if rule == "one-se":

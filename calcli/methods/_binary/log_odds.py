@@ -1,6 +1,4 @@
-"""Binary outcomes of rows of scores, their exact log-odds, and logistic regression on
-these.
-"""
+"""Binary outcomes of rows of scores, their exact log-odds, and regression on these."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -44,9 +42,7 @@ GRADIENT = 1e-12
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:
-    """Logarithm of the sigmoid, exact even where the sigmoid itself rounds to 0 or
-    1.
-    """
+    """Compute log(sigmoid(u)), exact even where the sigmoid rounds to 0 or 1."""
     return np.minimum(u, 0.0) - np.log1p(np.exp(-np.abs(u)))
 
 
@@ -63,8 +59,9 @@ class Sample:
 
     @cached_property
     def in_log_odds(self) -> bool:
-        """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1
-        differ in them.
+        """Whether tables must be over log-odds.
+
+        So it is where rows whose probabilities tie at 0 or 1 differ in them.
         """
         if not self.one_map or self.stated is not None:
             return False
@@ -74,9 +71,7 @@ class Sample:
 
     @property
     def x(self) -> FloatArray:
-        """Scores that a table is over: probabilities, or log-odds if
-        ``in_log_odds``.
-        """
+        """Scores of a table: log-odds if ``in_log_odds``, else probabilities."""
         return self.s if self.in_log_odds else self.p
 
     @cached_property
@@ -112,8 +107,9 @@ class MapFit(NamedTuple):
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
-        """Fit of a regression with slopes >= 0 and these parameters of the map;
-        degenerate where all slopes are 0.
+        """Make the fit of a regression with slopes >= 0, with these parameters.
+
+        It is degenerate where all slopes are 0.
         """
         if self.status == "ok" and not any(self.params[:-1]):
             note = "the scores do not rise with the outcomes, so the map is a constant"
@@ -153,8 +149,9 @@ def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
 def top_log_odds(
     z: FloatArray, label: IntArray, zero: BoolArray | None = None
 ) -> FloatArray:
-    """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp
-    over the others.
+    """Compute log-odds of one class per row against the rest, (b,).
+
+    They are z_label - log sum of exp over the others.
     """
     here = np.arange(len(z))
     rest = z.copy()
@@ -189,8 +186,9 @@ def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatA
 def _row_facts(
     z: FloatArray, zero: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Largest logit of every row, sum of exp(z - largest), class of that logit and its
-    log-odds, (b,) each.
+    """Compute what the log-odds of a row's classes need, (b,) each.
+
+    Largest logit, sum of exp(z - largest), class of that logit and its log-odds.
     """
     top = z.argmax(axis=1)
     largest = row_max(z)
@@ -199,8 +197,9 @@ def _row_facts(
 
 
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
-    """Log-odds of classes that are not a row's top class; d : (classes, b) z -
-    largest.
+    """Compute log-odds of classes that are not a row's top class.
+
+    d : (classes, b) z - largest.
     """
     rest = total - np.exp(d)
     # Only without the top class can the sum vanish; the caller puts in that class's
@@ -214,8 +213,9 @@ def probabilities(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
 
 
 def confidence_log_odds(c: FloatArray, zeros: Zeros = OLD) -> FloatArray:
-    """log(c / (1 - c)). zeros : what a confidence of 0, or of 1 being wrong, counts as;
-    2e-308 unless given.
+    """Compute log(c / (1 - c)).
+
+    zeros : what a confidence of 0, or of 1 being wrong, counts as; 2e-308 unless given.
     """
     right, wrong = zeros.confidence_logs(c)
     return right - wrong
@@ -227,8 +227,9 @@ def within(s: FloatArray, sure: float | None) -> FloatArray:
 
 
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
-    """log(p / (1 - p)) with p clipped to [clip, 1 - clip], as calcli 0.1 fitted and
-    applied.
+    """Compute log(p / (1 - p)) with p clipped to [clip, 1 - clip].
+
+    So did calcli 0.1, in fits and when applied.
     """
     p = np.clip(p, clip, 1.0 - clip)
     return np.log(p) - np.log1p(-p)
@@ -246,8 +247,9 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
 
 
 def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
-    """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the
-    prediction right?).
+    """Make the sample of the one question of mode=binary or mode=top.
+
+    Is the label 1, or is the prediction right?
     """
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
@@ -275,8 +277,9 @@ def _facts_of_block(
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
-    """Sample of each class in turn (is the label this class?), bit for bit that of
-    ``one_vs_rest_log_odds``.
+    """Make the sample of each class in turn (is the label this class?).
+
+    They are bit for bit those of ``one_vs_rest_log_odds``.
     """
     y = rows.labels()
     whole = rows.array()
@@ -302,13 +305,13 @@ def fit_logistic(
     low: FloatArray | float = -np.inf,
     loss: Loss = "log",
 ) -> BoxMinimum:
-    """Minimise the mean loss of sigmoid(coef . design) against target, with coef >=
-    low.
+    """Minimise the mean loss of sigmoid(coef . design), with coef >= low.
 
-    design : (d, n) features, a row of ones among them for an intercept. target : (n,)
-    in [0, 1]. weight : (n,) or None. low : (d,) of 0 and -inf. loss : ``log`` is
-    convex: the result is the optimum if one exists (outcomes neither all alike nor
-    separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
+    The loss is against target. design : (d, n) features, a row of ones among them for
+    an intercept. target : (n,) in [0, 1]. weight : (n,) or None. low : (d,) of 0 and
+    -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes
+    neither all alike nor separable). ``brier`` is not: the search goes downhill from
+    the log loss's optimum.
     """
     n = design.shape[1]
     share = np.full(n, 1.0 / n)
@@ -353,13 +356,12 @@ def regress(
     loss: Loss = "log",
     constant_if_separable: bool = True,
 ) -> MapFit:
-    """Fit log-odds of the outcomes linear in features: a slope >= ``low`` for each,
-    then the intercept.
+    """Fit log-odds of the outcomes linear in features.
 
-    Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n +
-    2), as do separable scores, where the likelihood has no maximum; without
-    ``constant_if_separable`` these get smoothed targets, whose optimum is finite.
-    smooth : use those in any case.
+    There is a slope >= ``low`` for each, then the intercept. Outcomes that are all
+    alike, or scores that are, give the constant (n1 + 1) / (n + 2), as do separable
+    scores, where the likelihood has no maximum; without ``constant_if_separable`` these
+    get smoothed targets, whose optimum is finite. smooth : use those in any case.
     """
     hit = sample.hit > 0
     weight = np.ones(len(hit)) if sample.weight is None else sample.weight

@@ -1,5 +1,6 @@
-"""Calibrators made of maps of one probability: kinds of maps, and their fit and
-application.
+"""Calibrators made of maps of one probability.
+
+Kinds of maps, and their fit and application.
 """
 
 from abc import abstractmethod
@@ -111,8 +112,9 @@ class BinaryCalibrator(Calibrator):
     @staticmethod
     @abstractmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
-        """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0,
-        1].
+        """Evaluate a map at probabilities or log-odds x : (b,).
+
+        Returns (b,) in [0, 1].
         """
 
     def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
@@ -164,13 +166,13 @@ class BinaryCalibrator(Calibrator):
         fit_map: Callable[..., MapFit] | None = None,
         **fields_beyond: Any,
     ) -> Fit[Self]:
-        """Fit the one map of mode=binary or top, or one per class (as methods without
-        that option do).
+        """Fit the one map of mode=binary or top, or one per class.
 
-        fields_beyond : further fields of the calibrator. A class without a positive row keeps
-        the identity, with a warning. Details report the mean over rows of the sum of
-        calibrated probabilities, by which rows are divided. Rows of weight 0 are left
-        out; methods that do not use weights see none.
+        Methods without that option have one per class. fields_beyond : further fields
+        of the calibrator. A class without a positive row keeps the identity, with a
+        warning. Details report the mean over rows of the sum of calibrated
+        probabilities, by which rows are divided. Rows of weight 0 are left out; methods
+        that do not use weights see none.
         """
         mode = getattr(options, "mode", "ova")
         weight = rows.weights() if cls.laws.weights else None
@@ -249,8 +251,9 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
-        """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter
-        half as far from certainty as the nearest other, as in ``floor``
+        """Find ``sure`` where some confidences are exactly 0 or 1, and warnings.
+
+        These enter half as far from certainty as the nearest other, as in ``floor``
         (Martín-Fernández et al. 2003). None where their rounding says how far.
         """
         if rows.kind != "confidence" or not cls.takes_logarithms():
@@ -287,9 +290,7 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
-        """Fields that hold parameters of the maps, in the order of the arguments of
-        ``curve``.
-        """
+        """List the fields that hold parameters of the maps, as ``curve`` takes them."""
         chosen = []
         for one in fields(cls):
             if one.metadata["shape"] == ("maps",) or one.type == Curves:
@@ -308,8 +309,9 @@ class BinaryCalibrator(Calibrator):
         return arrays
 
     def inputs(self, block: Block) -> FloatArray:
-        """Input of the maps: (b,) for one map, (b, k) for one per class. The block
-        comes from ``seen``.
+        """Compute the input of the maps: (b,) for one map, (b, k) for one per class.
+
+        The block comes from ``seen``.
         """
         z = block.z
         many = len(self.maps) > 1
@@ -383,9 +385,7 @@ class BinaryCalibrator(Calibrator):
 
 
 class LogisticCalibrator(BinaryCalibrator):
-    """Maps whose log-odds are a function of the log-odds, so that both tails stay
-    exact.
-    """
+    """Maps from log-odds to log-odds, so that both tails stay exact."""
 
     takes_log_odds = True
 
@@ -454,8 +454,9 @@ class Steps(Table):
     def check_map(
         edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one
-        value per bin between.
+        """Raise DataError unless edges rise from 0 to 1 with one value per bin.
+
+        So must the log-odds of the edges.
         """
         if len(edges) == len(values) == 0 and log_odds is None:
             return
@@ -489,8 +490,9 @@ class PiecewiseLinear(Table):
     def check_map(
         x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless knots have rising scores (and log-odds of these) and
-        as many values.
+        """Raise DataError unless knots have rising scores and as many values.
+
+        So must the log-odds of the scores.
         """
         if len(x) != len(y):
             raise DataError(
@@ -509,8 +511,9 @@ class PiecewiseLinear(Table):
 
 
 def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
-    """Fit to the output of a first fit, with the warnings of both and the worse
-    status.
+    """Describe a fit to the output of a first fit.
+
+    It has the warnings of both and the worse status.
     """
     status = max(first.status, fit.status, key=STATUSES.index)
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
@@ -526,8 +529,9 @@ def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Straight lines between knots, constant beyond the ends; the identity without
-    knots.
+    """Draw straight lines between knots, constant beyond the ends.
+
+    Without knots it is the identity.
     """
     if not len(x):
         return p
@@ -556,12 +560,11 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
 def share_rest(
     z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray
 ) -> FloatArray:
-    """Log-probabilities with q on the label and 1 - q shared among the others in
-    softmax's proportions.
+    """Give q to the label and share 1 - q among the others.
 
-    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 -
-    q. The shares are taken among the other classes alone, so they stay exact where 1 -
-    p has no digits left.
+    The shares have softmax's proportions. z : (b, k) logits, label : (b,), log_q and
+    log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the other
+    classes alone, so they stay exact where 1 - p has no digits left.
     """
     here = np.arange(len(z))
     rest = z.copy()
@@ -573,8 +576,9 @@ def share_rest(
 
 
 def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Divide rows of probabilities (b, k) by their sums; rows of zeros become
-    softmax(z) with prediction label.
+    """Divide rows of probabilities (b, k) by their sums.
+
+    Rows of zeros become softmax(z) with prediction label.
     """
     total = q.sum(axis=1)
     zero = total < TINY

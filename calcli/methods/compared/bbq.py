@@ -89,10 +89,10 @@ class BayesianBinning(Steps):
 
 @lru_cache(maxsize=2)
 def all_binnings(n: int) -> tuple[IntArray, IntArray]:
-    """First row of each bin of the binnings that are averaged over, for n sorted rows,
-    laid end to end.
+    """List the first row of each bin of all binnings, laid end to end.
 
-    Also where each model's bins begin there and their total number, (models + 1,).
+    The binnings are those averaged over, of n sorted rows. Also where each model's bins
+    begin there and their total number, (models + 1,).
     """
     root = n ** (1.0 / 3.0)
     least = max(1, int(root / 10.0))
@@ -105,8 +105,10 @@ def all_binnings(n: int) -> tuple[IntArray, IntArray]:
 def fit_bbq(
     sample: Sample, prior: str, theta: str, prune: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins
-    (m,) of the models kept.
+    """Fit the averaged map.
+
+    Returns its edges (as ``sample.x``) and values, and weights (m,) and bins (m,) of
+    the models kept.
     """
     from scipy.special import gammaln
 
@@ -187,9 +189,10 @@ def fit_bbq(
 
 
 def elbow(likelihood: FloatArray) -> BoolArray:
-    """Mask of the models that the authors' code keeps: those before the relative
-    likelihoods, sorted, stop falling by more than 0.001 of their variance from one to
-    the next.
+    """Find the models that the authors' code keeps, as a mask.
+
+    These are the ones before the relative likelihoods, sorted, stop falling by more
+    than 0.001 of their variance from one to the next.
     """
     order = np.argsort(-likelihood, kind="stable")
     falling = likelihood[order]

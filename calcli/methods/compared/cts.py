@@ -69,14 +69,14 @@ class Others:
 
 
 class ClassSearch:
-    """The state of the search: temperatures (k,), the ECE they give, and the accuracy
-    at its start.
+    """The state of the search.
 
-    With class c taken out, a row is known by the log-sum L of the others and the
-    largest of them; the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The
-    others are sums over the classes before c (already moved) and after c (still to
-    move), both built by additions only, so that nothing cancels. Memory: the scores in
-    their own precision and about (classes / 32 + 32) numbers per row.
+    Temperatures (k,), the ECE they give, and the accuracy at its start. With class c
+    taken out, a row is known by the log-sum L of the others and the largest of them;
+    the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The others are sums
+    over the classes before c (already moved) and after c (still to move), both built by
+    additions only, so that nothing cancels. Memory: the scores in their own precision
+    and about (classes / 32 + 32) numbers per row.
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
@@ -139,9 +139,7 @@ class ClassSearch:
     def candidates(
         self, c: int, others: Others, grid: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """ECE and accuracy with the temperature of class c set to every value of a
-        grid.
-        """
+        """Compute ECE and accuracy with class c at every temperature of a grid."""
         z = self.column(c)
         class_hit = (self.y == c).astype(float)
         rest_hit = (others.index == self.y).astype(float)
@@ -178,11 +176,10 @@ class ClassSearch:
     def sweep(
         self, classes: IntArray, grid: FloatArray, floor: float
     ) -> Iterator[bool]:
-        """One pass over all classes; tells of each in turn whether it moved, as only
-        those of ``classes`` may.
+        """Pass over all classes once, and yield whether each moved.
 
-        A temperature moves to the best candidate whose ECE is strictly below the best
-        so far and whose accuracy is at least ``floor``.
+        Only those of ``classes`` may. A temperature moves to the best candidate whose
+        ECE is strictly below the best so far and whose accuracy is at least ``floor``.
         """
         before = Others.none(self.n)
         for low, after_stripe in self._stripes():
@@ -207,9 +204,7 @@ class ClassSearch:
                 yield moves
 
     def _stripes(self) -> list[tuple[int, Others]]:
-        """First column of every stripe, and the sum over the classes behind the
-        stripe.
-        """
+        """List the stripes: first column, and the sum over the classes behind."""
         stripes = []
         behind = Others.none(self.n)
         for low in reversed(range(0, self.k, STRIPE)):
