@@ -280,13 +280,11 @@ class Auto(Mixture):
         work.expect(cost_of(member.candidate) for member in members)
         uniform = UNIFORM_ROWS / (rows.effective_n + 1)
         fits = refitted(members, rows, work, context)
-        calibrator = cls(
-            tuple(
-                Member(*member.candidate, fits[member.name].calibrator, float(weight))
-                for member, weight in zip(members, weights, strict=True)
-            ),
-            uniform,
-        )
+        weighted = []
+        for member, weight in zip(members, weights, strict=True):
+            fitted = fits[member.name].calibrator
+            weighted.append(Member(*member.candidate, fitted, float(weight)))
+        calibrator = cls(tuple(weighted), uniform)
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = joint_warnings(fits)
         record: dict[str, Any] = {"rule": "average", "table": list(table.values())}
@@ -318,7 +316,9 @@ def usual_candidates(rows: Rows) -> list[str]:
     names = default_candidates(rows.n, rows.k)
     if rows.kind == "confidence":
         return names
-    return [f"floor+{name}" for name in names] if needs_floor(rows) else names
+    if needs_floor(rows):
+        return [f"floor+{name}" for name in names]
+    return names
 
 
 def needs_floor(rows: Rows) -> bool:
@@ -377,18 +377,17 @@ def weighed(
     members = [weighable[j] for j in kept]
     if rows.k < 3 or rows.n > FEW_ROWS:
         return members, weights
+    # A safe member takes over weight where the average's gain over it is unsure.
     mixture = np.logaddexp.reduce(log_p[..., kept] + np.log(weights), axis=2)
-    safe = weighable[0]
-    for trial in plain:
-        gain = float(share @ (trial.log_p - safe.log_p).mean(axis=0))
-        if gain > 0.0 and not ran_into_bound(trial):
-            safe = trial
-    wrong = [(b.original_prediction != b.labels).sum() for b in held_rows.blocks()]
+    safe = safest(weighable[0], plain, share)
+    n_wrong = 0
+    for block in held_rows.blocks():
+        n_wrong += int((block.original_prediction != block.labels).sum())
     moved = share_of_safe(
         mixture.mean(axis=0),
         floored(safe.log_p, rows.effective_n, rows.k).mean(axis=0),
         share,
-        int(sum(wrong)),
+        n_wrong,
         held_rows.units(),
     )
     if moved < LEAST_WEIGHT:
@@ -398,11 +397,19 @@ def weighed(
         weights = np.append(0.0, weights)
     is_safe = np.array([member is safe for member in members])
     weights = (1.0 - moved) * weights + moved * is_safe
-    heavy = weights >= LEAST_WEIGHT
-    members = [
-        member for member, is_heavy in zip(members, heavy, strict=True) if is_heavy
-    ]
-    return members, weights[heavy] / weights[heavy].sum()
+    # Members whose weight has become too small are left out.
+    heavy = np.flatnonzero(weights >= LEAST_WEIGHT)
+    return [members[j] for j in heavy], weights[heavy] / weights[heavy].sum()
+
+
+def safest(first: Trial, plain: Sequence[Trial], share: FloatArray) -> Trial:
+    """Choose the first candidate or a plain one that is better on the held-out rows."""
+    safe = first
+    for trial in plain:
+        gain = float(share @ (trial.log_p - safe.log_p).mean(axis=0))
+        if gain > 0.0 and not ran_into_bound(trial):
+            safe = trial
+    return safe
 
 
 def ran_into_bound(trial: Trial) -> bool:
@@ -455,10 +462,12 @@ def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
     for name, fit in fits.items():
         for warning in fit.warnings:
             members.setdefault(warning, []).append(name)
-    return tuple(
-        f"{names[0]}: {warning}" if len(names) == 1 else warning
-        for warning, names in members.items()
-    )
+    warnings = []
+    for warning, names in members.items():
+        if len(names) == 1:
+            warning = f"{names[0]}: {warning}"
+        warnings.append(warning)
+    return tuple(warnings)
 
 
 # ---- the choice of one candidate

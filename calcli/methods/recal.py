@@ -121,7 +121,7 @@ def fit_groups(
                 bounded[g] = True
                 active[g] = False
                 continue
-            # Step to the root of the series, or where it is not trusted into the bracket.
+            # Step to the root of the series; where it is not trusted, into the bracket.
             step, error = series_root(derivatives[g])
             following = beta[g] * (1 + step)
             least = max(low[g], BETA_LOW)
@@ -199,8 +199,8 @@ class ReCal(Calibrator):
     softmax(z_m / T) for transform m, each of at most L rounds draws a transform m
     (uniformly, with replacement) and
 
-    1. sorts the rows into four groups: does the transform change the predicted class, and
-       is p = max softmax(a) below q, the transform's probability of the same class?
+    1. sorts the rows into four groups: does the transform change the predicted class,
+       and is p = max softmax(a) below q, the transform's probability of the same class?
     2. finds for each group k the inverse temperature beta_k that minimises the NLL of
        softmax(beta_k a), and shrinks it by the group's share of the rows:
        sigma_k = 1 + (n_k / n) (beta_k - 1);

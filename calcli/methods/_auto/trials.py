@@ -60,6 +60,8 @@ FINAL = 1e-7  # of members of the average
 FINAL_MANY = 1e-4  # of members beyond ``CHEAP_SCORES``
 
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
+# a part, what gives its training rows and held-out rows, and candidates
+Task = tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
 
 
 # ---- rows
@@ -148,7 +150,9 @@ class Plan:
         n_folds = [int(numbers.max()) + 1 for numbers in fold]
         if scores > CHEAP_SCORES:
             n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
-        parts = [(draw, f) for draw in range(draws) for f in range(n_folds[draw])]
+        parts = []
+        for draw in range(draws):
+            parts += [(draw, number) for number in range(n_folds[draw])]
         index = np.flatnonzero(fold[0] < n_folds[0])
         return cls(np.stack(fold), tuple(parts), index)
 
@@ -315,12 +319,12 @@ class Trying:
     @property
     def remaining(self) -> list[str]:
         """Candidates that are neither left out nor have failed, in their order."""
-        return [
-            name
-            for name, outcomes in self.outcomes.items()
-            if name not in self.left_out
-            and not any(outcome.failed for outcome in outcomes.values())
-        ]
+        names = []
+        for name, outcomes in self.outcomes.items():
+            has_failed = any(outcome.failed for outcome in outcomes.values())
+            if name not in self.left_out and not has_failed:
+                names.append(name)
+        return names
 
     def results(self) -> list[Trial]:
         """Try all candidates; returns their trials in the order of the list."""
@@ -431,24 +435,21 @@ class Trying:
         remaining = {name: self.candidates[name] for name in self.remaining}
         chains = chained(remaining)
 
-        def tasks() -> Iterator[
-            tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
-        ]:
+        def tasks() -> Iterator[Task]:
             for part in others:
+                # The chains of a part share its rows, which the first of them takes.
                 halves = cache(lambda part=part: self.plan.split(self.rows, part))
                 for chain in chains:
                     yield part, halves, chain
 
-        def fit(
-            task: tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]],
-        ) -> tuple[Part, dict[str, Outcome]]:
+        def fit(task: Task) -> tuple[Part, dict[str, Outcome]]:
             part, halves, chain = task
             learn, held_rows = halves()
             scored = ScoredRows(held_rows)
             known = FittedPrefixes()
-            outcomes = {
-                name: self.outcome(name, learn, scored, known, starts) for name in chain
-            }
+            outcomes = {}
+            for name in chain:
+                outcomes[name] = self.outcome(name, learn, scored, known, starts)
             return part, outcomes
 
         for part, outcomes in in_order(fit, tasks()):
@@ -554,7 +555,9 @@ def clearly_behind(
     n = len(next(iter(nll.values())))
     if n < FEWEST_TO_JUDGE:
         return {}
-    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    share = np.full(n, 1.0 / n)
+    if weight is not None:
+        share = weight / weight.sum()
     best = min(nll.values(), key=lambda losses: float(share @ losses))
     reasons = {}
     for name, losses in nll.items():
@@ -579,7 +582,9 @@ def standardised_mean(
     residual = share * (values - mean)
     sums = residual if units is None else units.sums(residual)
     error = float(np.sqrt(sums @ sums))
-    return mean / error if error > 1e-12 * abs(mean) else 0.0
+    if error <= 1e-12 * abs(mean):
+        return 0.0
+    return mean / error
 
 
 def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
