@@ -1,4 +1,7 @@
-"""Partial pooling: a map for every group, shrunk towards the common map as far as the groups are alike."""
+"""Partial pooling: a map for every group, shrunk towards the common map.
+
+It is shrunk as far as the groups are alike.
+"""
 
 import math
 from abc import abstractmethod
@@ -29,32 +32,40 @@ from calcli.rows import Block, Codes, Rows
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5
 ROUNDS = 3
-START, LEAST = 0.1, 1e-7
-"""Variance between groups at which the search begins, and the one that stands for 0. Variances up to ten times as
-large become 0 too: towards 0 the EM takes ever smaller steps."""
-STEPS, UPDATES = 100, 100
+START = 0.1  # variance between groups at which the search begins
+LEAST = 1e-7
+"""Variance between groups that stands for 0. Variances up to ten times as large become
+0 too: towards 0 the EM takes ever smaller steps.
+"""
+STEPS = 100
+UPDATES = 100
 LARGEST_STEP = 1.0
-LONGEST, FAR = (
-    1e4,
-    10.0,
-)  # upper bounds of a SQUAREM step (in EM steps) and of a log variance
+LONGEST = 1e4  # upper bound of a SQUAREM step, in EM steps
+FAR = 10.0  # upper bound of a log variance
 RUNAWAY_VARIANCE = 1.0
-"""Least prior variance of runaway groups, of which the variance between others says nothing."""
-TURNS = (
-    0.5  # share of a step from which one in the other direction halves all that follow
-)
+"""Least prior variance of runaway groups, of which the variance between others says
+nothing.
+"""
+# share of a step from which one in the other direction halves all that follow
+TURNS = 0.5
 FEWEST_ROWS = 3  # rows of a group from which that is asked
 FALL = 10.0  # factor by which a variance falls at most from one walk to the next
 SURPRISING = 1e-4
-"""P-value of a group's score, times their number, up to which the map of the others does
-not explain it."""
-EXACT, SETTLED, CHANGE = 1e-11, 1e-6, 1e-4
-"""Tolerances of a search: step of a parameter, relative change of a variance between updates, and between walks."""
-EARLY, LEAST_START = 1e-7, 1e-5
-"""For the fit to a fold, which starts at the result of all rows: its last step, and the least variance at its start."""
-CREEPS, LATE = 0.99, 60
-"""A variance that hardly moves is fixed when its last three changes between walks agree within this factor, or after
-so many walks: otherwise theta would follow it for hundreds of walks."""
+"""P-value of a group's score, times their number, up to which the map of the others
+does not explain it.
+"""
+# Tolerances of a search
+EXACT = 1e-11  # step of a parameter
+SETTLED = 1e-6  # relative change of a variance between updates
+CHANGE = 1e-4  # relative change of a variance between walks
+# For the fit to a fold, which starts at the result of all rows
+EARLY = 1e-7  # its last step
+LEAST_START = 1e-5  # the least variance at its start
+# A variance that hardly moves is fixed when its last three changes between walks agree
+# within the factor CREEPS, or after LATE walks: otherwise theta would follow it for
+# hundreds of walks.
+CREEPS = 0.99
+LATE = 60
 
 
 class ByOptions(Options, frozen=True):
@@ -69,13 +80,19 @@ class ByOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="standard deviation between groups; 0 estimates it (1e3 fits every group by itself)",
+            description=(
+                "standard deviation between groups; 0 estimates it (1e3 fits every"
+                " group by itself)"
+            ),
         ),
     ] = 0.0
     guard: Annotated[
         bool,
         Meta(
-            description="keep the common map unless held-out rows of the calibration data speak for the groups"
+            description=(
+                "keep the common map unless held-out rows of the calibration data"
+                " speak for the groups"
+            )
         ),
     ] = True
 
@@ -92,8 +109,10 @@ def groups_of(block: Block, by: str) -> Codes:
 
 
 def places(by: str, names: Sequence[str], block: Block) -> IntArray:
-    """Index in ``names`` of the group of every row, (b,); ``len(names)`` for a group
-    that is not among them (see ``places_of_groups``)."""
+    """Find the index in ``names`` of the group of every row, (b,).
+
+    It is ``len(names)`` for a group that is not among them (see ``places_of_groups``).
+    """
     groups = groups_of(block, by)
     known = places_of_groups(tuple(names), tuple(groups.names))
     return entries(groups.code, np.where(known < 0, len(names), known))
@@ -101,7 +120,10 @@ def places(by: str, names: Sequence[str], block: Block) -> IntArray:
 
 @dataclass(frozen=True)
 class GroupSums(Sums):
-    """Sums over the rows of every group: weight (g,), gradient (g, m) and information (g, m, m) of the NLL."""
+    """Sums of the NLL's derivatives over the rows of every group.
+
+    weight : (g,). gradient : (g, m). information : (g, m, m).
+    """
 
     weight: FloatArray
     gradient: FloatArray
@@ -124,12 +146,13 @@ class GroupSums(Sums):
                 dtype=np.float64,
             )
 
-        slopes = np.stack([total(each) for each in gradient], axis=1)
-        bends = np.stack(
-            [total(each) for each in information.reshape(-1, len(code))], axis=1
-        )
+        slopes = np.stack([total(entry) for entry in gradient], axis=1)
+        flat = information.reshape(-1, len(code))
+        bends = np.stack([total(entry) for entry in flat], axis=1)
         return cls(
-            total(np.ones(len(code))), slopes, bends.reshape(g, *information.shape[:2])
+            weight=total(np.ones(len(code))),
+            gradient=slopes,
+            information=bends.reshape(g, *information.shape[:2]),
         )
 
     def times(self, factor: FloatArray) -> Self:
@@ -140,18 +163,22 @@ class GroupSums(Sums):
 
     def take(self, groups: BoolArray) -> Self:
         """Sums of some of the groups."""
-        chosen = self.weight[groups], self.gradient[groups], self.information[groups]
-        return type(self)(*chosen)
+        return type(self)(
+            weight=self.weight[groups],
+            gradient=self.gradient[groups],
+            information=self.information[groups],
+        )
 
 
 @dataclass(frozen=True)
 class GroupWalk:
-    """Sums over the rows of every group at parameters (g, m), and what is known of groups.
+    """Sums over the rows of every group, and what is known of the groups.
 
-    factor : (g,) by which a group's weights are multiplied to sum to its effective number
-    of rows, as the prior on its deviation is held against them. runaway : (g,) groups whose
-    own best map is infinite and is not explained by the map of the others. bound : (m,)
-    largest deviation of a group from the common map.
+    The sums are at parameters (g, m). factor : (g,) by which a group's weights are
+    multiplied to sum to its effective number of rows, as the prior on its deviation is
+    held against them. runaway : (g,) groups whose own best map is infinite and is not
+    explained by the map of the others. bound : (m,) largest deviation of a group from
+    the common map.
     """
 
     sums: Callable[[FloatArray], GroupSums]
@@ -164,7 +191,10 @@ class GroupWalk:
 
 
 class Pooled(NamedTuple):
-    """Parameters of the groups. centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups."""
+    """Parameters of the groups.
+
+    centre : (m,). theta : (g, m) differences from it. variance : (m,) between groups.
+    """
 
     centre: FloatArray
     theta: FloatArray
@@ -176,12 +206,12 @@ class Pooled(NamedTuple):
 def pool(
     walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None = None
 ) -> Pooled:
-    """Minimise NLL + sum_g theta_g^2 / (2 variance), with the variance between groups by EM.
+    """Minimise NLL + sum_g theta_g^2 / (2 variance).
 
-    walk : sums over the rows at parameters (g, m). tau : standard deviation between
-    groups, 0 to estimate it. start : result on much the same rows, where the search begins;
-    it then ends early. Runaway groups, whose deviation runs to its bound, determine neither
-    the centre nor the variance.
+    The variance between groups is found by EM. walk : sums over the rows at parameters
+    (g, m). tau : standard deviation between groups, 0 to estimate it. start : result on
+    much the same rows, where the search begins; it then ends early. Runaway groups,
+    whose deviation runs to its bound, determine neither the centre nor the variance.
     """
     search = PoolSearch(walk, g, m, tau, start)
     search.find_centre()
@@ -190,7 +220,8 @@ def pool(
         mean = search.mean_deviation()
         if rounds == ROUNDS or np.abs(mean).max() <= search.exact:
             break
-        search.centre, search.theta = search.centre + mean, search.theta - mean
+        search.centre = search.centre + mean
+        search.theta = search.theta - mean
     return Pooled(
         search.centre, search.theta, search.variance, search.converged, search.passes
     )
@@ -202,16 +233,22 @@ class PoolSearch:
     def __init__(
         self, walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None
     ) -> None:
-        self.walk, self.shape = walk, (g, m)
-        self.centre, self.theta = np.zeros(m), np.zeros((g, m))
+        self.walk = walk
+        self.shape = (g, m)
+        self.centre = np.zeros(m)
+        self.theta = np.zeros((g, m))
         self.variance = np.full(m, tau**2 or START)
-        self.exact, self.passes, self.converged = EXACT, 0, False
+        self.exact = EXACT
+        self.passes = 0
+        self.converged = False
         self.fixed = bool(tau)  # the variance is known, or hardly moves
         self.alike = ~walk.runaway
-        self.damping, self.last_step = np.ones(g), np.zeros((g, m))
+        self.damping = np.ones(g)
+        self.last_step = np.zeros((g, m))
         self.sums: GroupSums | None = None
         if start is not None:
-            self.theta, self.exact = start.theta, EARLY
+            self.theta = start.theta
+            self.exact = EARLY
             if not tau:
                 self.variance = np.maximum(start.variance, LEAST_START)
 
@@ -223,24 +260,29 @@ class PoolSearch:
         """Search the map that is common to all but runaway groups."""
         for _ in range(STEPS):
             sums = self.sums_at(self.centre).take(self.alike)
-            whole, slope = sums.information.sum(axis=0), sums.gradient.sum(axis=0)
+            whole = sums.information.sum(axis=0)
+            slope = sums.gradient.sum(axis=0)
             step = np.linalg.pinv(whole) @ slope
             self.centre = self.centre - np.clip(step, -LARGEST_STEP, LARGEST_STEP)
             if np.abs(step).max() <= self.exact:
                 break
 
     def fit_groups(self) -> None:
-        """Search the groups' deviations; after each walk the EM runs on its quadratic."""
+        """Search the groups' deviations.
+
+        After each walk the EM runs on its quadratic.
+        """
         changes = list[float]()
         for _ in range(STEPS):
-            self.sums, before = self.sums_at(self.centre + self.theta), self.variance
+            self.sums = self.sums_at(self.centre + self.theta)
+            before = self.variance
             sums = self.sums.times(self.walk.factor)
             if not self.fixed:
-                some = sums.take(self.alike)
-                found = between(some, self.theta[self.alike], before)
+                ordinary = sums.take(self.alike)
+                variance = between(ordinary, self.theta[self.alike], before)
                 if (self.damping < 1.0).any():  # steps to and fro overstate nearness
-                    found = np.maximum(found, before / FALL)
-                self.variance = found
+                    variance = np.maximum(variance, before / FALL)
+                self.variance = variance
             moved = self.move(sums)
             changed = np.abs(self.variance - before)
             still = bool((changed <= CHANGE * self.variance + LEAST).all())
@@ -251,7 +293,8 @@ class PoolSearch:
             last = changes[-3:]
             creeps = len(last) == 3 and min(last) > CREEPS * max(last)
             late = len(changes) >= LATE
-            self.fixed = self.fixed or (still and (creeps or late))
+            if still and (creeps or late):
+                self.fixed = True
 
     def move(self, sums: GroupSums) -> float:
         """Step of the deviations within their bounds; returns the largest change."""
@@ -282,38 +325,43 @@ class PoolSearch:
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
-    """Variance between groups (m,): the fixed point of variance = mean(theta^2 + posterior variance).
+    """Find the variance between groups, (m,).
 
-    EM is slow where the variance is small, so SQUAREM replaces three of its steps by one (Varadhan, Roland 2008, S3).
+    It is the fixed point of variance = mean(theta^2 + posterior variance). EM is slow
+    where the variance is small, so SQUAREM replaces three of its steps by one
+    (Varadhan, Roland 2008, S3).
     """
     target = np.einsum("gij,gj->gi", sums.information, theta) - sums.gradient
 
     def step(log_variance: FloatArray) -> FloatArray:
+        """One step of EM, on the logarithm of the variance."""
         inverse = np.linalg.inv(sums.information + np.diag(np.exp(-log_variance)))
         mode = np.einsum("gij,gj->gi", inverse, target)
-        found = (mode**2 + np.diagonal(inverse, axis1=1, axis2=2)).mean(axis=0)
-        return np.asarray(np.log(np.where(found < 10.0 * LEAST, LEAST, found)))
+        posterior = np.diagonal(inverse, axis1=1, axis2=2)
+        updated = (mode**2 + posterior).mean(axis=0)
+        return np.asarray(np.log(np.where(updated < 10.0 * LEAST, LEAST, updated)))
 
-    at = np.log(variance)
+    log_variance = np.log(variance)
     for _ in range(UPDATES):
-        once = step(at)
-        first, second = once - at, step(once) - once
+        once = step(log_variance)
+        first = once - log_variance
+        second = step(once) - once
         if np.abs(second).max() <= SETTLED:
             return np.asarray(np.exp(once + second))
+        # Extrapolate along the two steps, then take one more.
         bend = second - first
         square = float(first @ first) / max(float(bend @ bend), 1e-300)
         length = min(max(math.sqrt(square), 1.0), LONGEST)
-        at = step(
-            np.clip(at + 2.0 * length * first + length**2 * bend, math.log(LEAST), FAR)
-        )
-    return np.asarray(np.exp(at))
+        further = log_variance + 2.0 * length * first + length**2 * bend
+        log_variance = step(np.clip(further, math.log(LEAST), FAR))
+    return np.asarray(np.exp(log_variance))
 
 
 class ByGroup(Calibrator):
-    """Base of the methods by group: a map common to all rows, and every group's difference from it.
+    """Base of the methods by group: a common map, and every group's difference.
 
-    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a map.
-    by : the column. groups : differences by group name.
+    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a
+    map. by : the column. groups : differences by group name.
     """
 
     by: str
@@ -331,7 +379,7 @@ class ByGroup(Calibrator):
         cls,
         rows: Rows,
         common: Any,
-        of: Codes,
+        codes: Codes,
         by: ByOptions,
         start: Pooled | None,
         runaway: BoolArray,
@@ -341,14 +389,17 @@ class ByGroup(Calibrator):
     @classmethod
     @abstractmethod
     def walk_of(
-        cls, rows: Rows, common: Any, of: Codes
+        cls, rows: Rows, common: Any, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
         """Sums over the rows of every group at deviations (g, m) from a common map."""
 
     @classmethod
     @abstractmethod
-    def endless(cls, rows: Rows, common: Any, of: Codes) -> BoolArray:
-        """Groups whose own best map is infinite, (g,): more of the same is always better."""
+    def endless(cls, rows: Rows, common: Any, codes: Codes) -> BoolArray:
+        """Find groups whose own best map is infinite, (g,).
+
+        More of the same is always better there.
+        """
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -365,7 +416,7 @@ class ByGroup(Calibrator):
         weights = rows.sum(partial(group_weights, options.by))
         names = [name for name, weight in weights.items() if weight > 0]
 
-        def kept(reason: str, **details: Any) -> Fit[Any]:
+        def keep_common(reason: str, **details: Any) -> Fit[Any]:
             """The common map, with the reason why groups have none of their own."""
             return replace(
                 common,
@@ -375,71 +426,78 @@ class ByGroup(Calibrator):
             )
 
         if len(names) < 2:
-            return kept("there is one group, so the common map is kept")
-        at = rows.each(partial(places, options.by, tuple(names)))
-        groups = Codes(tuple(names), np.concatenate(list(at)))
+            return keep_common("there is one group, so the common map is kept")
+        parts = rows.each(partial(places, options.by, tuple(names)))
+        groups = Codes(tuple(names), np.concatenate(list(parts)))
         runaway = cls.runaway(rows, common, plain, groups, context)
         base = common
         if runaway.any():
             base = cls.fit_without(rows, plain, groups, runaway, context) or common
         if base.status != "ok":
-            return kept(f"status {base.status}, so the common map is kept")
-        calibrator, found = cls.pooled(
+            return keep_common(f"status {base.status}, so the common map is kept")
+        calibrator, pooled = cls.pooled(
             rows, base.calibrator, groups, options, None, runaway
         )
-        alike = not options.tau and bool((found.variance <= LEAST).all())
+        alike = not options.tau and bool((pooled.variance <= LEAST).all())
         if alike and not runaway.any():
-            return kept("the groups do not differ, so the common map is kept")
-        details: dict[str, Any] = {"groups": len(names), "passes": found.passes}
+            return keep_common("the groups do not differ, so the common map is kept")
+        details: dict[str, Any] = {"groups": len(names), "passes": pooled.passes}
         if options.guard:
-            start = common.calibrator, found
-            own, one = cls.held_out(
+            start = (common.calibrator, pooled)
+            nll_by_group, nll_common = cls.held_out(
                 rows, plain, groups, options, context, start, runaway
             )
-            nll = {"by_group": own, "common": one}
-            details["held_out_nll"] = nll
-            if own >= one:
-                told = f"held-out NLL {own:.5f}, of the common map {one:.5f}"
-                return kept(f"{told}, which is kept", **details)
+            details["held_out_nll"] = {"by_group": nll_by_group, "common": nll_common}
+            if nll_by_group >= nll_common:
+                reason = (
+                    f"held-out NLL {nll_by_group:.5f}, of the common map"
+                    f" {nll_common:.5f}, which is kept"
+                )
+                return keep_common(reason, **details)
         warnings = list[str]()
         if runaway.any():
             details["runaway"] = [names[g] for g in np.flatnonzero(runaway)]
             warnings.append(_runaway_words(options.by, details["runaway"]))
-        if not found.converged:
+        status: Status = "ok"
+        if not pooled.converged:
             warnings.append("the search for the groups' maps did not converge")
-        status: Status = "ok" if found.converged else "not_converged"
+            status = "not_converged"
         return Fit(calibrator, status, tuple(warnings), details)
 
     @classmethod
     def runaway(
-        cls, rows: Rows, common: Fit[Any], plain: Any, of: Codes, context: Context
+        cls, rows: Rows, common: Fit[Any], plain: Any, codes: Codes, context: Context
     ) -> BoolArray:
-        """Groups whose best map is infinite and not explained by that of the others, (g,).
+        """Find groups whose best map is infinite and unlike that of the others, (g,).
 
-        A few rows that are all right are ordinary luck. Under the map of the groups that
-        have a finite best map, the score of a group that is none is far from 0.
+        A few rows that are all right are ordinary luck. Under the map of the groups
+        that have a finite best map, the score of a group that is none is far from 0.
         """
-        endless = cls.endless(rows, common.calibrator, of)
+        endless = cls.endless(rows, common.calibrator, codes)
         if not endless.any():
             return endless
-        base = cls.fit_without(rows, plain, of, endless, context) or common
+        base = cls.fit_without(rows, plain, codes, endless, context) or common
         if base.status != "ok":
             return np.zeros_like(endless)
-        walk, g = cls.walk_of(rows, base.calibrator, of), len(of.names)
+        walk = cls.walk_of(rows, base.calibrator, codes)
+        g = len(codes.names)
         sums = walk(np.zeros((g, cls.PARAMETERS)))
         inverse = np.linalg.pinv(sums.information)
         square = np.einsum("gi,gij,gj->g", sums.gradient, inverse, sums.gradient)
         least = -NormalDist().inv_cdf(SURPRISING / (2.0 * g))
-        rows_of_group = np.bincount(of.code, minlength=g)
+        rows_of_group = np.bincount(codes.code, minlength=g)
         enough = rows_of_group >= FEWEST_ROWS
         return np.asarray(endless & enough & (square > least**2))
 
     @classmethod
     def fit_without(
-        cls, rows: Rows, plain: Any, of: Codes, groups: BoolArray, context: Context
+        cls, rows: Rows, plain: Any, codes: Codes, groups: BoolArray, context: Context
     ) -> Fit[Any] | None:
-        """The common map of all rows but those of some groups; None where none are left."""
-        rest = np.flatnonzero(~groups[of.code])
+        """Fit the common map of all rows but those of some groups.
+
+        Returns None where none are left.
+        """
+        rest = np.flatnonzero(~groups[codes.code])
         if len(rest) == 0:
             return None
         fresh = Context(context.seed, context.device, notes=context.notes)
@@ -456,66 +514,77 @@ class ByGroup(Calibrator):
         start: tuple[Any, Pooled],
         runaway: BoolArray,
     ) -> tuple[float, float]:
-        """Cross-validated mean NLL by group and of the common map; folds keep units together.
+        """Cross-validate the mean NLL by group and of the common map.
 
-        start : results of the fits to all rows.
+        Folds keep units together. start : results of the fits to all rows.
         """
         losses = np.empty((2, rows.n))
         fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
         for f in np.unique(fold):
             context.progress("cross-validating", int(f), FOLDS)
-            held, others = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-            learn, own = rows.take(others), groups.take(others)
+            held_out = np.flatnonzero(fold == f)
+            others = np.flatnonzero(fold != f)
+            train = rows.take(others)
+            train_groups = groups.take(others)
             fresh = Context(context.seed, context.device, notes=context.notes)
-            common = cls.OF_COMMON.fit(learn, plain, fresh).calibrator
+            common = cls.OF_COMMON.fit(train, plain, fresh).calibrator
             base = common
             if runaway.any():
-                rest = cls.fit_without(learn, plain, own, runaway, context)
-                base = common if rest is None else rest.calibrator
-            pooled, _ = cls.pooled(learn, base, own, options, start[1], runaway)
-            losses[:, held] = [
-                _losses(calibrator, rows.take(held)) for calibrator in (pooled, common)
-            ]
-        by_group, one = (
-            float(np.average(each, weights=rows.weights())) for each in losses
-        )
-        return by_group, one
+                rest = cls.fit_without(train, plain, train_groups, runaway, context)
+                if rest is not None:
+                    base = rest.calibrator
+            pooled, _ = cls.pooled(
+                train, base, train_groups, options, start[1], runaway
+            )
+            test = rows.take(held_out)
+            losses[0, held_out] = _losses(pooled, test)
+            losses[1, held_out] = _losses(common, test)
+        weights = rows.weights()
+        nll_by_group = float(np.average(losses[0], weights=weights))
+        nll_common = float(np.average(losses[1], weights=weights))
+        return nll_by_group, nll_common
 
 
 def _runaway_words(by: str, names: Sequence[str]) -> str:
     """Warning that names groups whose deviation is bounded."""
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" * (len(names) > 8))
+    shown = ", ".join(names[:8])
+    if len(names) > 8:
+        shown += f" and {len(names) - 8} more"
     return (
         f"by {by}: no finite map is best for {shown} (all rows right, or wrong as in no"
         " other group): bounded, and left out of the fit of the other groups"
     )
 
 
-def group_factors(rows: Rows, of: Codes) -> FloatArray:
+def group_factors(rows: Rows, codes: Codes) -> FloatArray:
     """Factors that bring each group's weights to its effective number of rows, (g,)."""
     weight = rows.weights()
     if weight is None:
-        return np.ones(len(of.names))
-    total = np.bincount(of.code, weights=weight, minlength=len(of.names))
-    square = np.bincount(of.code, weights=weight**2, minlength=len(of.names))
+        return np.ones(len(codes.names))
+    total = np.bincount(codes.code, weights=weight, minlength=len(codes.names))
+    square = np.bincount(codes.code, weights=weight**2, minlength=len(codes.names))
     return np.divide(total, square, out=np.ones(len(total)), where=square > 0.0)
 
 
 def group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
-    found = np.bincount(code, weights=block.weight, minlength=len(names))
-    return Counter(dict(zip(names, found.tolist(), strict=True)))
+    weights = np.bincount(code, weights=block.weight, minlength=len(names))
+    return Counter(dict(zip(names, weights.tolist(), strict=True)))
 
 
 def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
-    """NLL of every row through a calibrator, (n,); for confidences, of the outcome right or wrong."""
+    """Compute the NLL of every row through a calibrator, (n,).
+
+    Of confidences it is that of the outcome right or wrong.
+    """
     return np.concatenate(list(rows.each(partial(_losses_of, calibrator))))
 
 
 def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
-    found = calibrator.apply(block)
+    prediction = calibrator.apply(block)
     if block.kind != "confidence":
-        return -found.log_probs[np.arange(len(block)), block.labels]
-    q = np.where(block.labels == 1, found.confidence, 1.0 - found.confidence)
+        return -prediction.log_probs[np.arange(len(block)), block.labels]
+    confidence = prediction.confidence
+    q = np.where(block.labels == 1, confidence, 1.0 - confidence)
     return -floored_log(q)

@@ -1,14 +1,15 @@
-"""One increasing piecewise linear map for every logit: the map, its likelihood, its fit.
+"""One increasing piecewise linear map for every logit.
 
-Edges e_1 < ... < e_m cut the line into m + 1 segments with slopes s_0 .. s_m, the outer
-two without end. g(x) = sum_j s_j L_j(x), where L_j is the length of segment j between e_1
-and x (negative in the first). g is linear in s, so the NLL of softmax(g(x)) is convex in s.
+The map, its likelihood, its fit. Edges e_1 < ... < e_m cut the line into m + 1 segments
+with slopes s_0 .. s_m, the outer two without end. g(x) = sum_j s_j L_j(x), where L_j is
+the length of segment j between e_1 and x (negative in the first). g is linear in s, so
+the NLL of softmax(g(x)) is convex in s.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import count
+from itertools import chain, count
 from operator import add
 from typing import Any
 
@@ -30,13 +31,13 @@ from calcli.solvers import (
 )
 
 ALL_AT_BOUND = (
-    "every slope ran into its bound (0.01 or 100): these rows are all right, or their scores say nothing about"
+    "every slope ran into its bound (0.01 or 100): these rows are all right, or their"
+    " scores say nothing about"
     " the labels; calibrate on rows that the model gets wrong now and then"
 )
 
-KEPT_BYTES = (
-    1 << 24
-)  # scores in float64 up to this size keep their segments and offsets, in twice the memory
+# scores in float64 up to this size keep their segments and offsets, in twice the memory
+KEPT_BYTES = 1 << 24
 Entry = Callable[[FloatArray], FloatArray]
 Loss = Callable[[Quadratic, float, FloatArray], tuple[float, FloatArray, FloatArray]]
 """From the NLL as a function of the slopes, the effective number of rows and
@@ -52,7 +53,10 @@ def check_map(edges: FloatArray, slopes: FloatArray) -> None:
 
 
 def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Segment of every x, and its offset from the segment's finite end (negative in the first)."""
+    """Find the segment of every x, and its offset from the segment's finite end.
+
+    The offset is negative in the first.
+    """
     segment = edges_below(x, edges)
     return segment, x - np.concatenate([edges[:1], edges]).take(segment)
 
@@ -70,35 +74,28 @@ def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:
     """Mean NLL of softmax(g(x)) as a function of the slopes, with gradient and Hessian.
 
-    One pass over the rows; for small data the segment of each score is found once and kept. The lengths L_j
-    are never formed: a row's moments of them under p follow from three sums per segment (of p, p t, p t^2; t the
-    offset), because L_k > 0 means that all segments between e_1 and k are full.
+    One pass over the rows; for small data the segment of each score is found once and
+    kept. The lengths L_j are never formed: a row's moments of them under p follow from
+    three sums per segment (of p, p t, p t^2; t the offset), because L_k > 0 means that
+    all segments between e_1 and k are full.
     """
-    kept = (
-        list(rows.each(partial(_placed, edges, entry)))
-        if 8 * rows.n * rows.k <= KEPT_BYTES
-        else None
-    )
+    kept: list[list[Place]] | None = None
+    if 8 * rows.n * rows.k <= KEPT_BYTES:
+        kept = list(rows.each(partial(_placed, edges, entry)))
 
-    def at(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def nll(slopes: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if kept is None:
             sums = rows.sum(partial(_moments_of_block, edges, slopes, entry))
         else:
-            sums = reduce(
-                add,
-                (
-                    _moments(edges, slopes, *place)
-                    for places in kept
-                    for place in places
-                ),
-            )
+            places = chain.from_iterable(kept)
+            sums = reduce(add, (_moments(edges, slopes, *place) for place in places))
         return (
             sums.value / sums.mass,
             sums.gradient / sums.mass,
             sums.hessian / sums.mass,
         )
 
-    return at
+    return nll
 
 
 def minimise_map(
@@ -110,9 +107,10 @@ def minimise_map(
     context: Context,
     box: dict[str, Any],
 ) -> BoxMinimum:
-    """Minimise a loss within a box; without a known start, begin at the minimum on a sample of the rows.
+    """Minimise a loss within a box.
 
-    box : low, high and further arguments of ``minimise_box``.
+    Without a known start, begin at the minimum on a sample of the rows. box : low, high
+    and further arguments of ``minimise_box``.
     """
     passes = count(1)
 
@@ -130,21 +128,21 @@ def minimise_map(
     size = 0 if is_begun else start_rows(rows)
     if size:
         rough = search(rows.sample(size), begin, LOOSE_GRADIENT)
-        begin = rough.x if rough.status == "ok" else begin
+        if rough.status == "ok":
+            begin = rough.x
     return search(rows, begin, LOOSE_GRADIENT if context.loose else GRADIENT)
 
 
-def ended(fitted: C, found: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
-    """Fit with status and warnings of a map whose slopes were searched between two bounds."""
-    details = {"evaluations": found.evaluations, "gradient": found.gradient}
-    if found.status == "not_converged":
-        return Fit(
-            fitted,
-            "not_converged",
-            ("the search for the slopes did not converge",),
-            details,
-        )
-    if np.all(found.x <= box["low"]) or np.all(found.x >= box["high"]):
+def ended(fitted: C, minimum: BoxMinimum, box: dict[str, Any]) -> Fit[C]:
+    """Make the fit of a map whose slopes were searched between two bounds.
+
+    With its status and warnings.
+    """
+    details = {"evaluations": minimum.evaluations, "gradient": minimum.gradient}
+    if minimum.status == "not_converged":
+        warning = "the search for the slopes did not converge"
+        return Fit(fitted, "not_converged", (warning,), details)
+    if np.all(minimum.x <= box["low"]) or np.all(minimum.x >= box["high"]):
         return Fit(fitted, "at_bound", (ALL_AT_BOUND,), details)
     return Fit(fitted, "ok", (), details)
 
@@ -159,24 +157,22 @@ class _Sums(Sums):
     hessian: FloatArray
 
 
-Place = tuple[
-    Block, IntArray, FloatArray
-]  # some rows, with segment and offset of every score
+# some rows, with segment and offset of every score
+Place = tuple[Block, IntArray, FloatArray]
 
 
 def _placed(edges: FloatArray, entry: Entry, block: Block) -> list[Place]:
     """Segments and offsets of a block's scores, some rows at a time."""
     step = tile_rows(block.scores.shape[1])
-    some = [block.cut(at, at + step) for at in range(0, len(block), step)]
-    return [(part, *locate(entry(part.z), edges)) for part in some]
+    parts = [block.cut(start, start + step) for start in range(0, len(block), step)]
+    return [(part, *locate(entry(part.z), edges)) for part in parts]
 
 
 def _moments_of_block(
     edges: FloatArray, slopes: FloatArray, entry: Entry, block: Block
 ) -> _Sums:
-    return reduce(
-        add, (_moments(edges, slopes, *place) for place in _placed(edges, entry, block))
-    )
+    places = _placed(edges, entry, block)
+    return reduce(add, (_moments(edges, slopes, *place) for place in places))
 
 
 def _moments(
@@ -186,20 +182,23 @@ def _moments(
     segment: IntArray,
     offset: FloatArray,
 ) -> _Sums:
-    m, full = len(edges) + 1, np.concatenate([[0.0], np.diff(edges), [0.0]])
-    n, y = len(block), block.labels
+    m = len(edges) + 1
+    full = np.concatenate([[0.0], np.diff(edges), [0.0]])
+    n = len(block)
+    y = block.labels
     here = np.arange(n)
+    # Probabilities p under the map.
+    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])])
     p = slopes.take(segment)
     p *= offset
-    p += np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * full[1:-1])]).take(
-        segment
-    )
+    p += base.take(segment)
     p -= row_max(p)[:, None]
     log_p_y = p[here, y]
     np.exp(p, out=p)
     total = np.einsum("ij->i", p)
     log_p_y -= np.log(total)
     p /= total[:, None]
+    # Sums of p and of p t per row and segment, then the mean lengths.
     where = (segment + here[:, None] * m).ravel()
     share = np.bincount(where, weights=p.ravel(), minlength=n * m).reshape(n, m)
     p *= offset
@@ -211,15 +210,18 @@ def _moments(
     label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
     label[here, segment[here, y]] = offset[here, y]
     weight = np.ones(n) if block.weight is None else block.weight
-    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no sums by row.
+    # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no
+    # sums by row.
     p *= weight[:, None]
-    square = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m) + full**2 * (
-        weight @ beyond
-    )
+    square_sums = np.bincount(segment.ravel(), weights=p.ravel(), minlength=m)
+    square = square_sums + full**2 * (weight @ beyond)
     cross = np.triu(np.outer(full, weight @ mean), 1)
     hessian = cross + cross.T + np.diag(square) - (mean * weight[:, None]).T @ mean
     return _Sums(
-        float(weight.sum()), -float(weight @ log_p_y), weight @ (mean - label), hessian
+        mass=float(weight.sum()),
+        value=-float(weight @ log_p_y),
+        gradient=weight @ (mean - label),
+        hessian=hessian,
     )
 
 

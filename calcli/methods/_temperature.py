@@ -14,22 +14,24 @@ from calcli.numerics import log_softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import Curve, Root, Slope, find_root, halley
 
-BRACKET = (
-    float(np.log(1e-2)),
-    float(np.log(1e2)),
-)  # of log beta, beta = 1/T: T in [0.01, 100]
-USUAL_PRIOR = (
-    0.25  # value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
-)
+# of log beta, beta = 1/T: T in [0.01, 100]
+BRACKET = (float(np.log(1e-2)), float(np.log(1e2)))
+# value of ``Prior`` in ``auto`` and in the first step of svs, sms and ft
+USUAL_PRIOR = 0.25
 Prior = Annotated[
     float,
     Meta(
         ge=0,
-        description="standard deviation of a prior on how far the log-slope may rise above 0, so that few rows that are"
-        " all right do not sharpen the scores without end; 0 for none",
+        description=(
+            "standard deviation of a prior on how far the log-slope may rise above 0,"
+            " so that few rows that are all right do not sharpen the scores without"
+            " end; 0 for none"
+        ),
     ),
 ]
-"""An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean log-slope of the map."""
+"""An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean
+log-slope of the map.
+"""
 LaterPrior = Annotated[
     Prior, Meta(extra={"came later": True})
 ]  # for methods whose default is no prior
@@ -37,13 +39,19 @@ LaterPrior = Annotated[
 Mixing = Annotated[
     bool,
     Meta(
-        description="mix in 1/(n+1) of the uniform distribution, so that no row can cost more than log((n+1)C)"
+        description=(
+            "mix in 1/(n+1) of the uniform distribution, so that no row can cost more"
+            " than log((n+1)C)"
+        )
     ),
 ]
 
 
 def sharpening(m: float, prior: float, rows: float) -> tuple[float, float, float]:
-    """Penalty of the prior at a mean log-slope m, with its slope and curvature (see ``Prior``)."""
+    """Compute the prior's penalty at a mean log-slope m (see ``Prior``).
+
+    Returns it with its slope and curvature.
+    """
     strength = 1.0 / (prior**2 * rows) if prior and m > 0 else 0.0
     return 0.5 * strength * m * m, strength * m, strength
 
@@ -97,7 +105,8 @@ def solve_temperature(
         context.progress("searching the temperature", next(passes), 0)
         return slope(log_beta)
 
-    step = LOOSE_STEP if context.loose else step
+    if context.loose:
+        step = LOOSE_STEP
     root = find_root(watched, *bracket, start, step=step, flat=flat)
     if root.status == "at_low":
         temperature = 100.0
@@ -116,8 +125,8 @@ SMALL_SAMPLE = 1500
 all, a search does without one."""
 SAMPLE_SCORES = 1 << 24
 """Most scores in the sample: it is held in memory, and more give no better start."""
-FEWEST, SMALL_SCORES = 100, 2_000_000
-"""Fewest rows for many classes, and scores that are enough for a rougher start."""
+FEWEST = 100  # rows, for many classes
+SMALL_SCORES = 2_000_000  # scores that are enough for a rougher start
 ROUGH = 0.01
 """Last step of log beta in the search for a start. The step after it is .01 % from the
 sample's root, which is itself off by some per cent."""
@@ -127,7 +136,10 @@ CurveOf = Callable[[Rows], Curve]
 
 
 def start_rows(rows: Rows) -> int:
-    """Size of the sample for a start, a sixteenth of the rows; 0 where it costs more than it saves."""
+    """Choose the size of the sample for a start, a sixteenth of the rows.
+
+    0 where it costs more than it saves.
+    """
     least = min(SMALL_SAMPLE, max(FEWEST, SMALL_SCORES // rows.k))
     if rows.n < 4 * least:
         return 0
@@ -152,14 +164,18 @@ def start_of(rows: Rows, context: Context, curve_of: CurveOf) -> float:
 def search_temperature(
     curve: Curve, context: Context, start: float, flat: float = 0.0
 ) -> Search:
-    """Find the temperature at the root of an estimating equation, from log beta ``start``."""
+    """Find the temperature at the root of an estimating equation.
+
+    start : log beta to begin at.
+    """
     return solve_temperature(halley(curve), context, start, step=HALLEY_STEP, flat=flat)
 
 
 def likeliest(rows: Rows, context: Context, prior: float = 0.0) -> Search:
     """Find the temperature of maximum likelihood.
 
-    prior : see ``Prior``; where T < 1 the temperature is then that of maximum posterior.
+    prior : see ``Prior``; where T < 1 the temperature is then that of maximum
+    posterior.
     """
     effective = rows.effective_n
 

@@ -63,29 +63,39 @@ from calcli.rows import Rows
 UNIFORM_ROWS = 0.25  # weight of the uniform distribution in the average, of n + 1 rows
 PLAIN = "prior=0"  # option of temperature scaling
 FEW_ROWS = 2000
-"""Rows up to which temperature scaling takes over weight where hardly any row is wrong."""
+"""Rows up to which temperature scaling takes over weight where hardly any row is
+wrong.
+"""
 
 LISTED = Meta(
-    description="methods and compositions, separated by commas, options in brackets: ts,"
-    " svs(lambda=0.1); empty: a list that fits the size of the problem"
+    description=(
+        "methods and compositions, separated by commas, options in brackets: ts,"
+        " svs(lambda=0.1); empty: a list that fits the size of the problem"
+    )
 )
 CRITERION = Meta(
     description="mean loss of held-out rows by which best and one-se choose"
 )
 RULE = Meta(
-    description="a weighted mean of candidates, the best one, or the simplest within one"
-    " standard error"
+    description=(
+        "a weighted mean of candidates, the best one, or the simplest within one"
+        " standard error"
+    )
 )
 KEEP = Meta(
-    description="keep every prediction, by a projection; auto: for three and more classes"
-    " unless changing predictions is shown to help"
+    description=(
+        "keep every prediction, by a projection; auto: for three and more classes"
+        " unless changing predictions is shown to help"
+    )
 )
 FOLDED = Meta(
     description="random parts of the cross-validation; none: 5, with many scores fewer"
 )
 BUDGET = Meta(
-    description="seconds; candidates that would exceed them are left out, the last of the"
-    " list first"
+    description=(
+        "seconds; candidates that would exceed them are left out, the last of the"
+        " list first"
+    )
 )
 
 
@@ -105,41 +115,51 @@ class AutoOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class Auto(Mixture):
-    """Average methods and compositions with weights from cross-validation inside the calibration data.
+    """Average methods and compositions with weights from cross-validation inside the
+    calibration data.
 
-    Every candidate is fitted on all folds but one and gives log-probabilities for the rows left out. The contents of
-    the rows decide their folds, so that their order changes nothing; copies of a row share a fold. The folds are
-    random, since stratified ones would tell the training rows how many rows of each class are held out; unless the
-    classes are as even as only design makes them. Up to 1000 rows the folds are drawn twice; beyond 2e6 scores only as
-    many folds are held out as give 5000 rows, and all candidates are tried on a sample first. Candidates that are
+    Every candidate is fitted on all folds but one and gives log-probabilities for the
+    rows left out. The contents of the rows decide their folds, so that their order
+    changes nothing; copies of a row share a fold. The folds are random, since
+    stratified ones would tell the training rows how many rows of each class are held
+    out; unless the classes are as even as only design makes them. Up to 1000 rows the
+    folds are drawn twice; beyond 2e6 scores only as many folds are held out as give
+    5000 rows, and all candidates are tried on a sample first. Candidates that are
     behind by more than 4 standard errors of the paired difference are left out.
 
-    Weights w on the simplex then maximise sum_i log sum_j w_j p_ij over the held-out rows by EM, started at equal
-    weights, with 1 + 10 C/n rows' worth of prior weight on the first candidate, which fade where it is 1 to 1.5
-    standard errors worse. For three and more classes and up to 2000 rows, temperature scaling, with the prior or
-    without, whichever is better on the held-out rows, takes over the share (5 / (5 + wrong rows))^2 of all weight where
-    the average's gain over it is at most 1 standard error, none from 3 on. The (at most six) members of weight 1 % and
-    more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of
-    it in every p_ij. Averaging beats choosing: the choice among near equals is itself noise.
+    Weights w on the simplex then maximise sum_i log sum_j w_j p_ij over the held-out
+    rows by EM, started at equal weights, with 1 + 10 C/n rows' worth of prior weight on
+    the first candidate, which fade where it is 1 to 1.5 standard errors worse. For
+    three and more classes and up to 2000 rows, temperature scaling, with the prior or
+    without, whichever is better on the held-out rows, takes over the share (5 / (5 +
+    wrong rows))^2 of all weight where the average's gain over it is at most 1 standard
+    error, none from 3 on. The (at most six) members of weight 1 % and more are refitted
+    on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see
+    1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near
+    equals is itself noise.
 
-    For three and more classes every prediction is then kept by a projection (``keep``), unless changing predictions
-    lowers the held-out Brier score by more than 3.5 standard errors, or makes them right more often (McNemar's exact
-    test, one-sided, p < .001). From 2000 held-out rows on a last step is fitted to these, under the average of the fits
-    that did not see them: temperatures by predicted class, with a ridge, where cross-fitting shows a gain, and
-    ``mono(smooth=30; prior=0.25)``.
+    For three and more classes every prediction is then kept by a projection (``keep``),
+    unless changing predictions lowers the held-out Brier score by more than 3.5
+    standard errors, or makes them right more often (McNemar's exact test, one-sided, p
+    < .001). From 2000 held-out rows on a last step is fitted to these, under the
+    average of the fits that did not see them: temperatures by predicted class, with a
+    ridge, where cross-fitting shows a gain, and ``mono(smooth=30; prior=0.25)``.
 
-    ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se`` the one
-    with the fewest stored numbers whose paired difference to it is at most one standard
-    error (without the row that makes more than half of that error's square). The artifact
-    is then that of the chosen method. The table is recorded under ``auto`` in the details.
+    ``rule=best`` refits the candidate of the least mean loss instead; ``rule=one-se``
+    the one with the fewest stored numbers whose paired difference to it is at most one
+    standard error (without the row that makes more than half of that error's square).
+    The artifact is then that of the chosen method. The table is recorded under ``auto``
+    in the details.
 
-    Candidates unless given depend on the number of classes: confidences; two; up to 12, fewer of them from 40000 scores
-    on; up to 50; more. Methods with the option ``prior`` have it at .25, and with ``mixture`` have that off: the
-    average mixes in the uniform distribution once, a chosen candidate for itself. Where one row, one unit or one class
-    leaves nothing to weigh, the first candidate is taken.
+    Candidates unless given depend on the number of classes: confidences; two; up to 12,
+    fewer of them from 40000 scores on; up to 50; more. Methods with the option
+    ``prior`` have it at .25, and with ``mixture`` have that off: the average mixes in
+    the uniform distribution once, a chosen candidate for itself. Where one row, one
+    unit or one class leaves nothing to weigh, the first candidate is taken.
 
-    Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977), section 4.3
-    (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section 3.4.3 (the one-standard-error rule).
+    Reference: Wolpert (1992), "Stacked generalization"; Dempster, Laird, Rubin (1977),
+    section 4.3 (mixture weights); Breiman, Friedman, Olshen, Stone (1984), section
+    3.4.3 (the one-standard-error rule).
     """
 
     list_order = 12
@@ -260,13 +280,11 @@ class Auto(Mixture):
         work.expect(cost_of(member.candidate) for member in members)
         uniform = UNIFORM_ROWS / (rows.effective_n + 1)
         fits = refitted(members, rows, work, context)
-        calibrator = cls(
-            tuple(
-                Member(*member.candidate, fits[member.name].calibrator, float(weight))
-                for member, weight in zip(members, weights, strict=True)
-            ),
-            uniform,
-        )
+        weighted = []
+        for member, weight in zip(members, weights, strict=True):
+            fitted = fits[member.name].calibrator
+            weighted.append(Member(*member.candidate, fitted, float(weight)))
+        calibrator = cls(tuple(weighted), uniform)
         status = max((fit.status for fit in fits.values()), key=STATUSES.index)
         warnings = joint_warnings(fits)
         record: dict[str, Any] = {"rule": "average", "table": list(table.values())}
@@ -291,15 +309,20 @@ class Auto(Mixture):
 
 
 def usual_candidates(rows: Rows) -> list[str]:
-    """Default candidates for these rows, behind a floor where probabilities are stored as 0."""
+    """List the default candidates for these rows.
+
+    They are behind a floor where probabilities are stored as 0.
+    """
     names = default_candidates(rows.n, rows.k)
     if rows.kind == "confidence":
         return names
-    return [f"floor+{name}" for name in names] if needs_floor(rows) else names
+    if needs_floor(rows):
+        return [f"floor+{name}" for name in names]
+    return names
 
 
 def needs_floor(rows: Rows) -> bool:
-    """True where probabilities are stored as 0, and no rounding says how large they are."""
+    """Test whether probabilities are stored as 0, of unknown rounding."""
     if rows.zeros is not None and rows.zeros.is_rounded:
         return False
     return bool(method("floor").fit(rows, None, Context()).details["zeros"])
@@ -329,9 +352,10 @@ def shares(rows: Rows) -> FloatArray:
 
 
 def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
-    """Candidate beside the first that may take over weight where hardly any row is wrong.
+    """Choose the candidate that may take over weight where few rows are wrong.
 
-    Temperature scaling without a prior, which is too strong for underconfident scores.
+    It stands beside the first. Temperature scaling without a prior, which is too strong
+    for underconfident scores.
     """
     if rows.k < 3 or rows.n > FEW_ROWS:
         return {}
@@ -353,31 +377,39 @@ def weighed(
     members = [weighable[j] for j in kept]
     if rows.k < 3 or rows.n > FEW_ROWS:
         return members, weights
+    # A safe member takes over weight where the average's gain over it is unsure.
     mixture = np.logaddexp.reduce(log_p[..., kept] + np.log(weights), axis=2)
-    safe = weighable[0]
-    for trial in plain:
-        gain = float(share @ (trial.log_p - safe.log_p).mean(axis=0))
-        if gain > 0.0 and not ran_into_bound(trial):
-            safe = trial
-    wrong = [(b.original_prediction != b.labels).sum() for b in held_rows.blocks()]
+    safe = safest(weighable[0], plain, share)
+    n_wrong = 0
+    for block in held_rows.blocks():
+        n_wrong += int((block.original_prediction != block.labels).sum())
     moved = share_of_safe(
         mixture.mean(axis=0),
         floored(safe.log_p, rows.effective_n, rows.k).mean(axis=0),
         share,
-        int(sum(wrong)),
+        n_wrong,
         held_rows.units(),
     )
     if moved < LEAST_WEIGHT:
         return members, weights
     if safe not in members:
-        members, weights = [safe, *members], np.append(0.0, weights)
+        members = [safe, *members]
+        weights = np.append(0.0, weights)
     is_safe = np.array([member is safe for member in members])
     weights = (1.0 - moved) * weights + moved * is_safe
-    heavy = weights >= LEAST_WEIGHT
-    members = [
-        member for member, is_heavy in zip(members, heavy, strict=True) if is_heavy
-    ]
-    return members, weights[heavy] / weights[heavy].sum()
+    # Members whose weight has become too small are left out.
+    heavy = np.flatnonzero(weights >= LEAST_WEIGHT)
+    return [members[j] for j in heavy], weights[heavy] / weights[heavy].sum()
+
+
+def safest(first: Trial, plain: Sequence[Trial], share: FloatArray) -> Trial:
+    """Choose the first candidate or a plain one that is better on the held-out rows."""
+    safe = first
+    for trial in plain:
+        gain = float(share @ (trial.log_p - safe.log_p).mean(axis=0))
+        if gain > 0.0 and not ran_into_bound(trial):
+            safe = trial
+    return safe
 
 
 def ran_into_bound(trial: Trial) -> bool:
@@ -399,7 +431,8 @@ def refitted(
     chains = chained({name: member.candidate for name, member in by_name.items()})
 
     def fit(chain: list[str]) -> dict[str, Fit[Any]]:
-        known, fits = FittedPrefixes(), {}
+        known = FittedPrefixes()
+        fits = {}
         for name in chain:
             member = by_name[name]
             piece = work.begin(cost_of(member.candidate))
@@ -421,15 +454,20 @@ def refitted(
 
 
 def joint_warnings(fits: Mapping[str, Fit[Any]]) -> tuple[str, ...]:
-    """Warnings of the members, each once: under the member's name, or alone if several have it."""
+    """List the warnings of the members, each once.
+
+    Under the member's name, or alone if several have it.
+    """
     members: dict[str, list[str]] = {}
     for name, fit in fits.items():
         for warning in fit.warnings:
             members.setdefault(warning, []).append(name)
-    return tuple(
-        f"{names[0]}: {warning}" if len(names) == 1 else warning
-        for warning, names in members.items()
-    )
+    warnings = []
+    for warning, names in members.items():
+        if len(names) == 1:
+            warning = f"{names[0]}: {warning}"
+        warnings.append(warning)
+    return tuple(warnings)
 
 
 # ---- the choice of one candidate

@@ -19,7 +19,9 @@ class BetaOptions(ModeOptions, frozen=True):
     variant: Annotated[
         Variant,
         Meta(
-            description="abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)"
+            description=(
+                "abm (a, b and c free), am (a = b), ab (no intercept: q(1/2) = 1/2)"
+            )
         ),
     ] = "abm"
 
@@ -28,16 +30,18 @@ class BetaOptions(ModeOptions, frozen=True):
 class BetaCalibration(LogisticCalibrator):
     """Fit the map that beta-distributed scores call for, by maximum likelihood.
 
-    log(q / (1 - q)) = c + a log p - b log(1 - p) with a, b >= 0, so the map never falls; a = b = 1, c = 0 is the
-    identity, a = b is Platt scaling. log p and log(1 - p) come from the exact log-odds, without a clip. Unregularised
-    Newton steps inside the bounds, to the constrained optimum (betacal drops a, else b, where it would be negative, and
-    does not look again at the other). ``variant=ab`` uses features log 2p and -log 2(1-p) as in the paper, so c = (a -
-    b) log 2.
+    log(q / (1 - q)) = c + a log p - b log(1 - p) with a, b >= 0, so the map never
+    falls; a = b = 1, c = 0 is the identity, a = b is Platt scaling. log p and log(1 -
+    p) come from the exact log-odds, without a clip. Unregularised Newton steps inside
+    the bounds, to the constrained optimum (betacal drops a, else b, where it would be
+    negative, and does not look again at the other). ``variant=ab`` uses features log 2p
+    and -log 2(1-p) as in the paper, so c = (a - b) log 2.
 
-    Outcomes that are all alike give the constant (n1 + 1) / (n + 2), as do separable scores
-    with one map; a separable class among many gets Platt's smoothed targets.
+    Outcomes that are all alike give the constant (n1 + 1) / (n + 2), as do separable
+    scores with one map; a separable class among many gets Platt's smoothed targets.
 
-    Reference: Kull, Silva Filho, Flach (2017), AISTATS; am and ab are their restricted families.
+    Reference: Kull, Silva Filho, Flach (2017), AISTATS; am and ab are their restricted
+    families.
     """
 
     a: FloatArray = param("maps", within="from 0")
@@ -72,14 +76,15 @@ def fit_beta(
     constant_if_separable: bool = True,
 ) -> MapFit:
     """a, b, c of one map."""
-    log_p, minus_log_rest = log_sigmoid(sample.s), -log_sigmoid(-sample.s)
+    log_p = log_sigmoid(sample.s)
+    minus_log_rest = -log_sigmoid(-sample.s)
     shapes = {
         "abm": [log_p, minus_log_rest],
         "am": [sample.s],
         "ab": [log_p + LOG_2, minus_log_rest - LOG_2],
     }
     features = shapes[variant]
-    found = regress(
+    fitted = regress(
         sample,
         features,
         low=0.0,
@@ -87,5 +92,7 @@ def fit_beta(
         loss=loss,
         constant_if_separable=constant_if_separable,
     )
-    a, b, c = found.params[0], found.params[-2], found.params[-1]
-    return found.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))
+    a = fitted.params[0]
+    b = fitted.params[-2]
+    c = fitted.params[-1]
+    return fitted.rising((a, b, c + (LOG_2 * (a - b) if variant == "ab" else 0.0)))

@@ -19,20 +19,24 @@ class ExpectationConsistencyOptions(Options, frozen=True):
         Meta(
             ge=1,
             le=1_000_000,
-            description="match the probability mass of the n largest classes to top-n accuracy",
+            description=(
+                "match the probability mass of the n largest classes to top-n accuracy"
+            ),
         ),
     ] = 1
 
 
 @dataclass(frozen=True)
 class ExpectationConsistency(OneTemperature):
-    """Choose one temperature so that mean confidence equals accuracy on the calibration data.
+    """Choose one temperature so that mean confidence equals accuracy on the calibration
+    data.
 
-    Solve mean_i sum of the n largest softmax(z_i / T) = top-n accuracy (n = 1 unless ``top`` is set; ties among logits
-    go to the lowest index). The left side increases with beta = 1/T from n/C towards 1, so there is no root when the
-    accuracy is at most n/C or is 1: T is then left at the end of its bracket [0.01, 100] and the status is ``no_root``.
-    (The paper says that confidence falls to 0 as T grows and that a root always exists; it falls to 1/C. The authors'
-    code raises without a sign change.)
+    Solve mean_i sum of the n largest softmax(z_i / T) = top-n accuracy (n = 1 unless
+    ``top`` is set; ties among logits go to the lowest index). The left side increases
+    with beta = 1/T from n/C towards 1, so there is no root when the accuracy is at most
+    n/C or is 1: T is then left at the end of its bracket [0.01, 100] and the status is
+    ``no_root``. (The paper says that confidence falls to 0 as T grows and that a root
+    always exists; it falls to 1/C. The authors' code raises without a sign change.)
 
     Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), equation 5.
     """
@@ -54,17 +58,20 @@ class ExpectationConsistency(OneTemperature):
         top = options.top
         if top >= rows.k:
             raise FitError(
-                f"option top={top} needs more than {top} classes, these scores have {rows.k}"
+                f"option top={top} needs more than {top} classes, these scores have"
+                f" {rows.k}"
             )
 
         top_mass = TopMass(rows, top)
         start = start_of(rows, context, partial(TopMass, top=top))
         search = search_temperature(top_mass, context, start, flat=1e-15)
         accuracy = top_mass.accuracy
-        temperature, status = search.temperature, search.root.status
+        temperature = search.temperature
+        status = search.root.status
         if accuracy == 1.0:
             # A confidence within rounding of 1 is no root either.
-            temperature, status = 0.01, "at_high"
+            temperature = 0.01
+            status = "at_high"
         calibrator = cls(temperature, top, accuracy)
         if status in ("at_high", "at_low"):
             end = "above" if status == "at_high" else "below"

@@ -22,28 +22,34 @@ from calcli.rows import Block, Rows
 class Floor(Calibrator):
     """Raise probabilities of exactly 0 to half of the smallest other one.
 
-    p_c = max(p_c, floor) / sum_j max(p_j, floor), floor = min(smallest p > 0, 1/C) / 2, over the calibration rows.
+    p_c = max(p_c, floor) / sum_j max(p_j, floor), floor = min(smallest p > 0, 1/C) / 2,
+    over the calibration rows.
 
-    Forests, trees, nearest neighbours and rounded files store zeros that mean "less than could be counted". The number
-    that stands for the logarithm of 0 then decides every temperature and slope: with a probability of 0 for the labels
-    of 10 of 897 rows of a forest, ``ts`` ends at T = 100. As the first stage (``floor+ts``, ``floor+svs``) this gives
-    zeros a size. It changes logits, and probabilities without zeros, in nothing. ``auto`` puts it first where it is
-    needed.
+    Forests, trees, nearest neighbours and rounded files store zeros that mean "less
+    than could be counted". The number that stands for the logarithm of 0 then decides
+    every temperature and slope: with a probability of 0 for the labels of 10 of 897
+    rows of a forest, ``ts`` ends at T = 100. As the first stage (``floor+ts``,
+    ``floor+svs``) this gives zeros a size. It changes logits, and probabilities without
+    zeros, in nothing. ``auto`` puts it first where it is needed.
 
-    Reference: Martín-Fernández, Barceló-Vidal, Pawlowsky-Glahn (2003), Mathematical Geology 35, section 2 (zeros
-    below a limit of detection become a fixed part of it).
+    Reference: Martín-Fernández, Barceló-Vidal, Pawlowsky-Glahn (2003), Mathematical
+    Geology 35, section 2 (zeros below a limit of detection become a fixed part of it).
     """
 
     floor: float = param(within="share")
 
     list_order = 97
-    use = "before a method that takes logarithms, where probabilities are stored as 0: floor+ts"
+    use = (
+        "before a method that takes logarithms, where probabilities are stored as 0:"
+        " floor+ts"
+    )
     title = "a floor under probabilities"
     laws = replace(ORDER_PRESERVING, memory="stream")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        zeros, least = 0, -math.log(rows.k)
+        zeros = 0
+        least = -math.log(rows.k)
         for block in rows.blocks() if rows.kind in ("probs", "log_probs") else ():
             z = block.z if block.weight is None else block.z[block.weight > 0.0]
             # Half a step lies below every number that is stored, and above every zero.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from msgspec import Meta
@@ -24,16 +24,18 @@ from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
 from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
-CLIP = 4.0  # features count up to this many standard deviations: further out is extrapolation
+# features count up to this many standard deviations: further out is extrapolation
+CLIP = 4.0
 REACH = 0.5  # largest change of a row's log scale for which its series is asked
 SERIES = 12  # walks after which the series of rows are asked no more
 LONGEST = 1.0  # largest change of a weight from one walk to the next
 AT_ONCE = 1 << 16  # rows whose series are added up at once, in the memory of so many
 LARGEST = np.array([99.0, 24.0, 24.0, 24.0])
-"""Weights at which the search ends: without a ridge, rows that it can tell apart push them ever further."""
-FURTHEST = (
-    3.0  # largest change of a log scale that some of the rows are trusted to find
-)
+"""Weights at which the search ends: without a ridge, rows that it can tell apart push
+them ever further.
+"""
+# largest change of a log scale that some of the rows are trusted to find
+FURTHEST = 3.0
 
 
 class FeatureTemperatureOptions(Options, frozen=True):
@@ -41,14 +43,20 @@ class FeatureTemperatureOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="pull of the weights towards plain temperature scaling, divided by the rows",
+            description=(
+                "pull of the weights towards plain temperature scaling, divided by the"
+                " rows"
+            ),
         ),
     ] = 1.0
     prior: Prior = USUAL_PRIOR
     mixture: Annotated[
         bool,
         Meta(
-            description="mix in 1/(n+1) of the uniform distribution, which keeps every NLL finite"
+            description=(
+                "mix in 1/(n+1) of the uniform distribution, which keeps every NLL"
+                " finite"
+            )
         ),
     ] = True
 
@@ -57,18 +65,20 @@ class FeatureTemperatureOptions(Options, frozen=True):
 class FeatureTemperature(Calibrator):
     """Give every row its own temperature, from three features of its logits.
 
-    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature scaling. The features need no
-    label: with u = z / T, f1 = log(H(softmax u) / log C + 1e-6) (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3
-    = log of the standard deviation of z over the classes; each standardised by its mean and deviation on the
-    calibration rows and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and, m_i being the log scale of row i,
-    sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's method on series of the rows (not convex, but four numbers), in
-    large files from the minimum of some rows, else from 0, which is temperature scaling. A row's logits are scaled,
-    never bent: predictions stay as they were.
+    p = (1-a) softmax(z exp(w0 + w . f) / T) + a/C with a = 1/(n+1); T from temperature
+    scaling. The features need no label: with u = z / T, f1 = log(H(softmax u) / log C +
+    1e-6) (entropy), f2 = log(u_(1) - u_(2) + 1e-2) (margin), f3 = log of the standard
+    deviation of z over the classes; each standardised by its mean and deviation on the
+    calibration rows and clipped to +-4. w minimises the mean NLL + ridge/n |w|^2 and,
+    m_i being the log scale of row i, sum_i max(m_i, 0)^2 / (2 prior^2 n^2), by Newton's
+    method on series of the rows (not convex, but four numbers), in large files from the
+    minimum of some rows, else from 0, which is temperature scaling. A row's logits are
+    scaled, never bent: predictions stay as they were.
 
     Where T ends at a bound the weights stay 0.
 
-    Reference: log T linear in the log entropy is Balanya, Maronas, Ramos (2022, arXiv 2208.00461);
-    margin and spread of the logits stand beside it here.
+    Reference: log T linear in the log entropy is Balanya, Maronas, Ramos (2022, arXiv
+    2208.00461); margin and spread of the logits stand beside it here.
     """
 
     temperature: float = param(within="positive")
@@ -95,61 +105,43 @@ class FeatureTemperature(Calibrator):
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         weight = rows.weights()
-        share = (
-            np.full(rows.n, 1.0 / rows.n) if weight is None else weight / weight.sum()
-        )
+        share = np.full(rows.n, 1.0 / rows.n)
+        if weight is not None:
+            share = weight / weight.sum()
         mean = share @ raw
         deviation = np.sqrt(share @ (raw - mean) ** 2)
-        # A feature that does not vary carries nothing; its rounding noise must not be blown up.
+        # A feature that does not vary carries nothing; its rounding noise must not be
+        # blown up.
         deviation[deviation <= 1e-9 * np.maximum(1.0, np.abs(mean))] = 1e9
+        details: dict[str, Any] = {"temperature": dict(first.details)}
         if first.status != "ok":
             plain = cls(temperature, np.zeros(4), mean, deviation, uniform)
-            return Fit(
-                plain,
-                first.status,
-                first.warnings,
-                {"temperature": dict(first.details)},
-            )
+            return Fit(plain, first.status, first.warnings, details)
         begin = context.start.weights if isinstance(context.start, cls) else np.zeros(4)
-        tolerance = LOOSE_GRADIENT if context.loose else GRADIENT
         inputs = design(raw, mean, deviation)
         del raw  # as large as the scores of three classes
-        held = 1.0 / (options.prior**2 * rows.effective_n) if options.prior else 0.0
+        prior_weight = 0.0
+        if options.prior:
+            prior_weight = 1.0 / (options.prior**2 * rows.effective_n)
         objective = Weighing(
-            inputs,
-            share,
-            options.ridge / rows.effective_n,
-            temperature,
-            tolerance,
-            held,
+            inputs=inputs,
+            share=share,
+            ridge=options.ridge / rows.effective_n,
+            temperature=temperature,
+            tolerance=LOOSE_GRADIENT if context.loose else GRADIENT,
+            prior_weight=prior_weight,
         )
         count = 0 if context.loose else start_rows(rows)
         if count and not begin.any():
-            index = np.concatenate(
-                [np.arange(*run) for run in sample_runs(rows.n, count)]
-            )
-            own = share[index] / max(share[index].sum(), 1e-300)
-            rough = replace(
-                objective, inputs=inputs[index], share=own, tolerance=LOOSE_GRADIENT
-            )
-            near, _ = rough.minimise(rows.sample(count), begin, context)
-            if near.status == "ok" and np.abs(inputs @ near.x).max() <= FURTHEST:
-                begin = near.x
-        found, walks = objective.minimise(rows, begin, context)
-        details = {
-            "temperature": dict(first.details),
-            "evaluations": walks,
-            "gradient": found.gradient,
-        }
-        fitted = cls(temperature, found.x, mean, deviation, uniform)
-        if found.status == "not_converged":
-            return Fit(
-                fitted,
-                "not_converged",
-                ("the search for the feature weights did not converge",),
-                details,
-            )
-        if (np.abs(found.x) >= LARGEST).any():
+            begin = objective.rough_start(rows, count, begin, context)
+        minimum, walks = objective.minimise(rows, begin, context)
+        details["evaluations"] = walks
+        details["gradient"] = minimum.gradient
+        fitted = cls(temperature, minimum.x, mean, deviation, uniform)
+        if minimum.status == "not_converged":
+            warning = "the search for the feature weights did not converge"
+            return Fit(fitted, "not_converged", (warning,), details)
+        if (np.abs(minimum.x) >= LARGEST).any():
             return Fit(fitted, "at_bound", (UNBOUNDED,), details)
         return Fit(fitted, "ok", (), details)
 
@@ -163,13 +155,18 @@ class FeatureTemperature(Calibrator):
     def check_own(self, k: int) -> None:
         if not np.all(np.abs(self.weights) * [1, CLIP, CLIP, CLIP] < 100):
             raise DataError(
-                f"weights are {self.weights.tolist()}, expected numbers below 100 (25 for a feature)"
+                f"weights are {self.weights.tolist()}, expected numbers below 100 (25"
+                " for a feature)"
             )
 
 
 def features(z: FloatArray, temperature: float) -> FloatArray:
-    """Entropy, margin and spread of rows of logits (n, k), in logarithms, (n, 3), finite."""
-    here, top = np.arange(len(z)), z.argmax(axis=1)
+    """Compute entropy, margin and spread of rows of logits (n, k), in logarithms.
+
+    Returns (n, 3), finite.
+    """
+    here = np.arange(len(z))
+    top = z.argmax(axis=1)
     u = (z - z[here, top][:, None]) / temperature
     e = np.exp(u)
     norm = e.sum(axis=1)
@@ -180,16 +177,15 @@ def features(z: FloatArray, temperature: float) -> FloatArray:
     spread = np.sqrt(np.maximum(variance, 0.0)) * temperature
     # Rounding can leave a certain row with an entropy a little below 0.
     share = np.log(np.maximum(entropy, 0.0) / np.log(z.shape[1]) + 1e-6)
-    return np.stack(
-        [share, np.log(margin + 1e-2), np.log(np.maximum(spread, 1e-6))], axis=1
-    )
+    log_margin = np.log(margin + 1e-2)
+    log_spread = np.log(np.maximum(spread, 1e-6))
+    return np.stack([share, log_margin, log_spread], axis=1)
 
 
 def design(raw: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
     """A one and the standardised, clipped features: (n, 4)."""
-    return np.column_stack(
-        [np.ones(len(raw)), np.clip((raw - mean) / deviation, -CLIP, CLIP)]
-    )
+    clipped = np.clip((raw - mean) / deviation, -CLIP, CLIP)
+    return np.column_stack([np.ones(len(raw)), clipped])
 
 
 def _features(temperature: float, block: Block) -> FloatArray:
@@ -198,9 +194,10 @@ def _features(temperature: float, block: Block) -> FloatArray:
 
 @dataclass(frozen=True)
 class Weighing:
-    r"""The search for the weights: mean NLL of rows with their own scales, and the ridge.
+    r"""Search the weights of the least mean NLL of rows with their own scales.
 
-    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. held : weight of the prior on rows that sharpen.
+    inputs : (n, 4). share : (n,), sum 1. ridge : weight of \|w\|^2. prior_weight :
+    weight of the prior on rows that sharpen.
     """
 
     inputs: FloatArray
@@ -208,66 +205,87 @@ class Weighing:
     ridge: float
     temperature: float
     tolerance: float
-    held: float
+    prior_weight: float
+
+    def rough_start(
+        self, rows: Rows, count: int, begin: FloatArray, context: Context
+    ) -> FloatArray:
+        """Find the minimum of some rows; ``begin`` where it is not to be trusted."""
+        runs = [np.arange(*run) for run in sample_runs(rows.n, count)]
+        index = np.concatenate(runs)
+        share = self.share[index]
+        of_some = replace(
+            self,
+            inputs=self.inputs[index],
+            share=share / max(share.sum(), 1e-300),
+            tolerance=LOOSE_GRADIENT,
+        )
+        minimum, _ = of_some.minimise(rows.sample(count), begin, context)
+        if minimum.status != "ok":
+            return begin
+        if np.abs(self.inputs @ minimum.x).max() > FURTHEST:
+            return begin
+        return minimum.x
 
     def minimise(
         self, rows: Rows, begin: FloatArray, context: Context
     ) -> tuple[BoxMinimum, int]:
-        """Minimise over the weights; returns the end of the search and the number of walks over the rows.
+        """Minimise over the weights.
 
-        A walk gives every row's series around some weights, from which Newton's method finds the next,
-        until the series itself has the optimum. Where these do not settle, every step has a walk of its own.
+        Returns the end of the search and the number of walks over the rows. A walk
+        gives every row's series around some weights, from which Newton's method finds
+        the next, until the series itself has the optimum. Where these do not settle,
+        every step has a walk of its own.
         """
         walks = 0
 
         def around(w: FloatArray) -> partial[tuple[float, FloatArray, FloatArray]]:
+            """The objective by the rows' series around w, from one more walk."""
             nonlocal walks
             walks += 1
             context.progress("weighing the features", walks, 0)
-            return partial(
-                self.near,
-                w,
-                *row_series(rows, np.exp(self.inputs @ w) / self.temperature),
-            )
+            scale = np.exp(self.inputs @ w) / self.temperature
+            return partial(self.near, w, *row_series(rows, scale))
 
-        w, last, least = begin, begin, np.inf
+        w = begin
+        last = begin
+        least = np.inf
         while walks < SERIES:
             near = around(w)
             value = near(w)[0]
-            if not value <= least + 1e-14 * (
-                1.0 + abs(least)
-            ):  # the last series was asked too far
+            if not value <= least + 1e-14 * (1.0 + abs(least)):
+                # The last series was asked too far: go half way back.
                 w = (w + last) / 2
                 continue
-            low, high = (
-                np.maximum(w - LONGEST, -LARGEST),
-                np.minimum(w + LONGEST, LARGEST),
+            minimum = minimise_box(
+                near,
+                w,
+                low=np.maximum(w - LONGEST, -LARGEST),
+                high=np.minimum(w + LONGEST, LARGEST),
+                tolerance=self.tolerance,
+                limit=20,
             )
-            found = minimise_box(
-                near, w, low=low, high=high, tolerance=self.tolerance, limit=20
+            step = minimum.x - w
+            is_near = (
+                np.abs(step).max() < LONGEST
+                and np.abs(self.inputs @ step).max() < REACH
             )
-            change = (
-                np.abs(found.x - w).max(),
-                np.abs(self.inputs @ (found.x - w)).max(),
-            )
-            cut = np.abs(near(found.x)[1] - near(found.x, cut=1)[1]).max()
-            last, least, w = w, value, found.x
-            if (
-                found.status == "ok"
-                and change[0] < LONGEST
-                and change[1] < REACH
-                and cut <= self.tolerance
-            ):
-                return found, walks
-        exact = lambda w: around(w)(w)  # noqa: E731
-        return minimise_box(
-            exact,
+            # What the last term of the series adds to the gradient bounds its error.
+            cut = np.abs(near(minimum.x)[1] - near(minimum.x, cut=1)[1]).max()
+            last = w
+            least = value
+            w = minimum.x
+            if minimum.status == "ok" and is_near and cut <= self.tolerance:
+                return minimum, walks
+        minimum = minimise_box(
+            lambda w: around(w)(w),
             last,
             low=-LARGEST,
             high=LARGEST,
             longest=LONGEST,
             tolerance=self.tolerance,
-        ), walks
+        )
+        return minimum, walks
 
     def near(
         self,
@@ -277,33 +295,45 @@ class Weighing:
         w: FloatArray,
         cut: int = 0,
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and Hessian at w of the rows' series around ``centre``, less ``cut`` terms at their end."""
-        total, gradient = self.ridge * float(w @ w), 2 * self.ridge * w
+        """Evaluate the rows' series around ``centre`` at w.
+
+        Returns value, gradient and Hessian. cut : terms left out at the series' end.
+        """
+        total = self.ridge * float(w @ w)
+        gradient = 2 * self.ridge * w
         hessian = 2 * self.ridge * np.eye(4)
-        for at in range(0, len(value), AT_ONCE):
-            here = slice(at, at + AT_ONCE)
-            inputs, share = self.inputs[here], self.share[here]
-            change = np.clip(inputs @ (w - centre), -REACH, REACH)
+        for start in range(0, len(value), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            inputs = self.inputs[part]
+            share = self.share[part]
+            # the prior, on rows that sharpen
             sharp = np.maximum(inputs @ w - np.log(self.temperature), 0.0)
-            push = self.held * share * sharp
+            push = self.prior_weight * share * sharp
+            curvature = self.prior_weight * share * (sharp > 0)
             total += 0.5 * float(push @ sharp)
             gradient += inputs.T @ push
-            hessian += (inputs * (self.held * share * (sharp > 0))[:, None]).T @ inputs
-            x, inside = np.expm1(change), np.where(np.abs(change) < REACH, share, 0.0)
-            rise, slope, bend = (np.zeros(len(x)) for _ in range(3))
-            for j in range(len(slopes) - 1 - cut, -1, -1):  # Horner's scheme
+            hessian += (inputs * curvature[:, None]).T @ inputs
+            # the series, by Horner's scheme
+            change = np.clip(inputs @ (w - centre), -REACH, REACH)
+            x = np.expm1(change)
+            inside = np.where(np.abs(change) < REACH, share, 0.0)
+            rise = np.zeros(len(x))
+            slope = np.zeros(len(x))
+            bend = np.zeros(len(x))
+            for j in range(len(slopes) - 1 - cut, -1, -1):
                 bend = bend * x + slope
-                slope = slope * x + slopes[j, here]
-                rise = rise * x + slopes[j, here] / (j + 1)
+                slope = slope * x + slopes[j, part]
+                rise = rise * x + slopes[j, part] / (j + 1)
             slope *= 1.0 + x  # in the logarithm of the scale
             bend = bend * (1.0 + x) ** 2 + slope
-            total += float(share @ (value[here] + rise * x))
+            total += float(share @ (value[part] + rise * x))
             gradient += inputs.T @ (inside * slope)
             hessian += (inputs * (inside * bend)[:, None]).T @ inputs
         return total, gradient, hessian
 
 
 UNBOUNDED = (
-    "a feature weight ran into its bound: these rows pull it ever further, as few rows or features that say the same"
+    "a feature weight ran into its bound: these rows pull it ever further, as few rows"
+    " or features that say the same"
     " do; a larger ridge holds it"
 )

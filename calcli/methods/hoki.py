@@ -31,6 +31,7 @@ from calcli.methods._binary.maps import TOP_LABEL, logs, share_rest
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import (
     LOG_ZERO,
+    BoolArray,
     FloatArray,
     IntArray,
     floored_log,
@@ -45,13 +46,15 @@ from calcli.rows import ArrayRows, Block, Rows
 def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     """Indices of the transforms to draw from, in the order of the source.
 
-    method : name of the method, for messages. pool : ``all``, or names and full specs with commas between. Raises
-    FitError if the rows have no transforms, UsageError for a name that none of them has.
+    method : name of the method, for messages. pool : ``all``, or names and full specs
+    with commas between. Raises FitError if the rows have no transforms, UsageError for
+    a name that none of them has.
     """
     if not transforms:
         raise FitError(
-            f"{method} needs the scores of the same rows under transforms (dataset transforms/logits), these rows"
-            " have none; calcli extract --model … --transform zoom:0.5:0.9 --transforms 10 makes them"
+            f"{method} needs the scores of the same rows under transforms (dataset"
+            " transforms/logits), these rows have none; calcli extract --model …"
+            " --transform zoom:0.5:0.9 --transforms 10 makes them"
         )
     if pool == "all":
         return list(range(len(transforms)))
@@ -59,39 +62,52 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
     for name in wanted:
         if not any(name in (spec, spec.partition(":")[0]) for spec in transforms):
             raise UsageError(
-                f"option pool={pool!r}: no transform is {name!r}; there are: {', '.join(transforms)}"
+                f"option pool={pool!r}: no transform is {name!r}; there are:"
+                f" {', '.join(transforms)}"
             )
-    return [
-        m
-        for m, spec in enumerate(transforms)
-        if spec in wanted or spec.partition(":")[0] in wanted
-    ]
+    chosen = []
+    for m, spec in enumerate(transforms):
+        family = spec.partition(":")[0]
+        if spec in wanted or family in wanted:
+            chosen.append(m)
+    return chosen
 
 
 # ---- the rounds: lines in the retention probability, one per bin of confidence
 
 
+# Confidences at most this far above an edge lie on it. Bins with equal retention get
+# their accuracy, a ratio of whole numbers that is often an edge, up to its last bit.
 SLACK = 1e-12
-SURE_MISS = 1e-12  # least probability of an outcome as scales are compared, so that one row does not decide
-"""Confidences at most this far above an edge lie on it. Bins with equal retention get their
-accuracy, a ratio of whole numbers that is often an edge, up to its last bit."""
-ALL_ALIKE = (
-    1e-9  # a bin whose mean retention is this close to 0 or 1 is too uniform for a line
-)
-SAME_EVERYWHERE = 1e-6  # standard deviation below which retention probabilities do not distinguish rows
+# least probability of an outcome as scales are compared, so that one row does not
+# decide
+SURE_MISS = 1e-12
+# a bin whose mean retention is this close to 0 or 1 is too uniform for a line
+ALL_ALIKE = 1e-9
+# standard deviation below which retention probabilities do not distinguish rows
+SAME_EVERYWHERE = 1e-6
 
 
 class Evidence(NamedTuple):
     """Rows that a design is fitted to.
 
-    gamma : (n,) retention probabilities. hit : (n,) 1.0 if the prediction is right, else 0.0.
-    weight : (n,) all > 0. start : (n,) confidences that the first round bins.
+    gamma : (n,) retention probabilities. hit : (n,) 1.0 if the prediction is right,
+    else 0.0. weight : (n,) all > 0. start : (n,) confidences that the first round bins.
     """
 
     gamma: FloatArray
     hit: FloatArray
     weight: FloatArray
     start: FloatArray
+
+    def part(self, some: BoolArray) -> "Evidence":
+        """Take some of the rows."""
+        return Evidence(
+            gamma=self.gamma[some],
+            hit=self.hit[some],
+            weight=self.weight[some],
+            start=self.start[some],
+        )
 
     @property
     def accuracy(self) -> float:
@@ -113,9 +129,10 @@ class Evidence(NamedTuple):
 class Design(NamedTuple):
     """Fitted lines of all rounds.
 
-    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the rows they were fitted to. period :
-    rounds after which the partition came back: 1 if it no longer changes; 0 if the rounds ran out. Of a longer cycle
-    the round with the least ECE was kept.
+    alpha, beta : (rounds, bins), NaN where a bin was empty. confidence : (n,) of the
+    rows they were fitted to. period : rounds after which the partition came back: 1 if
+    it no longer changes; 0 if the rounds ran out. Of a longer cycle the round with the
+    least ECE was kept.
     """
 
     alpha: FloatArray
@@ -125,30 +142,36 @@ class Design(NamedTuple):
 
 
 def design(evidence: Evidence, bins: int, limit: int) -> Design:
-    """Fit by repeated rounds: bin the confidences, fit a line in every bin, take its values as confidences.
+    """Fit by repeated rounds.
 
-    The lines of a round depend on the partition alone, so the rounds have ended as soon as
+    Bin the confidences, fit a line in every bin, take its values as confidences. The
+    lines of a round depend on the partition alone, so the rounds have ended as soon as
     a partition comes back. (Algorithm 1; its empty bins, 0/0 there, become NaN.)
     """
     confidence = evidence.start
-    seen: dict[bytes, int] = {}
+    first_rounds: dict[bytes, int] = {}  # of every partition, by its SHA-256
     lines: list[FloatArray] = []
     errors: list[float] = []
     for k in range(limit + 1):
         index = bin_of(confidence, bins)
-        first = seen.setdefault(sha256(index.tobytes()).digest(), k)
+        partition = sha256(index.tobytes()).digest()
+        first = first_rounds.setdefault(partition, k)
         if first < k or k == limit:
             break
         line = fit_lines(evidence, index, bins)
         if k == 0 and np.ptp(confidence) == 0:
-            # One value for all rows is one bin, whatever the edges: its line serves every bin.
+            # One value for all rows is one bin, whatever the edges: its line serves
+            # every bin.
             line = np.repeat(line[:, index[:1]], bins, axis=1)
         lines.append(line)
         confidence = follow(confidence, evidence.gamma, *line)
         errors.append(width_error(confidence, evidence, bins))
-    kept = k if first == k else first + 1 + int(np.argmin(errors[first:]))
-    alpha, beta = np.stack(lines[:kept], axis=1)
-    if kept < k:
+    # Keep all rounds; of a cycle, those up to its round with the least error.
+    n_rounds = k
+    if first < k:
+        n_rounds = first + 1 + int(np.argmin(errors[first:]))
+    alpha, beta = np.stack(lines[:n_rounds], axis=1)
+    if n_rounds < k:
         confidence = replay(evidence.start, evidence.gamma, alpha, beta)
     return Design(alpha, beta, confidence, k - first)
 
@@ -156,7 +179,10 @@ def design(evidence: Evidence, bins: int, limit: int) -> Design:
 def replay(
     start: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after all rounds; bins that were empty in the fit leave them unchanged. (Algorithm 2)"""
+    """Compute confidences after all rounds. (Algorithm 2)
+
+    Bins that were empty in the fit leave them unchanged.
+    """
     confidence = start
     for a, b in zip(alpha, beta, strict=True):
         confidence = follow(confidence, gamma, a, b)
@@ -166,30 +192,36 @@ def replay(
 def follow(
     confidence: FloatArray, gamma: FloatArray, alpha: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Confidences after one round: beta + (alpha - beta) gamma with the line of each row's bin."""
+    """Compute confidences after one round.
+
+    They are beta + (alpha - beta) gamma with the line of each row's bin.
+    """
     index = bin_of(confidence, len(alpha))
-    a, b = alpha[index], beta[index]
+    a = alpha[index]
+    b = beta[index]
     return np.where(np.isnan(a), confidence, np.clip(b + (a - b) * gamma, 0.0, 1.0))
 
 
 def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
     """Accuracy of retained and of lost copies in every bin, (2, bins); NaN where empty.
 
-    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma) (equations 1 and 2). A bin of
-    which all copies, or none, are retained gets its accuracy for both.
+    alpha = sum corr gamma / sum gamma, beta = sum corr (1 - gamma) / sum (1 - gamma)
+    (equations 1 and 2). A bin of which all copies, or none, are retained gets its
+    accuracy for both.
     """
 
     def total(values: FloatArray) -> FloatArray:
-        return np.bincount(
-            index, weights=evidence.weight * values, minlength=bins
-        ).astype(np.float64, copy=False)
+        sums = np.bincount(index, weights=evidence.weight * values, minlength=bins)
+        return sums.astype(np.float64, copy=False)
 
-    shares = np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma
+    # of every row the whole, the share that is retained, and the share that is lost
+    shares = [np.ones_like(evidence.gamma), evidence.gamma, 1.0 - evidence.gamma]
     totals = np.array([total(share) for share in shares])
     right = np.array([total(evidence.hit * share) for share in shares])
     rates = np.divide(right, totals, out=np.full(right.shape, np.nan), where=totals > 0)
     accuracy, *lines = np.minimum(rates, 1.0)
-    return np.where(totals[1:].min(axis=0) > ALL_ALIKE * totals[0], lines, accuracy)
+    has_both = totals[1:].min(axis=0) > ALL_ALIKE * totals[0]
+    return np.where(has_both, lines, accuracy)
 
 
 def bin_of(confidence: FloatArray, bins: int) -> IntArray:
@@ -200,13 +232,12 @@ def bin_of(confidence: FloatArray, bins: int) -> IntArray:
 def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
     """Expected calibration error over the equal-width bins."""
     surplus = evidence.weight * (confidence - evidence.hit)
-    return float(
-        np.abs(np.bincount(bin_of(confidence, bins), weights=surplus)).sum()
-        / evidence.weight.sum()
-    )
+    gaps = np.bincount(bin_of(confidence, bins), weights=surplus)
+    return float(np.abs(gaps).sum() / evidence.weight.sum())
 
 
-# ---- retention: how often predictions survive noise or transforms, and the choice of noise and scale
+# ---- retention: how often predictions survive noise or transforms, and the choice of
+# noise and scale
 
 
 FAMILIES = ("gaussian", "uniform", "gumbel")
@@ -218,49 +249,61 @@ def retention(
     rows: Rows, noise: str, scales: list[float], context: Context, draws: Any = None
 ) -> FloatArray:
     """Retention probability of every row at every scale, (n, scales)."""
-    report = lambda done: context.progress("retention probabilities", done, rows.n)  # noqa: E731
-    return np.asarray(
-        kernels(context).retention_rates(rows, noise, scales, draws, report)
-    )
+
+    def report(done: int) -> None:
+        context.progress("retention probabilities", done, rows.n)
+
+    rates = kernels(context).retention_rates(rows, noise, scales, draws, report)
+    return np.asarray(rates)
 
 
 def agreement(block: Block, transforms: int) -> FloatArray:
-    """Proportion of the transforms that keep each row's largest logit the largest, (b,)."""
+    """Compute the share of transforms that keep each row's prediction, (b,).
+
+    The largest logit stays the largest.
+    """
     top = block.z.argmax(axis=1)
-    kept = sum(
-        (block.transformed_z(m).argmax(axis=1) == top).astype(np.float64)
-        for m in range(transforms)
-    )
+    kept = np.zeros(len(block))
+    for m in range(transforms):
+        kept += block.transformed_z(m).argmax(axis=1) == top
     return np.asarray(kept / transforms)
 
 
 def listed_scales(text: str) -> list[float]:
     """Scales written with commas, ascending. Raises UsageError for anything else."""
     try:
-        found = sorted({float(part) for part in text.split(",") if part.strip()})
+        scales = sorted({float(part) for part in text.split(",") if part.strip()})
     except ValueError:
-        found = [np.nan]
-    if not all(1e-9 <= scale <= 1e9 for scale in found):
+        scales = [np.nan]
+    if not all(1e-9 <= scale <= 1e9 for scale in scales):
         raise UsageError(
-            f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas, e.g. scales=1,2,4"
+            f"option scales={text!r}: expected numbers from 1e-9 to 1e+09 with commas,"
+            " e.g. scales=1,2,4"
         )
-    return found
+    return scales
 
 
 def searched_families(options: Any) -> tuple[str, ...]:
-    """Families to search, in the order of FAMILIES. Raises UsageError for an unknown name."""
+    """List the families to search, in the order of FAMILIES.
+
+    Raises UsageError for an unknown name.
+    """
     if options.noise != "auto":
         return (options.noise,)
-    asked = {part.strip() for part in options.families.split(",")}
-    if not asked <= set(FAMILIES):
+    names = {part.strip() for part in options.families.split(",")}
+    if not names <= set(FAMILIES):
         raise UsageError(
-            f"option families={options.families!r}: expected some of {','.join(FAMILIES)}, with commas"
+            f"option families={options.families!r}: expected some of"
+            f" {','.join(FAMILIES)}, with commas"
         )
-    return tuple(family for family in FAMILIES if family in asked)
+    return tuple(family for family in FAMILIES if family in names)
 
 
 def grid(options: Any, gaps: FloatArray, family: str) -> list[float]:
-    """Scales to search in a family, ascending. gaps : (n,) between the two largest logits."""
+    """List the scales to search in a family, ascending.
+
+    gaps : (n,) between the two largest logits.
+    """
     if options.scale is not None:
         return [options.scale]
     if options.scales:
@@ -279,54 +322,61 @@ def choose_noise(
     gaps: FloatArray,
     base: Evidence,
 ) -> tuple[str, float, FloatArray, dict[str, Any], list[str]]:
-    """Choose the family and scale with the best criterion; ties go to the first family, then to the least scale.
+    """Choose the family and scale with the best criterion.
 
-    Returns these, the retention probabilities (n,), details, and a warning if the scale is an end of the search.
+    Ties go to the first family, then to the least scale. Returns these, the retention
+    probabilities (n,), details, and a warning if the scale is an end of the search.
     """
     families = searched_families(options)
     if len(families) == 1 and options.scale is not None:
-        exact = options.gamma == "exact"
-        gamma = (
-            retention(rows, families[0], [options.scale], context)[counted, 0]
-            if exact
-            else base.gamma
-        )
+        gamma = base.gamma
+        if options.gamma == "exact":
+            gamma = retention(rows, families[0], [options.scale], context)[counted, 0]
         return families[0], options.scale, gamma, {}, []
-    criterion, best_of = one_bin_sd, max
+    criterion = one_bin_sd
+    best_of = max
     if options.select == "cv-nll":
         fold = two_folds(rows.take(counted), base.hit, context.seed)
-        criterion, best_of = partial(cross_validated_nll, fold, options), min
-    found, reached = {}, dict[str, float]()
+        criterion = partial(cross_validated_nll, fold, options)
+        best_of = min
+    choices = {}
+    best_values = dict[str, float]()
     for family in families:
         scales = grid(options, gaps, family)
         gammas = retention(rows, family, scales, context)[counted]
         values = [criterion(base._replace(gamma=gamma)) for gamma in gammas.T]
-        reached[family] = best_of(values)
-        best, details = (
-            values.index(reached[family]),
-            {"scales": scales, "select": options.select, "criterion": values},
-        )
+        best_values[family] = best_of(values)
+        best = values.index(best_values[family])
+        details = {"scales": scales, "select": options.select, "criterion": values}
         warnings = []
-        if len(scales) > 1 and np.ptp(values) > 0 and best in (0, len(scales) - 1):
+        is_at_end = best in (0, len(scales) - 1)
+        if len(scales) > 1 and np.ptp(values) > 0 and is_at_end:
+            end = "largest" if best else "smallest"
             warnings.append(
-                f"the best scale {scales[best]:.4g} is the {'largest' if best else 'smallest'} of those searched;"
+                f"the best scale {scales[best]:.4g} is the {end} of those searched;"
                 " set scale= or scales= to look beyond"
             )
-        found[family] = family, scales[best], gammas[:, best], details, warnings
-    choice = found[best_of(reached, key=reached.__getitem__)]
-    if len(found) > 1:
-        choice[3]["families"] = reached
+        choices[family] = (family, scales[best], gammas[:, best], details, warnings)
+    best_family = best_of(best_values, key=best_values.__getitem__)
+    choice = choices[best_family]
+    if len(choices) > 1:
+        choice[3]["families"] = best_values
     return choice
 
 
 def one_bin_sd(evidence: Evidence) -> float:
-    """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\| sd(gamma)."""
+    """Standard deviation of the confidence when there is one bin, \\|alpha - beta\\|
+    sd(gamma).
+    """
     alpha, beta = fit_lines(evidence, np.zeros(len(evidence.gamma), dtype=np.int64), 1)
     return abs(float(alpha[0]) - float(beta[0])) * evidence.spread
 
 
 def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
-    """Random half (0 or 1) of every row, stratified by right and wrong, or of whole units."""
+    """Draw a random half (0 or 1) for every row, or for whole units.
+
+    Rows are stratified by right and wrong.
+    """
     if rows.units() is not None:
         return content_folds(rows, 2, seed)
     return stratified_folds(rows, hit.astype(np.int64), 2, seed)
@@ -335,25 +385,22 @@ def two_folds(rows: Rows, hit: FloatArray, seed: int) -> IntArray:
 def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> float:
     """Mean NLL of right/wrong, of each half under the design fitted to the other.
 
-    The rest of a row's vector keeps its proportions, so the NLL of the label differs from
-    this by a number that does not depend on the scale.
+    The rest of a row's vector keeps its proportions, so the NLL of the label differs
+    from this by a number that does not depend on the scale.
     """
     total = 0.0
-    for held in (0, 1) if np.ptp(fold) else ():
-        new, past = (
-            Evidence(*(column[some] for column in evidence))
-            for some in (fold == held, fold != held)
-        )
+    halves = (0, 1) if np.ptp(fold) else ()
+    for half in halves:
+        test = evidence.part(fold == half)
+        train = evidence.part(fold != half)
         if options.init == "accuracy":
-            accuracy = past.accuracy
-            new, past = (
-                half._replace(start=np.full(len(half.hit), accuracy))
-                for half in (new, past)
-            )
-        found = design(past, options.bins, options.rounds)
-        q = replay(new.start, new.gamma, found.alpha, found.beta)
-        p_outcome = np.where(new.hit > 0, q, 1.0 - q)
-        total -= float(new.weight @ np.log(np.maximum(p_outcome, SURE_MISS)))
+            accuracy = train.accuracy
+            test = test._replace(start=np.full(len(test.hit), accuracy))
+            train = train._replace(start=np.full(len(train.hit), accuracy))
+        fitted = design(train, options.bins, options.rounds)
+        q = replay(test.start, test.gamma, fitted.alpha, fitted.beta)
+        p_outcome = np.where(test.hit > 0, q, 1.0 - q)
+        total -= float(test.weight @ np.log(np.maximum(p_outcome, SURE_MISS)))
     return total / float(evidence.weight.sum())
 
 
@@ -361,25 +408,31 @@ def cross_validated_nll(fold: IntArray, options: Any, evidence: Evidence) -> flo
 
 
 def _terms(temperature: float, block: Block) -> FloatArray:
-    """Numbers of every row for the fit (beside retention) and for the summary of its result, (6, b).
+    """Compute numbers of every row, (6, b).
 
-    Log-odds of the prediction; 1.0 if it is right, else 0.0; log-odds after temperature scaling; gap between the two
-    largest logits; and of the softmax over the classes other than the prediction: logarithm at the label (-inf if that
-    is the prediction), and sum of squares.
+    They serve the fit (beside retention) and the summary of its result. Log-odds of the
+    prediction; 1.0 if it is right, else 0.0; log-odds after temperature scaling; gap
+    between the two largest logits; and of the softmax over the classes other than the
+    prediction: logarithm at the label (-inf if that is the prediction), and sum of
+    squares.
     """
-    here, z, label = np.arange(len(block)), block.z, block.prediction
+    here = np.arange(len(block))
+    z = block.z
+    label = block.prediction
     rest = np.array(z)
     rest[here, label] = -np.inf
-    own, next_one = z[here, label], rest.max(axis=1)
-    gap = own - next_one
+    predicted = z[here, label]
+    next_one = rest.max(axis=1)
+    gap = predicted - next_one
     if (gap < 0).any():  # a prediction from upstream that is not the largest
         gap = gaps_to_top(z)[0].min(axis=1)
-    s_tempered = own / temperature - log_normalizer(rest / temperature)
+    s_tempered = predicted / temperature - log_normalizer(rest / temperature)
     rest -= next_one[:, None]
     to_label = rest[here, block.labels]
     np.exp(rest, out=rest)
     norm = rest.sum(axis=1)
-    s, log_share = own - (np.log(norm) + next_one), to_label - np.log(norm)
+    s = predicted - (np.log(norm) + next_one)
+    log_share = to_label - np.log(norm)
     if block.kind == "probs":
         s = top_log_odds(z, label, block.stored_zeros)
     collision = np.einsum("ij,ij->i", rest, rest) / norm**2
@@ -387,10 +440,10 @@ def _terms(temperature: float, block: Block) -> FloatArray:
 
 
 def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
-    """Summary of the rows if the prediction has probability q (n,) and the others share the rest.
+    """Summarise the rows if the prediction has probability q (n,).
 
-    terms : second entry and last two entries of ``_terms``. The ``entropy_gap`` is NaN. Sums in the order of a walk
-    over the rows, without one.
+    The others share the rest. terms : second entry and last two entries of ``_terms``.
+    The ``entropy_gap`` is NaN. Sums in the order of a walk over the rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
     return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(
@@ -421,31 +474,55 @@ def _summary(
 
 
 NOISE = Meta(
-    description="family of the noise, drawn independently for every class; auto searches several together, transforms"
-    " asks instead how often the prediction survives the bundle's transforms of the input"
+    description=(
+        "family of the noise, drawn independently for every class; auto searches"
+        " several together, transforms asks instead how often the prediction survives"
+        " the bundle's transforms of the input"
+    )
 )
 SCALE = Meta(
-    description="standard deviation (gaussian), width (uniform) or scale (gumbel) of the noise, in units of the logits;"
-    " searched when absent"
+    description=(
+        "standard deviation (gaussian), width (uniform) or scale (gumbel) of the"
+        " noise, in units of the logits; searched when absent"
+    )
 )
 GRID = Meta(
-    description="scales to search: thirteen around the median gap of the two largest logits (relative), or 1, 2, ... 20"
-    " (40 for uniform noise), as printed"
+    description=(
+        "scales to search: thirteen around the median gap of the two largest logits"
+        " (relative), or 1, 2, ... 20 (40 for uniform noise), as printed"
+    )
 )
 POOL = Meta(
-    description="transforms of noise=transforms and of mix: all, or names and specs with commas (zoom,brightness:0.35)"
+    description=(
+        "transforms of noise=transforms and of mix: all, or names and specs with"
+        " commas (zoom,brightness:0.35)"
+    )
 )
-SHARE = "share of the bundle's transforms in the retention probability, the rest is the noise's"
-MIX = f"{SHARE} (0.5: the mixture of the paper's outlook); its transforms are then needed for new rows"
+SHARE = (
+    "share of the bundle's transforms in the retention probability, the rest is the"
+    " noise's"
+)
+MIX = (
+    f"{SHARE} (0.5: the mixture of the paper's outlook); its transforms are then"
+    " needed for new rows"
+)
 SELECT = Meta(
-    description="how a scale is chosen: sd (the paper's largest standard deviation of the one-bin confidence), cv-nll"
-    " (least NLL of right/wrong in a two-fold cross-validation)"
+    description=(
+        "how a scale is chosen: sd (the paper's largest standard deviation of the"
+        " one-bin confidence), cv-nll (least NLL of right/wrong in a two-fold"
+        " cross-validation)"
+    )
 )
 GAMMA = Meta(
-    description="retention probability: exact (an integral), mc (shared draws, as in the paper)"
+    description=(
+        "retention probability: exact (an integral), mc (shared draws, as in the paper)"
+    )
 )
 START = Meta(
-    description="where the rounds start: one bin at the accuracy, or the uncalibrated confidence"
+    description=(
+        "where the rounds start: one bin at the accuracy, or the uncalibrated"
+        " confidence"
+    )
 )
 
 
@@ -456,14 +533,19 @@ class HokiOptions(Options, frozen=True):
     families: Annotated[
         str,
         Meta(
-            description="families that noise=auto searches, with commas (the paper has gaussian,uniform)"
+            description=(
+                "families that noise=auto searches, with commas (the paper has"
+                " gaussian,uniform)"
+            )
         ),
     ] = ",".join(FAMILIES)
     scale: Annotated[Annotated[float, Meta(ge=1e-9, le=1e9)] | None, SCALE] = None
     scales: Annotated[
         str,
         Meta(
-            description="scales to search, with commas (1,2,4); instead of the grid when given"
+            description=(
+                "scales to search, with commas (1,2,4); instead of the grid when given"
+            )
         ),
     ] = ""
     grid: Annotated[Literal["relative", "printed"], GRID] = "relative"
@@ -488,34 +570,43 @@ class HokiOptions(Options, frozen=True):
     mean: Annotated[
         float | None,
         Meta(
-            description="mean of the noise: accepted, without effect (argmax ignores it)"
+            description=(
+                "mean of the noise: accepted, without effect (argmax ignores it)"
+            )
         ),
     ] = None
 
 
 @dataclass(frozen=True)
 class Hoki(Calibrator):
-    """Calibrate the confidence by how often the prediction survives noise on the logits.
+    """Calibrate the confidence by how often the prediction survives noise on the
+    logits.
 
-    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q = accuracy, repeat: bin q into J
-    equal-width bins, and in each put q = beta + (alpha - beta) gamma, where alpha is the accuracy among retained, beta
-    among lost noisy copies; stop when the bins stay as they are. Predictions are kept.
+    gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q =
+    accuracy, repeat: bin q into J equal-width bins, and in each put q = beta + (alpha -
+    beta) gamma, where alpha is the accuracy among retained, beta among lost noisy
+    copies; stop when the bins stay as they are. Predictions are kept.
 
-    We use the exact gamma (the limit of infinitely many draws): a one-dimensional integral for Gaussian and uniform
-    noise, max softmax(z / scale) for Gumbel noise. ``gamma=mc`` draws as the paper does; its draws are made again from
-    the recorded seed by arithmetic that is the same on every machine, and checked by their SHA-256. The scale is chosen
-    as in the paper, by the largest standard deviation of q with one bin, among thirteen from 1/8 to 8 times the median
-    gap between the two largest logits, on the exact gamma. ``noise=auto`` lets the families compete by the same
-    criterion. ``noise=transforms`` takes for gamma the share of the bundle's transforms of the input under which the
-    prediction stays (theorem 1 holds for any of them); the same transforms are then needed for new rows. ``mix=0.5``
-    weighs such a share and the retention under noise equally, the noise chosen as if alone: a disturbance drawn from
-    either, which the paper names as future work. The paper also searches the mean of the noise; argmax does not change
-    when a constant is added to all logits, so a mean has no effect. A partition that comes back after several rounds is
-    a cycle, which the paper does not mention: the member with the least ECE is kept. Bins empty in the fit (0/0 in the
-    paper) leave a row as it is.
+    We use the exact gamma (the limit of infinitely many draws): a one-dimensional
+    integral for Gaussian and uniform noise, max softmax(z / scale) for Gumbel noise.
+    ``gamma=mc`` draws as the paper does; its draws are made again from the recorded
+    seed by arithmetic that is the same on every machine, and checked by their SHA-256.
+    The scale is chosen as in the paper, by the largest standard deviation of q with one
+    bin, among thirteen from 1/8 to 8 times the median gap between the two largest
+    logits, on the exact gamma. ``noise=auto`` lets the families compete by the same
+    criterion. ``noise=transforms`` takes for gamma the share of the bundle's transforms
+    of the input under which the prediction stays (theorem 1 holds for any of them); the
+    same transforms are then needed for new rows. ``mix=0.5`` weighs such a share and
+    the retention under noise equally, the noise chosen as if alone: a disturbance drawn
+    from either, which the paper names as future work. The paper also searches the mean
+    of the noise; argmax does not change when a constant is added to all logits, so a
+    mean has no effect. A partition that comes back after several rounds is a cycle,
+    which the paper does not mention: the member with the least ECE is kept. Bins empty
+    in the fit (0/0 in the paper) leave a row as it is.
 
     Within every bin the mean of q equals the accuracy, so when the rounds end the
-    equal-width ECE on the calibration data is 0 by construction: judge by other measures.
+    equal-width ECE on the calibration data is 0 by construction: judge by other
+    measures.
 
     Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithms 1 and 2, equations 1 and 2.
     """
@@ -547,7 +638,8 @@ class Hoki(Calibrator):
         searched_families(options)
         if options.noise != "auto" and options.families != ",".join(FAMILIES):
             raise UsageError(
-                f"families= is what noise=auto searches; noise={options.noise} searches no families"
+                f"families= is what noise=auto searches; noise={options.noise}"
+                " searches no families"
             )
         if options.scales and options.scale is not None:
             raise UsageError(
@@ -559,7 +651,8 @@ class Hoki(Calibrator):
             )
         if options.noise == "transforms" and options.mix not in (0.0, 1.0):
             raise UsageError(
-                f"mix={options.mix:g} needs a noise to mix with the transforms; noise=transforms has none"
+                f"mix={options.mix:g} needs a noise to mix with the transforms;"
+                " noise=transforms has none"
             )
 
     @classmethod
@@ -567,39 +660,45 @@ class Hoki(Calibrator):
         warnings: list[str] = []
         if options.mean is not None:
             warnings.append(
-                f"option mean={options.mean:g} has no effect: the same constant on every logit of a row leaves"
-                " its argmax, so only the scale of the noise matters"
+                f"option mean={options.mean:g} has no effect: the same constant on"
+                " every logit of a row leaves its argmax, so only the scale of the"
+                " noise matters"
             )
         weight = rows.weights()
         counted = counted_rows(rows.n, weight)
         ts = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        of_blocks = list(rows.each(partial(_terms, ts.calibrator.temperature)))
-        s, right, s_tempered, gap, *shares = np.concatenate(of_blocks, axis=1)
-        p, hit = sigmoid(s[counted]), right[counted]
+        parts = list(rows.each(partial(_terms, ts.calibrator.temperature)))
+        s, right, s_tempered, gap, *shares = np.concatenate(parts, axis=1)
+        p = sigmoid(s[counted])
+        hit = right[counted]
         mass = np.ones(len(counted)) if weight is None else weight[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), hit, mass, start)
 
-        alone, transforms = options.noise == "transforms", list[int]()
+        # How often predictions survive the bundle's transforms, where that is asked.
+        alone = options.noise == "transforms"
+        transforms = list[int]()
         if alone or options.mix:
             how = "noise=transforms" if alone else f"mix={options.mix:g}"
             transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
             work = partial(agreement, transforms=len(transforms))
-            kept = np.concatenate(list(rows.each(work, transforms=transforms)))[counted]
+            agreements = list(rows.each(work, transforms=transforms))
+            kept = np.concatenate(agreements)[counted]
+
+        # How often they survive noise, and the noise itself.
         if alone:
-            noise, scale, gamma, details, at_end = (
-                "transforms",
-                1.0,
-                kept,
-                dict[str, Any](),
-                list[str](),
-            )
+            noise = "transforms"
+            scale = 1.0
+            gamma = kept
+            details = dict[str, Any]()
+            end_warnings = list[str]()
         else:
-            noise, scale, gamma, details, at_end = choose_noise(
+            noise, scale, gamma, details, end_warnings = choose_noise(
                 rows, options, context, counted, gap[counted], base
             )
-        samples, draws_sha256 = 0, ""
+        samples = 0
+        draws_sha256 = ""
         if options.gamma == "mc":
             samples = options.samples
             races, draws_sha256 = drawn(noise, samples, rows.k, context.seed)
@@ -607,37 +706,40 @@ class Hoki(Calibrator):
         mix = 0.0 if alone else options.mix
         if mix:
             gamma = (1.0 - mix) * gamma + mix * kept
+
+        # The rounds, and what there is to say of them.
         evidence = base._replace(gamma=gamma)
-        found, status, told = rounds(evidence, options)
-        details |= report(found, evidence, p, options.bins)
-        details["ts_brier_top"] = float(
-            np.average((sigmoid(s_tempered[counted]) - hit) ** 2, weights=mass)
+        fitted, status, round_warnings = rounds(evidence, options)
+        details |= report(fitted, evidence, p, options.bins)
+        brier = (sigmoid(s_tempered[counted]) - hit) ** 2
+        details["ts_brier_top"] = float(np.average(brier, weights=mass))
+        warnings += [*end_warnings, *round_warnings, *judge(details)]
+        if status == "ok" and end_warnings:
+            status = "at_bound"
+        pool = None
+        if transforms:
+            pool = np.asarray([rows.transforms[m] for m in transforms])
+        calibrator = cls(
+            noise=noise,
+            scale=scale,
+            init=options.init,
+            accuracy=accuracy,
+            alpha=fitted.alpha,
+            beta=fitted.beta,
+            samples=samples,
+            seed=context.seed,
+            draws_sha256=draws_sha256,
+            transforms=pool,
+            mix=mix,
         )
-        warnings += [*at_end, *told, *judge(details)]
-        pool = (
-            np.asarray([rows.transforms[m] for m in transforms]) if transforms else None
-        )
-        fitted = cls(
-            noise,
-            scale,
-            options.init,
-            accuracy,
-            *found[:2],
-            samples,
-            context.seed,
-            draws_sha256,
-        )
-        fitted = replace(fitted, transforms=pool, mix=mix)
-        status = "at_bound" if status == "ok" and at_end else status
-        after = (
-            partial(summary_of, rows, found.confidence, right, *shares)
-            if len(counted) == rows.n
-            else None
-        )
-        return Fit(fitted, status, tuple(warnings), details, after=after)
+        after = None
+        if len(counted) == rows.n:
+            after = partial(summary_of, rows, fitted.confidence, right, *shares)
+        return Fit(calibrator, status, tuple(warnings), details, after=after)
 
     def apply(self, block: Block) -> Prediction:
-        z, label = block.z, block.prediction
+        z = block.z
+        label = block.prediction
         gamma = np.zeros(len(z))
         if self.noise != "transforms":
             races = None
@@ -649,34 +751,35 @@ class Hoki(Calibrator):
         if self.transforms is not None:
             mix = 1.0 if self.noise == "transforms" else self.mix
             gamma = (1.0 - mix) * gamma + mix * agreement(block, len(self.transforms))
-        start = (
-            np.full(len(z), self.accuracy)
-            if self.init == "accuracy"
-            else sigmoid(top_log_odds(z, label, block.stored_zeros))
-        )
-        return Prediction(
-            share_rest(z, label, *logs(replay(start, gamma, self.alpha, self.beta))),
-            label,
-            floored=True,
-        )
+        if self.init == "accuracy":
+            start = np.full(len(z), self.accuracy)
+        else:
+            start = sigmoid(top_log_odds(z, label, block.stored_zeros))
+        log_q, log_rest = logs(replay(start, gamma, self.alpha, self.beta))
+        return Prediction(share_rest(z, label, log_q, log_rest), label, floored=True)
 
     @property
     def required_transforms(self) -> Sequence[str]:
         return () if self.transforms is None else tuple(map(str, self.transforms))
 
     def check_own(self, k: int) -> None:
+        n_transforms = 0 if self.transforms is None else len(self.transforms)
+        has_list = self.transforms is not None
         uses = (self.noise == "transforms") + (self.mix > 0)
-        if uses != (self.transforms is not None) or (
-            self.transforms is not None and not len(self.transforms)
-        ):
-            found = "null" if self.transforms is None else len(self.transforms)
-            needed = "some beside noise 'transforms' or a mix above 0, which exclude each other"
+        if uses != has_list or (has_list and n_transforms == 0):
+            count = n_transforms if has_list else "null"
+            needed = (
+                "some beside noise 'transforms' or a mix above 0, which exclude each"
+                " other"
+            )
             raise DataError(
-                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {found}, expected {needed}"
+                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are"
+                f" {count}, expected {needed}"
             )
         if not self.alpha.size:
             raise DataError(
-                f"alpha has shape {self.alpha.shape}, expected at least one round and one bin"
+                f"alpha has shape {self.alpha.shape}, expected at least one round and"
+                " one bin"
             )
         if (np.isnan(self.beta) != np.isnan(self.alpha)).any():
             raise DataError("alpha and beta are not null in the same places")
@@ -690,12 +793,16 @@ def drawn(noise: str, samples: int, k: int, seed: int) -> tuple[Races, str]:
 
 
 def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Races:
-    """Draws of an artifact, made again. Raises DataError if their SHA-256 is not the recorded one."""
-    races, found = drawn(noise, samples, k, seed)
-    if found != expected:
+    """Make the draws of an artifact again.
+
+    Raises DataError if their SHA-256 is not the recorded one.
+    """
+    races, draws_sha256 = drawn(noise, samples, k, seed)
+    if draws_sha256 != expected:
         raise DataError(
-            f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have the recorded"
-            " SHA-256: the artifact was edited, or belongs to another number of classes; fit it again"
+            f"the {samples} x {k} draws of {noise} noise with seed {seed} do not have"
+            " the recorded SHA-256: the artifact was edited, or belongs to another"
+            " number of classes; fit it again"
         )
     return races
 
@@ -704,8 +811,9 @@ def recorded(noise: str, samples: int, k: int, seed: int, expected: str) -> Race
 
 
 NO_SPREAD = (
-    "noise of this scale tells no row from another (their retention probabilities agree): every row gets the"
-    " accuracy as its confidence; another scale, or ts, would serve better"
+    "noise of this scale tells no row from another (their retention probabilities"
+    " agree): every row gets the accuracy as its confidence; another scale, or ts,"
+    " would serve better"
 )
 
 
@@ -713,89 +821,87 @@ def rounds(
     evidence: Evidence, options: HokiOptions
 ) -> tuple[Design, Status, list[str]]:
     """Fit the design; returns it with a status and warnings."""
-    accuracy, n = evidence.accuracy, len(evidence.hit)
+    accuracy = evidence.accuracy
+    n = len(evidence.hit)
     if evidence.spread < SAME_EVERYWHERE:
         lines = np.full((1, options.bins), accuracy)
         return Design(lines, lines, np.full(n, accuracy), 1), "degenerate", [NO_SPREAD]
-    found = design(evidence, options.bins, options.rounds)
-    told = []
-    status: Status = "ok" if found.period == 1 else "not_converged"
+    fitted = design(evidence, options.bins, options.rounds)
+    warnings = []
+    status: Status = "ok" if fitted.period == 1 else "not_converged"
     if accuracy in (0.0, 1.0):
-        status = "degenerate" if found.period == 1 else status
-        told.append(
-            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no line can be learnt, and every"
-            f" confidence becomes {accuracy:g}"
+        if fitted.period == 1:
+            status = "degenerate"
+        warnings.append(
+            f"every prediction on these rows is {'right' if accuracy else 'wrong'}: no"
+            f" line can be learnt, and every confidence becomes {accuracy:g}"
         )
-    if not found.period:
-        told.append(
-            f"the bins still changed after {options.rounds} rounds; more rounds may settle them"
+    if not fitted.period:
+        warnings.append(
+            f"the bins still changed after {options.rounds} rounds; more rounds may"
+            " settle them"
         )
-    elif found.period > 1:
-        told.append(
-            f"the bins come back every {found.period} rounds and never settle;"
+    elif fitted.period > 1:
+        warnings.append(
+            f"the bins come back every {fitted.period} rounds and never settle;"
             " the round with the least calibration error was kept"
         )
     if n < 50 * options.bins:
-        told.append(
-            f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would serve better"
+        warnings.append(
+            f"{n} rows for {options.bins} bins are few per bin; fewer bins or ts would"
+            " serve better"
         )
-    return found, status, told
+    return fitted, status, warnings
 
 
 def report(
-    found: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int
+    fitted: Design, evidence: Evidence, uncalibrated: FloatArray, bins: int
 ) -> dict[str, Any]:
     """Details of the design, with metrics other than the one it was tuned to."""
     share = evidence.share
 
     def scores(q: FloatArray) -> dict[str, float]:
-        stats = BinStats.of(
-            q, evidence.hit, mass_edges(q, 15, evidence.weight), evidence.weight
-        )
+        edges = mass_edges(q, 15, evidence.weight)
+        stats = BinStats.of(q, evidence.hit, edges, evidence.weight)
         ece = float(stats.share @ np.abs(stats.gaps))
         return {"ece_mass": ece, "brier_top": float(share @ (q - evidence.hit) ** 2)}
 
-    rounds = {
-        "rounds": len(found.alpha),
-        "ended": ("limit", "fixed", "cycle")[min(found.period, 2)],
-    }
-    used = int((~np.isnan(found.alpha[-1])).sum()) if len(found.alpha) > 1 else 1
-    mean, error = (
-        np.average(evidence.gamma, weights=evidence.weight),
-        width_error(found.confidence, evidence, bins),
-    )
-    retention = {
-        "retention_mean": float(mean),
-        "retention_sd": evidence.spread,
-        "ece_width": error,
-    }
-    judged = {
-        "calibrated": scores(found.confidence),
-        "uncalibrated": scores(uncalibrated),
-    }
+    bins_used = 1
+    if len(fitted.alpha) > 1:
+        bins_used = int((~np.isnan(fitted.alpha[-1])).sum())
+    retention_mean = float(np.average(evidence.gamma, weights=evidence.weight))
     return {
-        **rounds,
-        "period": found.period if found.period > 1 else 0,
-        "bins_used": used,
-        **retention,
-        **judged,
+        "rounds": len(fitted.alpha),
+        "ended": ("limit", "fixed", "cycle")[min(fitted.period, 2)],
+        "period": fitted.period if fitted.period > 1 else 0,
+        "bins_used": bins_used,
+        "retention_mean": retention_mean,
+        "retention_sd": evidence.spread,
+        "ece_width": width_error(fitted.confidence, evidence, bins),
+        "calibrated": scores(fitted.confidence),
+        "uncalibrated": scores(uncalibrated),
     }
 
 
 def judge(details: dict[str, Any]) -> Iterator[str]:
-    """Warnings: ts is better (if it is), and the width-bin ECE on the calibration data is no evidence."""
-    after, before, theirs = (
-        details["calibrated"],
-        details["uncalibrated"],
-        details["ts_brier_top"],
-    )
-    if after["brier_top"] > theirs:
+    """Yield warnings of what the result is worth.
+
+    ts is better (if it is), and the width-bin ECE on the calibration data is no
+    evidence.
+    """
+    after = details["calibrated"]
+    before = details["uncalibrated"]
+    ts_brier = details["ts_brier_top"]
+    if after["brier_top"] > ts_brier:
         yield (
-            f"top-label Brier {after['brier_top']:.4f} on these rows, temperature scaling {theirs:.4f}: the criterion"
-            " looks for spread, not for skill; ts would serve better"
+            f"top-label Brier {after['brier_top']:.4f} on these rows, temperature"
+            f" scaling {ts_brier:.4f}: the criterion looks for spread, not for skill; ts"
+            " would serve better"
         )
     yield (
-        f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the rounds drive it to 0 by"
-        f" construction, which proves nothing; mass-bin ECE {before['ece_mass']:.4f} -> {after['ece_mass']:.4f},"
-        f" top-label Brier {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows, beside ts"
+        f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the"
+        " rounds drive it to 0 by construction, which proves nothing; mass-bin ECE"
+        f" {before['ece_mass']:.4f} -> {after['ece_mass']:.4f}, top-label Brier"
+        f" {before['brier_top']:.4f} -> {after['brier_top']:.4f}: judge on other rows,"
+        " beside ts"
     )

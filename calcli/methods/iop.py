@@ -31,8 +31,9 @@ from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block
 from calcli.solvers import Quadratic
 
-# ---- order-preserving networks: positive weights on the gaps between sorted logits, summed and put back in the order
-# of classes. Equal logits stay equal and every rank is kept, whatever the weights.
+# ---- order-preserving networks: positive weights on the gaps between sorted logits,
+# summed and put back in the order of classes. Equal logits stay equal and every rank is
+# kept, whatever the weights.
 
 
 class Net(NamedTuple):
@@ -47,35 +48,46 @@ class Net(NamedTuple):
 
 
 def initial_net(k: int, hidden: int, scale: float, rng: np.random.Generator) -> Net:
-    """Random hidden layers; the outputs start at ``scale`` = 1/T, i.e. at temperature scaling."""
+    """Draw random hidden layers; the outputs start at ``scale`` = 1/T.
+
+    That is temperature scaling.
+    """
 
     def layer(n_in: int, n_out: int) -> FloatArray:
         return rng.uniform(-1.0, 1.0, (n_in, n_out)) / np.sqrt(n_in)
 
     bias = scale + np.log(-np.expm1(-scale))  # softplus(bias) = scale
-    first, second, none = layer(k, hidden), layer(hidden, hidden), np.zeros(hidden)
     return Net(
-        first, none, second, none, np.zeros((hidden, k - 1)), np.full(k - 1, bias)
+        w1=layer(k, hidden),
+        b1=np.zeros(hidden),
+        w2=layer(hidden, hidden),
+        b2=np.zeros(hidden),
+        w3=np.zeros((hidden, k - 1)),
+        b3=np.full(k - 1, bias),
     )
 
 
 def gap_weights(
     x: FloatArray, net: Net
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Positive weights (n, k-1) for standardised inputs x (n, k), with hidden layers and d weights / d outputs."""
+    """Compute positive weights (n, k-1) for standardised inputs x (n, k).
+
+    Also the hidden layers and d weights / d outputs.
+    """
     h1 = np.maximum(x @ net.w1 + net.b1, 0.0)
     h2 = np.maximum(h1 @ net.w2 + net.b2, 0.0)
     a = h2 @ net.w3 + net.b3
     tail = np.exp(-np.abs(a))
-    return np.maximum(a, 0.0) + np.log1p(tail), (
-        h1,
-        h2,
-        np.where(a >= 0, 1.0, tail) / (1.0 + tail),
-    )
+    weights = np.maximum(a, 0.0) + np.log1p(tail)
+    rise = np.where(a >= 0, 1.0, tail) / (1.0 + tail)
+    return weights, (h1, h2, rise)
 
 
 def climb(gaps: FloatArray, weights: FloatArray) -> FloatArray:
-    """Sorted output logits (n, k): sums of gaps times weights (n, k-1) from the last, which is 0."""
+    """Sum gaps times weights (n, k-1) to sorted output logits (n, k).
+
+    The sums run from the last, which is 0.
+    """
     out = np.zeros((len(gaps), gaps.shape[1] + 1))
     out[:, :-1] = (gaps * weights)[:, ::-1].cumsum(axis=1)[:, ::-1]
     return out
@@ -86,8 +98,8 @@ def loss_and_gradient(
 ) -> tuple[float, Net]:
     """Weighted mean NLL and its gradient by back-propagation.
 
-    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) index of the label in the
-    sorted row; weight : (n,) with sum 1.
+    x : (n, k) standardised inputs; gaps : (n, k-1); rank : (n,) index of the label in
+    the sorted row; weight : (n,) with sum 1.
     """
     m, (h1, h2, rise) = gap_weights(x, net)
     log_p = log_softmax(climb(gaps, m))
@@ -95,34 +107,36 @@ def loss_and_gradient(
     d_out = np.exp(log_p)
     d_out[here, rank] -= 1.0
     d_out *= weight[:, None]
-    # out_(j) sums the products from j on, so the gradient of product j sums the slopes up to j.
+    # out_(j) sums the products from j on, so the gradient of product j sums the slopes
+    # up to j.
     d_a = np.cumsum(d_out, axis=1)[:, :-1] * gaps * rise
     d_h2 = (d_a @ net.w3.T) * (h2 > 0)
     d_h1 = (d_h2 @ net.w2.T) * (h1 > 0)
     gradient = Net(
-        x.T @ d_h1,
-        d_h1.sum(axis=0),
-        h1.T @ d_h2,
-        d_h2.sum(axis=0),
-        h2.T @ d_a,
-        d_a.sum(axis=0),
+        w1=x.T @ d_h1,
+        b1=d_h1.sum(axis=0),
+        w2=h1.T @ d_h2,
+        b2=d_h2.sum(axis=0),
+        w3=h2.T @ d_a,
+        b3=d_a.sum(axis=0),
     )
     return -float(weight @ log_p[here, rank]), gradient
 
 
 class TrainingRows:
-    """Training rows of the networks, sorted once: logits in the precision of the source, logarithms of probabilities in
-    float64.
+    """Training rows of the networks, sorted once.
 
-    The rows lie in an order that their contents decide, so that mini-batches do not depend on
-    the order of the source. center, spread : mean and standard deviation of all logits, by
-    which inputs are standardised. fold : (n,) fold of each row.
+    Logits keep the precision of the source, logarithms of probabilities are float64.
+    The rows lie in an order that their contents decide, so that mini-batches do not
+    depend on the order of the source. center, spread : mean and standard deviation of
+    all logits, by which inputs are standardised. fold : (n,) fold of each row.
     """
 
     def __init__(
         self, rows: Rows, folds: int, seed: int, *, sorted_input: bool
     ) -> None:
-        self.n, self.k = rows.n, rows.k
+        self.n = rows.n
+        self.k = rows.k
         source = content_order(rows, seed)
         place = np.empty(rows.n, dtype=np.int64)
         place[source] = np.arange(rows.n)
@@ -137,17 +151,16 @@ class TrainingRows:
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
         for block in rows.blocks():
-            to = place[block.start : block.start + len(block)]
+            places = place[block.start : block.start + len(block)]
             order = np.argsort(-block.scores, axis=1, kind="stable")
             values = block.z if logarithms else block.scores
-            self.ranked[to] = np.take_along_axis(values, order, axis=1)
-            self.rank[to] = (order == block.labels[:, None]).argmax(axis=1)
+            self.ranked[places] = np.take_along_axis(values, order, axis=1)
+            self.rank[places] = (order == block.labels[:, None]).argmax(axis=1)
             total += float(block.z.sum())
             square += float(np.square(block.z).sum())
         self.center = total / (rows.n * rows.k)
-        self.spread = (
-            float(np.sqrt(max(0.0, square / (rows.n * rows.k) - self.center**2))) or 1.0
-        )
+        variance = max(0.0, square / (rows.n * rows.k) - self.center**2)
+        self.spread = float(np.sqrt(variance)) or 1.0
         self.inputs = self.ranked
         if not sorted_input:
             inputs = rows.logits() if logarithms else rows.array()
@@ -161,7 +174,11 @@ class TrainingRows:
     def part(
         self, index: IntArray
     ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-        """Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights (b,)."""
+        """Collect what a training step needs of some rows.
+
+        Standardised inputs (b, k), gaps (b, k-1), ranks of the labels (b,) and weights
+        (b,).
+        """
         ranked = self.ranked[index].astype(np.float64, copy=False)
         inputs = self.inputs[index].astype(np.float64, copy=False)
         x = (inputs - self.center) / self.spread
@@ -171,8 +188,8 @@ class TrainingRows:
         """Mean NLL of a network on some rows."""
         total = mass = 0.0
         step = rows_per_block(self.k)
-        for at in range(0, len(index), step):
-            x, gaps, rank, weight = self.part(index[at : at + step])
+        for start in range(0, len(index), step):
+            x, gaps, rank, weight = self.part(index[start : start + step])
             log_p = log_softmax(climb(gaps, gap_weights(x, net)[0]))
             total -= float(weight @ log_p[np.arange(len(x)), rank])
             mass += float(weight.sum())
@@ -186,33 +203,39 @@ def train_folds(
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
 ) -> tuple[list[Net], list[float], list[int]]:
-    """Train one network per fold by Adam on mini-batches, and keep the epoch with the least NLL on the held-out fold.
+    """Train one network per fold by Adam on mini-batches.
 
-    Epoch 0 is temperature scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
+    The epoch with the least NLL on the held-out fold is kept. Epoch 0 is temperature
+    scaling with 1/T = ``scale``. Returns networks, held-out NLLs, epochs. With too few
     rows for folds there is one network, chosen on its own rows.
     """
-    numbers = range(int(rows.fold.max()) + 1)
-    parts = [np.flatnonzero(rows.fold == f) for f in numbers]
-    found = []
-    for fold, held in enumerate(parts):
-        learn = np.setdiff1d(np.arange(rows.n), held) if len(parts) > 1 else held
+    n_folds = int(rows.fold.max()) + 1
+    all_epochs = n_folds * options.epochs
+    nets = []
+    values = []
+    epochs = []
+    for fold in range(n_folds):
+        held_out = np.flatnonzero(rows.fold == fold)
+        train = held_out
+        if n_folds > 1:
+            train = np.setdiff1d(np.arange(rows.n), held_out)
         net = initial_net(rows.k, options.hidden, scale, rng)
-        best, adam = (
-            (rows.nll(net, held), 0, net),
-            Adam(net, options.rate, options.decay),
-        )
+        best = (rows.nll(net, held_out), 0, net)
+        adam = Adam(net, options.rate, options.decay)
         for epoch in range(1, options.epochs + 1):
-            progress(fold * options.epochs + epoch, len(parts) * options.epochs)
-            order = rng.permutation(learn)
-            for at in range(0, len(order), options.batch):
-                x, gaps, rank, weight = rows.part(order[at : at + options.batch])
+            progress(fold * options.epochs + epoch, all_epochs)
+            order = rng.permutation(train)
+            for start in range(0, len(order), options.batch):
+                batch = order[start : start + options.batch]
+                x, gaps, rank, weight = rows.part(batch)
                 total = weight.sum()
                 if total > 0:
                     _, gradient = loss_and_gradient(net, x, gaps, rank, weight / total)
                     net = adam.step(net, gradient)
-            best = min(best, (rows.nll(net, held), epoch, net))
-        found.append(best)
-    values, epochs, nets = map(list, zip(*found, strict=True))
+            best = min(best, (rows.nll(net, held_out), epoch, net))
+        values.append(best[0])
+        epochs.append(best[1])
+        nets.append(best[2])
     return nets, values, epochs
 
 
@@ -220,7 +243,9 @@ class Adam:
     """Adam with an L2 penalty in the gradient (Kingma and Ba 2015, algorithm 1)."""
 
     def __init__(self, net: Net, rate: float, decay: float) -> None:
-        self.rate, self.decay, self.steps = rate, decay, 0
+        self.rate = rate
+        self.decay = decay
+        self.steps = 0
         self.moments = [(np.zeros_like(w), np.zeros_like(w)) for w in net]
 
     def step(self, net: Net, gradient: Net) -> Net:
@@ -229,12 +254,11 @@ class Adam:
         moved = []
         for w, slope, (first, second) in zip(net, gradient, self.moments, strict=True):
             g = slope + self.decay * w
+            # moving averages of the gradient and of its square
             first += 0.1 * (g - first)
             second += 0.001 * (g * g - second)
-            mean, square = (
-                first / (1 - 0.9**self.steps),
-                second / (1 - 0.999**self.steps),
-            )
+            mean = first / (1 - 0.9**self.steps)
+            square = second / (1 - 0.999**self.steps)
             moved.append(w - self.rate * mean / (np.sqrt(square) + 1e-8))
         return Net(*moved)
 
@@ -242,16 +266,22 @@ class Adam:
 def mapped_logits(
     z: FloatArray, nets: list[Net], center: float, spread: float, *, sorted_input: bool
 ) -> FloatArray:
-    """Mean logits of the networks, (n, k), with inputs (z - center) / spread, sorted if ``sorted_input``."""
+    """Compute the mean logits of the networks, (n, k).
+
+    Their inputs are (z - center) / spread, sorted if ``sorted_input``.
+    """
     order = np.argsort(-z, axis=1, kind="stable")
     ranked = np.take_along_axis(z, order, axis=1)
-    x = ((ranked if sorted_input else z) - center) / spread
+    inputs = ranked if sorted_input else z
+    x = (inputs - center) / spread
     gaps = ranked[:, :-1] - ranked[:, 1:]
-    weights = sum((gap_weights(x, net)[0] for net in nets), np.zeros_like(gaps)) / len(
-        nets
-    )
+    total = np.zeros_like(gaps)
+    for net in nets:
+        total = total + gap_weights(x, net)[0]
+    weights = total / len(nets)
     out = np.empty_like(z)
-    # Mean logits of the networks are logits of the mean weights: the map is linear in them.
+    # Mean logits of the networks are logits of the mean weights: the map is linear in
+    # them.
     np.put_along_axis(out, order, climb(gaps, weights), axis=1)
     return out
 
@@ -264,7 +294,10 @@ class IntraOrderPreservingOptions(Options, frozen=True):
     variant: Annotated[
         Literal["diag", "oi", "op"],
         Meta(
-            description="one curve for all logits, or a network on the sorted (oi) or plain (op) logits"
+            description=(
+                "one curve for all logits, or a network on the sorted (oi) or plain"
+                " (op) logits"
+            )
         ),
     ] = "diag"
     knots: Annotated[
@@ -295,24 +328,30 @@ class IntraOrderPreservingOptions(Options, frozen=True):
 class IntraOrderPreserving(Calibrator):
     """Map the logits by a function that never changes their order within a row.
 
-    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear with evenly spaced knots over
-    the logits at most 20 nats below their row's largest, slopes in [0.01, 100]. The NLL is convex in the slopes; we add
-    1/n sum (s_{j+1} - s_j)^2, zero at the identity, and find the one minimum by projected Newton steps. The authors
-    integrate a positive network by quadrature: the same functions up to resolution.
+    ``diag``: p = softmax(g(z_1), ..., g(z_C)), one increasing curve g, piecewise linear
+    with evenly spaced knots over the logits at most 20 nats below their row's largest,
+    slopes in [0.01, 100]. The NLL is convex in the slopes; we add 1/n sum (s_{j+1} -
+    s_j)^2, zero at the identity, and find the one minimum by projected Newton steps.
+    The authors integrate a positive network by quadrature: the same functions up to
+    resolution.
 
-    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the sorted logits, weights m =
-    softplus(network), which sees the sorted logits (order-invariant) or the logits by class (order-preserving). One
-    network per held-out fold, its best epoch by NLL on that fold (epoch 0 is temperature scaling), logits averaged. The
-    authors choose the epoch anew for each metric they report; we choose once. Inputs are standardised by one mean and
-    one deviation. Relabelling classes commutes with ``diag`` and ``oi``, not with ``op``.
+    ``oi``, ``op``: out_(C) = 0, out_(j) = out_(j+1) + m_j (z_(j) - z_(j+1)) over the
+    sorted logits, weights m = softplus(network), which sees the sorted logits
+    (order-invariant) or the logits by class (order-preserving). One network per
+    held-out fold, its best epoch by NLL on that fold (epoch 0 is temperature scaling),
+    logits averaged. The authors choose the epoch anew for each metric they report; we
+    choose once. Inputs are standardised by one mean and one deviation. Relabelling
+    classes commutes with ``diag`` and ``oi``, not with ``op``.
 
-    All variants read the raw logits: a constant added to a row is not without effect. The
-    curve streams; the networks hold the sorted scores (op: and the scores) in memory.
+    All variants read the raw logits: a constant added to a row is not without effect.
+    The curve streams; the networks hold the sorted scores (op: and the scores) in
+    memory.
 
-    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
+    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the
+    fit.
 
-    Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving functions
-    for calibration of multi-class neural networks" (arXiv 2003.06820).
+    Reference: Rahimi, Shaban, Cheng, Hartley, Boots (2020), "Intra order-preserving
+    functions for calibration of multi-class neural networks" (arXiv 2003.06820).
     """
 
     variant: str = param(within="diag|oi|op")
@@ -362,24 +401,30 @@ class IntraOrderPreserving(Calibrator):
         def loss(
             nll: Quadratic, n: float, slopes: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
+            """The NLL, the pull of neighbours towards each other, and the prior."""
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(slopes, 1.0 / n)
-            held, push, curvature = sharpening(float(np.log(slopes).mean()), prior, n)
-            each = 1.0 / (len(slopes) * slopes)
-            penalty, pull = penalty + held, pull + push * each
+            mean_log_slope = float(np.log(slopes).mean())
+            cost, push, curvature = sharpening(mean_log_slope, prior, n)
+            # derivative of the mean log slope in every slope
+            rise = 1.0 / (len(slopes) * slopes)
+            penalty = penalty + cost
+            pull = pull + push * rise
             stiffness = (
                 stiffness
-                + curvature * np.outer(each, each)
-                - push * np.diag(each / slopes)
+                + curvature * np.outer(rise, rise)
+                - push * np.diag(rise / slopes)
             )
             return value + penalty, gradient + pull, hessian + stiffness
 
-        begin, near = np.ones(knots + 1), getattr(context.start, "slopes", None)
-        if near is not None and len(near) == len(begin):
-            begin = near
-        found = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
-        unused: list[Any] = [None] * 8
-        return ended(cls("diag", edges, found.x, *unused), found, SLOPES)
+        begin = np.ones(knots + 1)
+        near_slopes = getattr(context.start, "slopes", None)
+        if near_slopes is not None and len(near_slopes) == len(begin):
+            begin = near_slopes
+        minimum = minimise_map(rows, edges, np.asarray, loss, begin, context, SLOPES)
+        no_networks: list[Any] = [None] * 8  # center, spread and the six layers
+        fitted = cls("diag", edges, minimum.x, *no_networks)
+        return ended(fitted, minimum, SLOPES)
 
     @classmethod
     def _fit_networks(
@@ -388,20 +433,26 @@ class IntraOrderPreserving(Calibrator):
         first = TemperatureScaling.fit(
             rows, TemperatureOptions(prior=options.prior), context
         )
-        temperature, warnings = first.calibrator.temperature, list(first.warnings)
+        temperature = first.calibrator.temperature
+        warnings = list(first.warnings)
         folds = min(options.folds, rows.n // 2) if rows.n >= 4 else 1
-        some = TrainingRows(
+        training = TrainingRows(
             rows, folds, context.seed, sorted_input=options.variant == "oi"
         )
         progress = partial(context.progress, "training networks")
         nets, held_out, epochs = train_folds(
-            some, 1.0 / temperature, options, context.rng(), progress
+            training, 1.0 / temperature, options, context.rng(), progress
         )
         stacked: list[Any] = [np.stack(layers) for layers in zip(*nets, strict=True)]
-        fitted = cls(options.variant, None, None, some.center, some.spread, *stacked)
+        fitted = cls(
+            options.variant, None, None, training.center, training.spread, *stacked
+        )
         size = sum(w.size for w in nets[0])
         if size > rows.n:
-            safer = "the held-out epochs guard it, but variant=diag or ts are safer with so few rows"
+            safer = (
+                "the held-out epochs guard it, but variant=diag or ts are safer with"
+                " so few rows"
+            )
             warnings.append(
                 f"each network has {size} weights for {rows.n} rows; {safer}"
             )
@@ -431,11 +482,8 @@ class IntraOrderPreserving(Calibrator):
     @property
     def nets(self) -> list[Net]:
         """The network of every fold."""
-        layers = [
-            w
-            for w in (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
-            if w is not None
-        ]
+        stored = (self.w1, self.b1, self.w2, self.b2, self.w3, self.b3)
+        layers = [layer for layer in stored if layer is not None]
         return [Net(*fold) for fold in zip(*layers, strict=True)]
 
     def check_own(self, k: int) -> None:
@@ -455,7 +503,8 @@ class IntraOrderPreserving(Calibrator):
             check_map(self.edges, self.slopes)
         elif self.w3 is None or any(w is None for w in layers):
             raise DataError(
-                f"variant is {self.variant!r}, expected center, spread and the layers w1 .. b3"
+                f"variant is {self.variant!r}, expected center, spread and the layers"
+                " w1 .. b3"
             )
         elif self.w3.shape[2] != k - 1:
             raise DataError(
@@ -464,9 +513,13 @@ class IntraOrderPreserving(Calibrator):
 
 
 def logit_range(rows: Rows) -> tuple[float, float]:
-    """Least and largest of the logits that are at most 20 nats below their row's largest."""
-    ends = list(rows.each(_range))
-    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    """Find the least and largest of the logits that matter.
+
+    These are at most 20 nats below their row's largest.
+    """
+    ranges = list(rows.each(_range))
+    low = min(low for low, _ in ranges)
+    high = max(high for _, high in ranges)
     if not high - low > 1e-9 * max(1.0, abs(low), abs(high)):
         # All logits are equal: any curve will do.
         width = max(1.0, abs(high))

@@ -12,10 +12,11 @@ from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, PiecewiseLinear
 class IsotonicRegression(PiecewiseLinear):
     """Fit the non-decreasing map with the least squared error.
 
-    Equal scores are merged first, then neighbours that fall are pooled until none does. New scores get a straight line
-    between the pooled blocks and the end values beyond them (scikit-learn's default gives NaN there). The same map also
-    minimises the NLL among all non-decreasing ones on the calibration rows, but blocks without a single error say 0 or
-    1 and cost -log of almost nothing when a new row is wrong there.
+    Equal scores are merged first, then neighbours that fall are pooled until none does.
+    New scores get a straight line between the pooled blocks and the end values beyond
+    them (scikit-learn's default gives NaN there). The same map also minimises the NLL
+    among all non-decreasing ones on the calibration rows, but blocks without a single
+    error say 0 or 1 and cost -log of almost nothing when a new row is wrong there.
 
     Reference: Zadrozny, Elkan (2002), KDD; Guo et al. (2017), section 4.1.
     """

@@ -27,9 +27,10 @@ from calcli.rows import Block, Rows
 class IsotonicMulticlass(Calibrator):
     """Fit one isotonic map to all n x k probabilities, the same for every class.
 
-    q_c = g(p_c) + 1e-9 p_c, then divided by the row's sum; g is the isotonic regression of the outcomes 1[y = c] on the
-    p_c of all rows and classes. As g does not fall and the second term rises, the order of the classes stays. (The
-    authors' code divides by the sum only inside its ECE.)
+    q_c = g(p_c) + 1e-9 p_c, then divided by the row's sum; g is the isotonic regression
+    of the outcomes 1[y = c] on the p_c of all rows and classes. As g does not fall and
+    the second term rises, the order of the classes stays. (The authors' code divides by
+    the sum only inside its ECE.)
 
     A pooled block can begin only at the probability of a label, so two passes over the
     rows and memory for n numbers find the exact fit: no sort of n x k pairs.
@@ -66,7 +67,8 @@ class IsotonicMulticlass(Calibrator):
         p = probabilities(block.z, block.stored_zeros)
         label = block.prediction
         q = line(p.ravel(), self.scores, self.values).reshape(p.shape) + TIE_BREAK * p
-        # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference is added to a number near 1.
+        # Probabilities closer than 1e-7 can become equal once 1e-9 of their difference
+        # is added to a number near 1.
         mapped = Prediction(normalize(q, block.z, label).log_probs, p.argmax(axis=1))
         return Prediction(argmax_at_prediction(mapped), label, floored=True)
 
@@ -81,17 +83,20 @@ def _label_probability(block: Block) -> FloatArray:
 
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:
-    """Rows of a block, the probabilities of all classes but the labels, and their weights; only of rows that count."""
-    kept = (
-        np.arange(len(block))
-        if block.weight is None
-        else np.flatnonzero(block.weight > 0)
-    )
+    """List the probabilities of all classes but the labels, and their weights.
+
+    Of rows that count alone; the first number returned is that of all rows.
+    """
+    counted = np.arange(len(block))
+    if block.weight is not None:
+        counted = np.flatnonzero(block.weight > 0)
     zero = block.stored_zeros
-    p = probabilities(block.z[kept], None if zero is None else zero[kept])
+    if zero is not None:
+        zero = zero[counted]
+    p = probabilities(block.z[counted], zero)
     others = np.ones(p.shape, dtype=np.bool_)
-    others[np.arange(len(p)), block.labels[kept]] = False
-    weights = (
-        None if block.weight is None else np.repeat(block.weight[kept], p.shape[1] - 1)
-    )
+    others[np.arange(len(p)), block.labels[counted]] = False
+    weights = None
+    if block.weight is not None:
+        weights = np.repeat(block.weight[counted], p.shape[1] - 1)
     return len(block), p[others], weights

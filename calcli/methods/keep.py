@@ -12,16 +12,19 @@ from calcli.rows import Block, Rows
 class Keep(Calibrator):
     """Move probabilities as little as possible so that the prediction stays as it was.
 
-    After a method that moves predictions (``svs+keep``): where the largest probability is not that of the class a that
-    the scores predict, p is projected on the probabilities with p_a >= p_j for all classes j, in squared distance. The
-    classes above p_a are pooled with it to their mean, the largest first, until a is on top: p_a = m and p_j =
-    min(p_j, m), m the largest mean of p_a and the r largest others, r = 0, 1, ... The prediction then leads by a factor
-    of 1 + 1e-5, so that it is the argmax in float32 too. Nothing is fitted.
+    After a method that moves predictions (``svs+keep``): where the largest probability
+    is not that of the class a that the scores predict, p is projected on the
+    probabilities with p_a >= p_j for all classes j, in squared distance. The classes
+    above p_a are pooled with it to their mean, the largest first, until a is on top:
+    p_a = m and p_j = min(p_j, m), m the largest mean of p_a and the r largest others, r
+    = 0, 1, ... The prediction then leads by a factor of 1 + 1e-5, so that it is the
+    argmax in float32 too. Nothing is fitted.
 
-    ``auto`` ends in it for three and more classes unless changing predictions is shown to help.
+    ``auto`` ends in it for three and more classes unless changing predictions is shown
+    to help.
 
-    Reference: Robertson, Wright, Dykstra (1988), "Order Restricted Statistical Inference", section 1.3 (projection on
-    a tree order).
+    Reference: Robertson, Wright, Dykstra (1988), "Order Restricted Statistical
+    Inference", section 1.3 (projection on a tree order).
     """
 
     list_order = 96

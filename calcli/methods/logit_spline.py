@@ -14,7 +14,9 @@ from calcli.numerics import FloatArray, sigmoid
 from calcli.solvers import minimise_box
 
 STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
-"""Weights of the roughness that are tried, stiffest first; log-odds are measured in their standard deviations."""
+"""Weights of the roughness that are tried, stiffest first; log-odds are measured in
+their standard deviations.
+"""
 
 
 class LogitSplineOptions(ModeOptions, frozen=True):
@@ -32,17 +34,20 @@ class LogitSplineOptions(ModeOptions, frozen=True):
 class LogitSpline(LogisticCalibrator):
     """Fit a smooth rising curve to the log-odds, as bent as the rows warrant.
 
-    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the exact log-odds, as for ``platt``;
-    g, the slope, is piecewise linear between knots, constant beyond them, and at least 0, so the map never falls. Half
-    of the knots follow the quantiles of s, half those of its information p (1 - p) under a straight line. The slopes at
-    the knots and the intercept maximise the likelihood minus lambda/2 integral of g'^2: from a straight line (lambda
-    large) to ``quadratic`` in pieces. lambda is the value of greatest marginal likelihood, by Laplace's approximation,
-    on a grid.
+    log(q / (1 - q)) = intercept + integral of g from the first knot to s, with s the
+    exact log-odds, as for ``platt``; g, the slope, is piecewise linear between knots,
+    constant beyond them, and at least 0, so the map never falls. Half of the knots
+    follow the quantiles of s, half those of its information p (1 - p) under a straight
+    line. The slopes at the knots and the intercept maximise the likelihood minus
+    lambda/2 integral of g'^2: from a straight line (lambda large) to ``quadratic`` in
+    pieces. lambda is the value of greatest marginal likelihood, by Laplace's
+    approximation, on a grid.
 
     Data that leave nothing to fit are treated as by ``platt``.
 
-    Reference: Wahba (1990), Spline Models for Observational Data, chapters 4 and 9; Lucena (2018),
-    arXiv 1809.07751, calibrates by smoothing splines; MacKay (1992), Neural Computation 4, on lambda.
+    Reference: Wahba (1990), Spline Models for Observational Data, chapters 4 and 9;
+    Lucena (2018), arXiv 1809.07751, calibrates by smoothing splines; MacKay (1992),
+    Neural Computation 4, on lambda.
     """
 
     intercept: FloatArray = param("maps")
@@ -68,13 +73,13 @@ class LogitSpline(LogisticCalibrator):
             return line.rising(straight)
         share = np.ones(len(sample.s)) if sample.weight is None else sample.weight
         p = sigmoid(slope * sample.s + intercept)
-        information, order = share * p * (1.0 - p), np.argsort(sample.s, kind="stable")
-        mass = (
-            np.cumsum((share / share.sum() + information / information.sum())[order])
-            / 2.0
-        )
-        at = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
-        knots = np.unique(sample.s[order[np.minimum(at, len(order) - 1)]])
+        information = share * p * (1.0 - p)
+        order = np.argsort(sample.s, kind="stable")
+        # Knots at quantiles, half of the rows and half of their information.
+        density = share / share.sum() + information / information.sum()
+        mass = np.cumsum(density[order]) / 2.0
+        place = np.searchsorted(mass, np.linspace(0.005, 0.995, options.knots))
+        knots = np.unique(sample.s[order[np.minimum(place, len(order) - 1)]])
         if len(knots) < 2:
             return MapFit(straight, record=line.record)
         start = np.array([intercept + slope * knots[0], *[slope] * len(knots)])
@@ -104,7 +109,10 @@ class LogitSpline(LogisticCalibrator):
 
 
 def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
-    """Integral of each knot's hat function from the first knot to s, (knots, n); the outer two go on as 1."""
+    """Integrate each knot's hat function from the first knot to s, (knots, n).
+
+    The outer two go on as 1.
+    """
     out = np.zeros((len(knots), len(s)))
     out[0] += np.minimum(s - knots[0], 0.0)
     out[-1] += np.maximum(s - knots[-1], 0.0)
@@ -119,16 +127,17 @@ def areas(s: FloatArray, knots: FloatArray) -> FloatArray:
 def smoothest(
     sample: Sample, share: FloatArray, knots: FloatArray, start: FloatArray
 ) -> tuple[FloatArray, dict[str, float]]:
-    """Intercept and slopes under the roughness penalty of greatest marginal likelihood."""
+    """Fit intercept and slopes under the likeliest roughness penalty.
+
+    It is the one of greatest marginal likelihood.
+    """
     unit = float(np.sqrt(np.cov(sample.s, aweights=share))) or 1.0
     design = np.concatenate([np.ones((1, len(sample.s))), areas(sample.s, knots)])
-    size = np.array(
-        [1.0, *[unit] * len(knots)]
-    )  # searched in units in which s has deviation 1
+    # searched in units in which s has deviation 1
+    size = np.array([1.0, *[unit] * len(knots)])
     design /= size[:, None]
-    difference = (
-        np.diff(np.eye(len(knots)), axis=0) / np.sqrt(np.diff(knots) / unit)[:, None]
-    )
+    root_width = np.sqrt(np.diff(knots) / unit)
+    difference = np.diff(np.eye(len(knots)), axis=0) / root_width[:, None]
     rough = np.zeros((len(start), len(start)))
     rough[1:, 1:] = difference.T @ difference
     low = np.array([-np.inf, *[0.0] * len(knots)])
@@ -138,19 +147,17 @@ def smoothest(
             u = theta @ design
             q = sigmoid(u)
             pull = stiff * rough @ theta
-            value = float(
-                share @ (np.logaddexp(0.0, u) - sample.hit * u)
-            ) + 0.5 * float(theta @ pull)
+            nll = float(share @ (np.logaddexp(0.0, u) - sample.hit * u))
+            value = nll + 0.5 * float(theta @ pull)
+            gradient = design @ (share * (q - sample.hit)) + pull
             hessian = (design * (share * q * (1.0 - q))) @ design.T + stiff * rough
-            return (
-                value / n,
-                (design @ (share * (q - sample.hit)) + pull) / n,
-                hessian / n,
-            )
+            return value / n, gradient / n, hessian / n
 
         return loss
 
-    n, theta, best = float(share.sum()), start * size, (-np.inf, start, 0.0)
+    n = float(share.sum())
+    theta = start * size
+    best = (-np.inf, start, 0.0)
     for stiff in STIFFNESS:
         theta = minimise_box(penalised(stiff), theta, low=low).x
         value, _, hessian = penalised(stiff)(theta)
@@ -162,5 +169,5 @@ def smoothest(
             - 0.5 * float(spread)
         )
         if evidence > best[0]:
-            best = evidence, theta / size, float(stiff)
+            best = (evidence, theta / size, float(stiff))
     return best[1], {"lambda": best[2]}

@@ -48,7 +48,10 @@ class SharedMonotoneOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="pull of neighbouring log-slopes towards each other, divided by the rows",
+            description=(
+                "pull of neighbouring log-slopes towards each other, divided by the"
+                " rows"
+            ),
         ),
     ] = 1.0
     mixture: Mixing = False
@@ -58,16 +61,20 @@ class SharedMonotoneOptions(Options, frozen=True):
 class SharedMonotone(Calibrator):
     """Bend all log-probabilities by one increasing curve, and normalise again.
 
-    p = softmax(g(u)), u = log softmax(z), g piecewise linear through knots at -30 .. -0.05 (geometric), slopes s_j =
-    exp(theta_j) in [0.01, 100]. theta minimises the mean NLL plus smooth/n * sum_j (theta_{j+1} - theta_j)^2 by
-    Newton's method; the identity's penalty is zero, so at the minimum the NLL on the calibration data is not above that
-    of the scores. Classes rank as before. Between temperature scaling (all slopes equal) and the diagonal nets of
-    Rahimi et al.; the log-probabilities are a normal form, so a constant added to a row's logits is without effect.
+    p = softmax(g(u)), u = log softmax(z), g piecewise linear through knots at -30 ..
+    -0.05 (geometric), slopes s_j = exp(theta_j) in [0.01, 100]. theta minimises the
+    mean NLL plus smooth/n * sum_j (theta_{j+1} - theta_j)^2 by Newton's method; the
+    identity's penalty is zero, so at the minimum the NLL on the calibration data is not
+    above that of the scores. Classes rank as before. Between temperature scaling (all
+    slopes equal) and the diagonal nets of Rahimi et al.; the log-probabilities are a
+    normal form, so a constant added to a row's logits is without effect.
 
-    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the fit.
+    ``mixture`` mixes in 1/(n+1) of the uniform distribution (``uniform``) after the
+    fit.
 
     Reference: the shared-map case of Rahimi, Shaban, Cheng, Hartley, Boots (2020, arXiv
-    2003.06820) and Wenger, Kjellström, Triebel (2020, AISTATS), with a curve for their net or process.
+    2003.06820) and Wenger, Kjellström, Triebel (2020, AISTATS), with a curve for their
+    net or process.
     """
 
     edges: FloatArray = param("edges", within="rising")
@@ -90,11 +97,13 @@ class SharedMonotone(Calibrator):
         def loss(
             nll: Quadratic, n: float, theta: FloatArray
         ) -> tuple[float, FloatArray, FloatArray]:
+            """The NLL, the pull of neighbours towards each other, and the prior."""
             slopes = np.exp(theta)
             value, gradient, hessian = nll(slopes)
             penalty, pull, stiffness = pull_together(theta, options.smooth / n)
-            held, push, curvature = sharpening(float(theta.mean()), options.prior, n)
-            penalty, pull = penalty + held, pull + push / len(theta)
+            cost, push, curvature = sharpening(float(theta.mean()), options.prior, n)
+            penalty = penalty + cost
+            pull = pull + push / len(theta)
             stiffness = stiffness + curvature / len(theta) ** 2
             gradient = slopes * gradient
             hessian = hessian * np.outer(slopes, slopes) + np.diag(gradient)
@@ -103,13 +112,12 @@ class SharedMonotone(Calibrator):
         begin = np.zeros(len(edges) + 1)
         if isinstance(context.start, cls) and len(context.start.edges) == len(edges):
             begin = np.log(context.start.slopes)
-        found = minimise_map(rows, edges, log_softmax, loss, begin, context, LOG_SLOPES)
-        fitted = cls(
-            edges,
-            np.exp(found.x),
-            1.0 / (rows.effective_n + 1) if options.mixture else 0.0,
+        minimum = minimise_map(
+            rows, edges, log_softmax, loss, begin, context, LOG_SLOPES
         )
-        return ended(fitted, found, LOG_SLOPES)
+        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        fitted = cls(edges, np.exp(minimum.x), uniform)
+        return ended(fitted, minimum, LOG_SLOPES)
 
     def apply(self, block: Block) -> Prediction:
         log_p = log_softmax(evaluate(log_softmax(block.z), self.edges, self.slopes))

@@ -10,11 +10,13 @@ from calcli.methods._affine.maps import OdirMap
 class RegularisedMatrixScaling(OdirMap):
     """Matrix scaling that shrinks the off-diagonal weights and the biases.
 
-    p = softmax(W z + b); mean NLL plus lambda / (k (k - 1)) sum of W_ij^2 over i != j plus mu / k sum of b_j^2
-    (``penalty=sum`` drops the two divisors). Everything else, cross-validation, ensemble and options, is as in
-    ``dir-odir``; only the features differ: the logits themselves, so that a constant added to a row of them matters.
+    p = softmax(W z + b); mean NLL plus lambda / (k (k - 1)) sum of W_ij^2 over i != j
+    plus mu / k sum of b_j^2 (``penalty=sum`` drops the two divisors). Everything else,
+    cross-validation, ensemble and options, is as in ``dir-odir``; only the features
+    differ: the logits themselves, so that a constant added to a row of them matters.
 
-    Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section 3.
+    Reference: Kull, Perello-Nieto, Kaengsepp, Silva Filho, Song, Flach (2019), section
+    3.
     """
 
     list_order = 41

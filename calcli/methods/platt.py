@@ -22,20 +22,24 @@ class PlattOptions(ModeOptions, frozen=True):
 class PlattScaling(LogisticCalibrator):
     """Fit a straight line to the log-odds by maximum likelihood.
 
-    q = sigmoid(slope s + intercept) with s the exact log-odds: z_1 - z_0 for two classes,
-    z_c - log sum_{j != c} exp z_j of the predicted class (mode=top) or of every class c
-    otherwise. Unregularised Newton steps to the optimum. Probabilities never enter, so
-    sure rows count by how sure they are; programs that clip p at 1e-12 bend the line there.
+    q = sigmoid(slope s + intercept) with s the exact log-odds: z_1 - z_0 for two
+    classes, z_c - log sum_{j != c} exp z_j of the predicted class (mode=top) or of
+    every class c otherwise. Unregularised Newton steps to the optimum. Probabilities
+    never enter, so sure rows count by how sure they are; programs that clip p at 1e-12
+    bend the line there.
 
-    Outcomes that are all alike give the constant (n1 + 1) / (n + 2). Where the scores separate
-    the outcomes perfectly the likelihood has no maximum: a class then gets the smoothed
-    targets, whose optimum is finite, because a constant would forget the class; the top
-    label, whose prediction stays, gets the constant. A negative slope is allowed and told.
+    Outcomes that are all alike give the constant (n1 + 1) / (n + 2). Where the scores
+    separate the outcomes perfectly the likelihood has no maximum: a class then gets the
+    smoothed targets, whose optimum is finite, because a constant would forget the
+    class; the top label, whose prediction stays, gets the constant. A negative slope is
+    allowed and told.
 
-    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of the log loss downhill.
+    ``loss=brier`` minimises the squared error, which is not convex: from the optimum of
+    the log loss downhill.
 
-    Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et al.
-    (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal forms.
+    Reference: Platt (1999), Probabilistic outputs for support vector machines; Guo et
+    al. (2017), section 4.1; Kumar, Liang, Ma (2019) for the top-label and marginal
+    forms.
     """
 
     slope: FloatArray = param("maps")
@@ -73,7 +77,7 @@ def fit_platt(
     constant_if_separable: bool = True,
 ) -> MapFit:
     """Slope and intercept of one map."""
-    found = regress(
+    fitted = regress(
         sample,
         [sample.s],
         smooth=smooth,
@@ -81,6 +85,6 @@ def fit_platt(
         constant_if_separable=constant_if_separable,
     )
     falls = "the slope is negative: the outcome gets rarer as its score rises" * (
-        found.params[0] < 0
+        fitted.params[0] < 0
     )
-    return found._replace(note=found.note or falls)
+    return fitted._replace(note=fitted.note or falls)

@@ -29,13 +29,16 @@ FARTHEST = np.array([10.0, 10.0])
 
 @dataclass(frozen=True)
 class PlattByGroup(ByGroup):
-    """Give every group of rows its own Platt map, pulled towards the common one (partial pooling).
+    """Give every group of rows its own Platt map, pulled towards the common one
+    (partial pooling).
 
-    q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling: of class 1 of two classes, of
-    the prediction otherwise. Around the common map u = slope s + intercept a group has the map u + e_g u + f_g with
-    e_g ~ N(0, tau_1^2), f_g ~ N(0, tau_2^2), which are found and estimated as in ``ts-by``; a_g = e_g slope and
-    b_g = e_g intercept + f_g. ``groups`` holds (a_g, b_g); a group that the fit has not seen has the common map, and
-    so has every group where held-out rows do not speak for the groups (``guard``).
+    q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling:
+    of class 1 of two classes, of the prediction otherwise. Around the common map u =
+    slope s + intercept a group has the map u + e_g u + f_g with e_g ~ N(0, tau_1^2),
+    f_g ~ N(0, tau_2^2), which are found and estimated as in ``ts-by``; a_g = e_g slope
+    and b_g = e_g intercept + f_g. ``groups`` holds (a_g, b_g); a group that the fit has
+    not seen has the common map, and so has every group where held-out rows do not speak
+    for the groups (``guard``).
 
     Reference: Platt (1999); Gelman, Hill (2006), chapter 13 (varying slopes).
     """
@@ -53,73 +56,92 @@ class PlattByGroup(ByGroup):
     use = "two classes or confidences, of sites or tasks that differ: fit --by NAME"
     title = "Platt scaling by group"
     laws = TOP_LABEL
-    COMMON, OF_COMMON, PARAMETERS = "platt", PlattScaling, 2
+    COMMON = "platt"
+    OF_COMMON = PlattScaling
+    PARAMETERS = 2
 
     @classmethod
     def pooled(
         cls,
         rows: Rows,
         common: PlattScaling,
-        of: Codes,
+        codes: Codes,
         by: ByOptions,
         start: Pooled | None,
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        mode, slope = str(common.mode), float(common.slope[0])
+        mode = str(common.mode)
+        slope = float(common.slope[0])
         intercept = float(common.intercept[0])
-        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        sums = cls.walk_of(rows, common, codes)
+        factor = group_factors(rows, codes)
         walk = GroupWalk(sums, factor, runaway, FARTHEST)
-        found = pool(walk, len(of.names), 2, by.tau, start)
-        e, f = found.centre
-        own_maps = found.theta @ np.array([[slope, intercept], [0.0, 1.0]])
-        groups = {
-            name: (a, b)
-            for name, (a, b) in zip(of.names, own_maps.tolist(), strict=True)
-        }
-        centre = float((1.0 + e) * slope), float((1.0 + e) * intercept + f)
-        fitted = cls(by.by, *centre, np.sqrt(found.variance), groups, mode, common.sure)
-        return fitted, found
+        pooled_groups = pool(walk, len(codes.names), 2, by.tau, start)
+        e, f = pooled_groups.centre
+        differences = pooled_groups.theta @ np.array([[slope, intercept], [0.0, 1.0]])
+        groups = {}
+        for name, (a, b) in zip(codes.names, differences.tolist(), strict=True):
+            groups[name] = (a, b)
+        fitted = cls(
+            by=by.by,
+            slope=float((1.0 + e) * slope),
+            intercept=float((1.0 + e) * intercept + f),
+            tau=np.sqrt(pooled_groups.variance),
+            groups=groups,
+            mode=mode,
+            sure=common.sure,
+        )
+        return fitted, pooled_groups
 
     @classmethod
     def walk_of(
-        cls, rows: Rows, common: PlattScaling, of: Codes
+        cls, rows: Rows, common: PlattScaling, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
-        sample, weight = _sample(rows, common), rows.weights()
+        sample = _sample(rows, common)
+        weight = rows.weights()
         u = float(common.slope[0]) * sample.s + float(common.intercept[0])
         design = np.stack([u, np.ones(rows.n)])
-        own = np.ones(rows.n) if weight is None else weight
+        if weight is None:
+            weight = np.ones(rows.n)
 
         def walk(theta: FloatArray) -> GroupSums:
-            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, of.code]))
+            p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, codes.code]))
             information = p * (1.0 - p) * design[:, None] * design
             gradient = (p - sample.hit) * design
-            return GroupSums.of(of.code, len(of.names), own, gradient, information)
+            return GroupSums.of(
+                codes.code, len(codes.names), weight, gradient, information
+            )
 
         return walk
 
     @classmethod
-    def endless(cls, rows: Rows, common: PlattScaling, of: Codes) -> BoolArray:
-        sample, g = _sample(rows, common), len(of.names)
-        highest, lowest = np.full((2, g), -np.inf), np.full((2, g), np.inf)
+    def endless(cls, rows: Rows, common: PlattScaling, codes: Codes) -> BoolArray:
+        sample = _sample(rows, common)
+        g = len(codes.names)
+        highest = np.full((2, g), -np.inf)
+        lowest = np.full((2, g), np.inf)
         for outcome in (0, 1):
             some = sample.hit == outcome
-            np.maximum.at(highest[outcome], of.code[some], sample.s[some])
-            np.minimum.at(lowest[outcome], of.code[some], sample.s[some])
-        rises, falls = highest[0] <= lowest[1], highest[1] <= lowest[0]
+            np.maximum.at(highest[outcome], codes.code[some], sample.s[some])
+            np.minimum.at(lowest[outcome], codes.code[some], sample.s[some])
+        rises = highest[0] <= lowest[1]
+        falls = highest[1] <= lowest[0]
         return np.asarray(rises | falls)  # a threshold splits them, or all are alike
 
     def apply(self, block: Block) -> Prediction:
-        maps = np.array([(self.slope, self.intercept)]) + np.array(
-            [*self.groups.values(), (0.0, 0.0)]
-        )
-        at = places(self.by, tuple(self.groups), block)
-        own: Any = tuple((entries(at, column),) for column in maps.T)
-        return PlattScaling(*own, mode=self.mode, sure=self.sure).apply(block)
+        common = np.array([(self.slope, self.intercept)])
+        maps = common + np.array([*self.groups.values(), (0.0, 0.0)])
+        group = places(self.by, tuple(self.groups), block)
+        # Platt scaling with a slope and an intercept of every row
+        slope: Any = (entries(group, maps[:, 0]),)
+        intercept: Any = (entries(group, maps[:, 1]),)
+        rowwise = PlattScaling(slope, intercept, mode=self.mode, sure=self.sure)
+        return rowwise.apply(block)
 
     def check_own(self, k: int) -> None:
-        PlattScaling(
-            np.array([self.slope]), np.array([self.intercept]), mode=self.mode
-        ).check(k)
+        slope = np.array([self.slope])
+        intercept = np.array([self.intercept])
+        PlattScaling(slope, intercept, mode=self.mode).check(k)
         check_numbers("groups", np.array([(0.0, 0.0), *self.groups.values()]))
 
 

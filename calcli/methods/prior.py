@@ -15,12 +15,15 @@ LEAST = 1e-12  # least share of a class
 
 @dataclass(frozen=True)
 class PriorShift(Calibrator):
-    """Move probabilities from the class frequencies of one population to those of another.
+    """Move probabilities from the class frequencies of one population to those of
+    another.
 
-    p' = p target / source, divided by its sum: right where the classes have other frequencies than among the rows of
-    the fit, and rows of a class are as they were (label shift). ``calcli adapt`` makes it behind a calibrator with
-    class biases, from unlabelled rows or from known shares. Fitted by itself, source is the mean probability of every
-    class and target its share among the labels, with half a row more for every class.
+    p' = p target / source, divided by its sum: right where the classes have other
+    frequencies than among the rows of the fit, and rows of a class are as they were
+    (label shift). ``calcli adapt`` makes it behind a calibrator with class biases, from
+    unlabelled rows or from known shares. Fitted by itself, source is the mean
+    probability of every class and target its share among the labels, with half a row
+    more for every class.
 
     Reference: Saerens, Latinne, Decaestecker (2002), equation 2.4.
     """

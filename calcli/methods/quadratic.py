@@ -20,16 +20,18 @@ class QuadraticOptions(ModeOptions, frozen=True):
 class QuadraticScaling(LogisticCalibrator):
     """Fit a rising parabola to the log-odds by maximum likelihood.
 
-    log(q / (1 - q)) = a + b s + c s^2 with s the exact log-odds, as for ``platt``, whose line it bends. The slope b + 2
-    c s is kept at least 0 from the least to the largest s of the calibration data (``low`` to ``high``); beyond them
-    the tangent goes on, so that the map never falls. The slope is linear in s, thus never negative in between if it is
-    not at the two ends: with these two slopes as coefficients the fit is a logistic regression with bounds, solved to
-    its optimum.
+    log(q / (1 - q)) = a + b s + c s^2 with s the exact log-odds, as for ``platt``,
+    whose line it bends. The slope b + 2 c s is kept at least 0 from the least to the
+    largest s of the calibration data (``low`` to ``high``); beyond them the tangent
+    goes on, so that the map never falls. The slope is linear in s, thus never negative
+    in between if it is not at the two ends: with these two slopes as coefficients the
+    fit is a logistic regression with bounds, solved to its optimum.
 
     Data that leave nothing to fit are treated as by ``platt``.
 
     Reference: the quadratic member of the logistic family of Cox (1958), Biometrika 45,
-    "Two further applications of a model for binary regression"; Platt (1999) is its c = 0.
+    "Two further applications of a model for binary regression"; Platt (1999) is its c =
+    0.
     """
 
     a: FloatArray = param("maps")
@@ -48,22 +50,24 @@ class QuadraticScaling(LogisticCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        low, high = float(sample.s.min()), float(sample.s.max())
+        low = float(sample.s.min())
+        high = float(sample.s.max())
         width = (high - low) or 1.0
-        # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) / width.
+        # Integrals of the two slopes' shares at s: (high - s) / width and (s - low) /
+        # width.
         features = [
             -((high - sample.s) ** 2) / (2 * width),
             (sample.s - low) ** 2 / (2 * width),
         ]
         one_map = options.mode == "top"
-        found = regress(
+        fitted = regress(
             sample,
             features,
             low=0.0,
             smooth=options.smooth,
             constant_if_separable=one_map,
         )
-        left, right, intercept = found.params
+        left, right, intercept = fitted.params
         a = intercept + (low**2 * right - high**2 * left) / (2 * width)
         params = (
             a,
@@ -72,7 +76,7 @@ class QuadraticScaling(LogisticCalibrator):
             low,
             high,
         )
-        return found.rising(params)
+        return fitted.rising(params)
 
     @staticmethod
     def logit(s: FloatArray, *params: Any) -> FloatArray:

@@ -1,4 +1,7 @@
-"""ReCal: recalibration in rounds, by the effect of lossy transforms of the input on the scores."""
+"""ReCal: recalibration in rounds, by lossy transforms of the input.
+
+Their effect on the scores decides.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -34,8 +37,10 @@ from calcli.rows import Block, Rows
 
 
 GROUPS = 4
-BETA_LOW, BETA_HIGH = 1e-2, 1e2
-STEP = 1e-10  # size of the last step, times the group's share of the rows, that ends a search
+BETA_LOW = 1e-2
+BETA_HIGH = 1e2
+# size of the last step, times the group's share of the rows, that ends a search
+STEP = 1e-10
 SERIES = 1e-8
 """Estimated error that ends a search. The estimate is that of one order less: the
 multipliers it leads to were within 2e-10 of the exact ones over 200 rounds."""
@@ -44,24 +49,25 @@ PASSES = 60
 
 
 def group_of(agree: BoolArray, log_p: FloatArray, log_q: FloatArray) -> IntArray:
-    """Group 0..3 of every row, by whether predictions agree and whether the original is less confident.
+    """Find the group 0..3 of every row.
 
-    (Jang, Lee, Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and
-    p >= q; same and p < q; same and p >= q.)
+    By whether predictions agree and whether the original is less confident. (Jang, Lee,
+    Weimer 2020, equation 3, groups 1 to 4: different and p < q; different and p >= q;
+    same and p < q; same and p >= q.)
     """
     return (2 * agree + (log_p >= log_q)).astype(np.int64)
 
 
 def series_root(derivatives: FloatArray) -> tuple[float, float]:
-    """Root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0, and an estimate of its error.
+    """Find the root of g1 + g2 e + g3 e^2/2 + g4 e^3/6 nearest to e = 0.
 
-    The error is the effect of the last term. The root is NaN if the slope vanishes or the
-    iteration leaves the trusted range.
+    Also an estimate of its error. The error is the effect of the last term. The root is
+    NaN if the slope vanishes or the iteration leaves the trusted range.
     """
     g1, g2, g3, g4 = derivatives
     if not g2 > 0:
         return np.nan, np.inf
-    found = []
+    roots = []
     for last in (0.0, g4):
         e = 0.0
         for _ in range(50):
@@ -72,8 +78,9 @@ def series_root(derivatives: FloatArray) -> tuple[float, float]:
             e -= step
             if abs(step) <= 1e-14:
                 break
-        found.append(e)
-    return found[1], abs(found[1] - found[0])
+        roots.append(e)
+    of_three_terms, of_all = roots
+    return of_all, abs(of_all - of_three_terms)
 
 
 def fit_groups(
@@ -84,70 +91,89 @@ def fit_groups(
 ) -> tuple[FloatArray, BoolArray]:
     """Minimise the NLL of every group over its inverse temperature, all groups at once.
 
-    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to 4, at beta = 1. evaluate : walks
-    over the rows, and returns these derivatives at beta (4,) for the groups wanted (4,). share : (4,) proportion of
-    rows in each group. sure : (4,) groups whose loss falls for ever as beta grows (every row right). The loss is convex
-    in beta: its derivative increases, so its sign shrinks a bracket; steps come from the cumulants (order five near the
-    root), or halve log beta where those are not trusted. Returns inverse temperatures (4,), and a mask of those that
+    start : (4 groups, 4 orders) derivatives of the NLL in relative beta, of order 1 to
+    4, at beta = 1. evaluate : walks over the rows, and returns these derivatives at
+    beta (4,) for the groups wanted (4,). share : (4,) proportion of rows in each group.
+    sure : (4,) groups whose loss falls for ever as beta grows (every row right). The
+    loss is convex in beta: its derivative increases, so its sign shrinks a bracket;
+    steps come from the cumulants (order five near the root), or halve log beta where
+    those are not trusted. Returns inverse temperatures (4,), and a mask of those that
     ran into the bracket.
     """
-    low, high = (
-        np.zeros(GROUPS),
-        np.full(GROUPS, np.inf),
-    )  # where the slope was negative, and positive
-    moving = (share > 0) & (
-        start[:, 0] != 0
-    )  # a zero slope: the rows say nothing, or beta is 1
-    bounded, active = moving & sure, moving & ~sure
-    beta, here = np.where(bounded, BETA_HIGH, 1.0), start
+    # a zero slope: the rows say nothing, or beta is 1
+    moving = (share > 0) & (start[:, 0] != 0)
+    bounded = moving & sure
+    active = moving & ~sure
+    beta = np.where(bounded, BETA_HIGH, 1.0)
+    low = np.zeros(GROUPS)  # largest beta at which the slope was negative
+    high = np.full(GROUPS, np.inf)  # least beta at which it was positive
+    derivatives = start
     for _ in range(PASSES):
         for g in np.flatnonzero(active):
-            slope = here[g, 0]
-            (low if slope < 0 else high)[g] = beta[g]
-            if (slope < 0 and beta[g] >= BETA_HIGH) or (
-                slope > 0 and beta[g] <= BETA_LOW
-            ):
-                bounded[g], active[g] = True, False
+            # Shrink the bracket; a slope that leads out of the bounds ends the search.
+            falls = derivatives[g, 0] < 0
+            rises = derivatives[g, 0] > 0
+            if falls:
+                low[g] = beta[g]
+            else:
+                high[g] = beta[g]
+            if (falls and beta[g] >= BETA_HIGH) or (rises and beta[g] <= BETA_LOW):
+                bounded[g] = True
+                active[g] = False
                 continue
-            step, error = series_root(here[g])
+            # Step to the root of the series; where it is not trusted, into the bracket.
+            step, error = series_root(derivatives[g])
             following = beta[g] * (1 + step)
-            if (
-                not max(low[g], BETA_LOW) <= following <= min(high[g], BETA_HIGH)
-            ):  # NaN included
+            least = max(low[g], BETA_LOW)
+            most = min(high[g], BETA_HIGH)
+            if not least <= following <= most:  # NaN included
+                error = np.inf
                 if low[g] > 0 and high[g] < np.inf:
                     following = np.sqrt(low[g] * high[g])
+                elif falls:
+                    following = min(2 * beta[g], BETA_HIGH)
                 else:
-                    following = (
-                        min(2 * beta[g], BETA_HIGH)
-                        if slope < 0
-                        else max(beta[g] / 2, BETA_LOW)
-                    )
-                error = np.inf
-            small = (
-                abs(following / beta[g] - 1) * share[g] <= STEP
-                or high[g] - low[g] <= STEP * low[g]
-            )
-            beta[g], active[g] = following, not (small or error * share[g] <= SERIES)
+                    following = max(beta[g] / 2, BETA_LOW)
+            small_step = abs(following / beta[g] - 1) * share[g] <= STEP
+            narrow = high[g] - low[g] <= STEP * low[g]
+            exact = error * share[g] <= SERIES
+            beta[g] = following
+            active[g] = not (small_step or narrow or exact)
         if not active.any():
             break
-        here = evaluate(beta, active)
+        derivatives = evaluate(beta, active)
     return beta, bounded
 
 
-SCALE_LOW, SCALE_HIGH = 1e-6, 1e6
-"""Bounds of the product of a row's inverse temperatures, so that it stays finite."""
+# bounds of the product of a row's inverse temperatures, so that it stays finite
+SCALE_LOW = 1e-6
+SCALE_HIGH = 1e6
 WORSE = 1e-9  # differences of an NLL below this are rounding
-BOUND_SHARE = 0.01  # least share of rows of a group at a bound that matters: its multiplier can then reach 2
+# least share of rows of a group at a bound that matters: its multiplier can then reach
+# 2
+BOUND_SHARE = 0.01
 
 START = Meta(
-    description="where the rounds start: at one temperature (ts), or at the uncalibrated scores (none)"
+    description=(
+        "where the rounds start: at one temperature (ts), or at the uncalibrated"
+        " scores (none)"
+    )
 )
-GUARD = "undo a round that raises the calibration ECE, and a group that raises its own (authors' code)"
+GUARD = (
+    "undo a round that raises the calibration ECE, and a group that raises its own"
+    " (authors' code)"
+)
 CONF_AT = Meta(
-    description="confidence under the transform: at the original's predicted class, or at its own"
+    description=(
+        "confidence under the transform: at the original's predicted class, or at its"
+        " own"
+    )
 )
 POOL = Meta(
-    description="transforms to draw from: all, or names and specs with commas (zoom,brightness:0.35)"
+    description=(
+        "transforms to draw from: all, or names and specs with commas"
+        " (zoom,brightness:0.35)"
+    )
 )
 
 
@@ -165,36 +191,44 @@ class RecalOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class ReCal(Calibrator):
-    """Scale each row's log-probabilities by how lossy transforms of the input change them.
+    """Scale each row's log-probabilities by how lossy transforms of the input change
+    them.
 
-    Needs scores of the same rows under transforms that lose information but keep the label (zooming out, darkening,
-    ...). With a = log softmax(z / T) and b_m = log softmax(z_m / T) for transform m, each of at most L rounds draws a
-    transform m (uniformly, with replacement) and
+    Needs scores of the same rows under transforms that lose information but keep the
+    label (zooming out, darkening, ...). With a = log softmax(z / T) and b_m = log
+    softmax(z_m / T) for transform m, each of at most L rounds draws a transform m
+    (uniformly, with replacement) and
 
-    1. sorts the rows into four groups: does the transform change the predicted class, and
-       is p = max softmax(a) below q, the transform's probability of the same class?
+    1. sorts the rows into four groups: does the transform change the predicted class,
+       and is p = max softmax(a) below q, the transform's probability of the same class?
     2. finds for each group k the inverse temperature beta_k that minimises the NLL of
        softmax(beta_k a), and shrinks it by the group's share of the rows:
        sigma_k = 1 + (n_k / n) (beta_k - 1);
     3. multiplies a and b_m of the group's rows by sigma_k.
 
-    T is that of temperature scaling (``init=ts``), which the paper's rounds by themselves do not reach: ``init=none``,
-    T = 1, is Algorithm 2 as printed, and usually ends with a worse NLL than T alone. All L rounds are played unless
-    ``delta`` is given: then they stop when the ECE (15 width bins) changes by less, which can be a coincidence, as it
-    jitters. New rows walk through the same rounds with their own groups. beta_k is kept in [0.01, 100], so that sigma_k
-    > 0 and the prediction never changes; the released code lets it go negative. As the NLL of a group is convex in beta
-    and sigma_k lies between 1 and beta_k, the NLL on the calibration data never rises.
+    T is that of temperature scaling (``init=ts``), which the paper's rounds by
+    themselves do not reach: ``init=none``, T = 1, is Algorithm 2 as printed, and
+    usually ends with a worse NLL than T alone. All L rounds are played unless ``delta``
+    is given: then they stop when the ECE (15 width bins) changes by less, which can be
+    a coincidence, as it jitters. New rows walk through the same rounds with their own
+    groups. beta_k is kept in [0.01, 100], so that sigma_k > 0 and the prediction never
+    changes; the released code lets it go negative. As the NLL of a group is convex in
+    beta and sigma_k lies between 1 and beta_k, the NLL on the calibration data never
+    rises.
 
-    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all four sigma go back to 1 when the
-    round raises the ECE on the calibration data, else those of the groups whose own ECE rises; a round undone as a
-    whole does not count for stopping. The default is the paper, which ends with the better Brier score. The paper's
-    formula takes q at ``conf_at=own`` class, its code at ``original``.
+    ``guard=true`` is the released code (with ``init=none delta=1e-5 rounds=200``): all
+    four sigma go back to 1 when the round raises the ECE on the calibration data, else
+    those of the groups whose own ECE rises; a round undone as a whole does not count
+    for stopping. The default is the paper, which ends with the better Brier score. The
+    paper's formula takes q at ``conf_at=own`` class, its code at ``original``.
 
     A row's scores only ever get multiplied, so that any number of rounds amounts to
-    softmax(s z) with one number s per row; the fit keeps s and never a copy of the scores.
-    ``details.groups`` of the artifact has every round's groups: rows, ECE before and after, sigma_k.
+    softmax(s z) with one number s per row; the fit keeps s and never a copy of the
+    scores. ``details.groups`` of the artifact has every round's groups: rows, ECE
+    before and after, sigma_k.
 
-    Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations 3 and 4.
+    Reference: Jang, Lee, Weimer (2020), arXiv 2011.04182, algorithms 1 and 2, equations
+    3 and 4.
     """
 
     inverse_temperatures: FloatArray = param("l", GROUPS, within="positive")
@@ -221,12 +255,12 @@ class ReCal(Calibrator):
     ) -> Fit[Self]:
         """Fit with given draws, indices of transforms."""
         scaled = TemperatureScaling.fit(rows, TemperatureOptions(), context)
-        # At a bound the temperature is not informative (e.g. every row is right): no start there.
-        start = (
-            scaled.calibrator.temperature
-            if options.init == "ts" and scaled.status == "ok"
-            else 1.0
-        )
+        temperature = scaled.calibrator.temperature
+        # At a bound the temperature is not informative (e.g. every row is right): no
+        # start there.
+        start = 1.0
+        if options.init == "ts" and scaled.status == "ok":
+            start = temperature
         run = Rounds(rows, options, context, start)
         sigmas: list[FloatArray] = []
         for done, transform in enumerate(drawn):
@@ -236,31 +270,30 @@ class ReCal(Calibrator):
                 break
         specs = np.asarray([table["transform"] for table in run.tables])
         fitted = cls(
-            np.asarray(sigmas), specs, options.conf_at == "own", temperature=start
+            inverse_temperatures=np.asarray(sigmas),
+            transforms=specs,
+            own=options.conf_at == "own",
+            temperature=start,
         )
         status, warnings = run.verdict(fitted)
-        scale = np.full(rows.n, 1.0 / scaled.calibrator.temperature)
-        nll, alone = run.nll(run.now, run.scale), run.nll(run.tilt(scale), scale)
-        if nll > alone + WORSE:
+        scale = np.full(rows.n, 1.0 / temperature)
+        nll = run.nll(run.now, run.scale)
+        nll_of_ts = run.nll(run.tilt(scale), scale)
+        if nll > nll_of_ts + WORSE:
             better = "ts, or recal with init=ts," if options.init == "none" else "ts"
-            told = (
-                f"NLL on these rows is {nll:.5f}, one temperature reaches {alone:.5f}"
+            warning = (
+                f"NLL on these rows is {nll:.5f}, one temperature reaches"
+                f" {nll_of_ts:.5f}: {better} would serve better"
             )
-            warnings = (*warnings, f"{told}: {better} would serve better")
-        rounds = {
+            warnings = (*warnings, warning)
+        details = {
             "rounds": len(sigmas),
             "stopped_by": "delta" if run.settled else "rounds",
-        }
-        reached = {
+            "rejected_rounds": run.rejected,
             "ece": run.ece,
             "bounded_groups": len(run.bounded),
             "nll": nll,
-            "nll_of_ts": alone,
-        }
-        details = {
-            **rounds,
-            "rejected_rounds": run.rejected,
-            **reached,
+            "nll_of_ts": nll_of_ts,
             "passes": run.passes,
             "groups": run.tables,
         }
@@ -277,26 +310,25 @@ class ReCal(Calibrator):
         predicted = z.argmax(axis=1)
         gaps = z - z.max(axis=1, keepdims=True)
         scale = np.full(len(z), 1.0 / self.temperature)
-        moved, scales = {}, dict.fromkeys(self.required_transforms, scale)
+        scales = dict.fromkeys(self.required_transforms, scale)
+        transformed = {}
         for slot, spec in enumerate(scales):
             z_m = block.transformed_z(slot)
-            moved[spec] = (
-                z_m - z_m.max(axis=1, keepdims=True),
-                z_m.argmax(axis=1) == predicted,
-            )
+            gaps_m = z_m - z_m.max(axis=1, keepdims=True)
+            agree = z_m.argmax(axis=1) == predicted
+            transformed[spec] = (gaps_m, agree)
+        # Walk through the rounds of the fit, each row with its own groups.
         log_p = log_confidence(gaps, scale)
-        for spec, sigma in zip(
-            map(str, self.transforms), self.inverse_temperatures, strict=True
-        ):
+        rounds = zip(self.transforms, self.inverse_temperatures, strict=True)
+        for name, sigma in rounds:
             if (sigma == 1).all():
                 continue
-            gaps_m, agree = moved[spec]
+            spec = str(name)
+            gaps_m, agree = transformed[spec]
             log_q = log_share(gaps_m, scales[spec], None if self.own else predicted)
             factor = sigma[group_of(agree, log_p, log_q)]
-            scale, scales[spec] = (
-                rescaled(scale, factor),
-                rescaled(scales[spec], factor),
-            )
+            scale = rescaled(scale, factor)
+            scales[spec] = rescaled(scales[spec], factor)
             log_p = log_confidence(gaps, scale)
         return Prediction(log_softmax(gaps * scale[:, None]), block.prediction)
 
@@ -306,17 +338,24 @@ def rescaled(scale: FloatArray, factor: FloatArray) -> FloatArray:
     return np.clip(scale * factor, SCALE_LOW, SCALE_HIGH)
 
 
+def six_digits(values: FloatArray) -> list[float]:
+    """Round to six digits, as Python does, which is not always as NumPy does."""
+    return [round(value, 6) for value in values.tolist()]
+
+
 class Rounds:
     """State between the rounds of a fit: one inverse temperature per row and transform.
 
-    ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no more. bounded : shares of the
-    groups that ran into a bound. tables : of every round the groups' rows, ECE before and after, and multipliers.
+    ece : the ECE now. rejected : rounds undone as a whole. settled : the ECE changes no
+    more. bounded : shares of the groups that ran into a bound. tables : of every round
+    the groups' rows, ECE before and after, and multipliers.
     """
 
     def __init__(
         self, rows: Rows, options: RecalOptions, context: Context, temperature: float
     ) -> None:
-        self.options, self.transforms = options, rows.transforms
+        self.options = options
+        self.transforms = rows.transforms
         self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
         self.weight = np.ones(rows.n) if weight is None else weight
@@ -327,8 +366,10 @@ class Rounds:
         self.passes = 1
         self.now = self.tilt(self.scale)
         self.ece = self._ece(self.now.log_top)
-        self.previous = 1.0  # as in the released code, so that the first round never counts as settled
-        self.rejected, self.settled = 0, False
+        # as in the released code, so that the first round never counts as settled
+        self.previous = 1.0
+        self.rejected = 0
+        self.settled = False
         self.bounded: list[float] = []
         self.tables: list[dict[str, Any]] = []
 
@@ -345,41 +386,35 @@ class Rounds:
         sigma = 1.0 + share * (beta - 1.0)
         scale = rescaled(self.scale, sigma[group])
         new = self.tilt(scale)
-        before, after, ece = (
-            self._by_group(group, self.now),
-            self._by_group(group, new),
-            self._ece(new.log_top),
-        )
-        rejected = self.options.guard and ece > self.ece
+        before = self._by_group(group, self.now)
+        after = self._by_group(group, new)
+        ece = self._ece(new.log_top)
+        rejected = False
         if self.options.guard:
+            # Undo the round where the ECE rises, else the groups whose own ECE rises.
+            rejected = ece > self.ece
             sigma = np.where(rejected | (after > before), 1.0, sigma)
             undone = (sigma == 1)[group]
-            new = TiltedRows(
-                *(
-                    np.where(undone, old, moved)
-                    for old, moved in zip(self.now, new, strict=True)
-                )
-            )
+            pairs = zip(self.now, new, strict=True)
+            new = TiltedRows(*(np.where(undone, old, moved) for old, moved in pairs))
             scale = np.where(undone, self.scale, scale)
-            after, ece = self._by_group(group, new), self._ece(new.log_top)
+            after = self._by_group(group, new)
+            ece = self._ece(new.log_top)
         self.rejected += rejected
-        size, mass = (
-            np.bincount(group, minlength=GROUPS).tolist(),
-            np.maximum(share, TINY),
-        )
-        errors = {"ece_before": before / mass, "ece_after": after / mass}
+        mass = np.maximum(share, TINY)
         table = {
             "round": len(self.tables) + 1,
             "transform": self.transforms[transform],
-            "rows": size,
+            "rows": np.bincount(group, minlength=GROUPS).tolist(),
+            "ece_before": six_digits(before / mass),
+            "ece_after": six_digits(after / mass),
+            "multiplier": np.round(sigma, 6).tolist(),
         }
-        table |= {
-            name: [round(each, 6) for each in found.tolist()]
-            for name, found in errors.items()
-        }
-        self.tables.append(table | {"multiplier": np.round(sigma, 6).tolist()})
+        self.tables.append(table)
         self.bounded += list(share[bounded & (sigma != 1)])
-        self.scale, self.now, self.ece = scale, new, ece
+        self.scale = scale
+        self.now = new
+        self.ece = ece
         self.scales[transform] = rescaled(scales, sigma[group])
         if not rejected:
             self.settled = abs(ece - self.previous) < self.options.delta
@@ -390,23 +425,24 @@ class Rounds:
         """Status of the fit and its warnings."""
         if max(self.bounded, default=0.0) >= BOUND_SHARE:
             return "at_bound", (
-                f"the inverse temperature of a group with {max(self.bounded):.0%} of the rows ran into a bound of"
-                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in it is right: the result is over-"
+                f"the inverse temperature of a group with {max(self.bounded):.0%} of"
+                " the rows ran into a bound of"
+                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in"
+                " it is right: the result is over-"
                 " or underconfident on such rows; calibrate on more rows, or use ts",
             )
         if not fitted.required_transforms:
             return "degenerate", (
-                "no round was kept: every one would have raised the ECE on these rows, the scores are left as"
+                "no round was kept: every one would have raised the ECE on these rows,"
+                " the scores are left as"
                 " they are; guard=false follows the paper, which has no such rule",
             )
         return "ok", ()
 
     def nll(self, tilted: TiltedRows, scale: FloatArray) -> float:
         """Mean NLL of rows tilted to these inverse temperatures."""
-        return (
-            -float(self.weight @ (tilted.log_top + scale * self.sharpness.label_gap))
-            / self.total
-        )
+        log_p_of_labels = tilted.log_top + scale * self.sharpness.label_gap
+        return -float(self.weight @ log_p_of_labels) / self.total
 
     def tilt(self, scale: FloatArray, wanted: BoolArray | None = None) -> TiltedRows:
         """One more pass over the rows (see ``RowSharpness.tilt``)."""
@@ -416,12 +452,14 @@ class Rounds:
     def _sums(
         self, tilted: TiltedRows, scale: FloatArray, group: IntArray
     ) -> FloatArray:
-        """Derivatives of the NLL of each group in its relative inverse temperature, (4, 4)."""
+        """Sum the derivatives of each group's NLL, (4, 4).
+
+        They are by its relative inverse temperature.
+        """
         k1, *higher = tilted.cumulants
         terms = [k1 - scale * self.sharpness.label_gap, *higher]
-        return np.stack(
-            [np.bincount(group, self.weight * term, GROUPS) for term in terms], axis=1
-        )
+        sums = [np.bincount(group, self.weight * term, GROUPS) for term in terms]
+        return np.stack(sums, axis=1)
 
     def _fit(self, group: IntArray, share: FloatArray) -> tuple[FloatArray, BoolArray]:
         wrong = np.bincount(group, self.weight * ~self.right, GROUPS)
@@ -432,17 +470,18 @@ class Rounds:
             tilted = self.tilt(scale, None if rows.all() else rows)
             return self._sums(tilted, np.where(rows, scale, 0.0), group)
 
-        return fit_groups(
-            self._sums(self.now, self.scale, group), evaluate, share, wrong == 0
-        )
+        start = self._sums(self.now, self.scale, group)
+        return fit_groups(start, evaluate, share, wrong == 0)
 
     def _ece(self, log_top: FloatArray, rows: BoolArray | slice = slice(None)) -> float:
-        """ECE with 15 width bins, of all rows or some; only compared, so never normalised."""
+        """Compute the ECE with 15 width bins, of all rows or some.
+
+        It is only compared, so never normalised.
+        """
         right = self.right[rows].astype(np.float64)
-        seen = BinStats.of(
-            np.exp(log_top[rows]), right, width_edges(15), self.weight[rows]
-        )
-        return float(np.abs(seen.score - seen.outcome).sum() / self.total)
+        confidence = np.exp(log_top[rows])
+        bins = BinStats.of(confidence, right, width_edges(15), self.weight[rows])
+        return float(np.abs(bins.score - bins.outcome).sum() / self.total)
 
     def _by_group(self, group: IntArray, tilted: TiltedRows) -> FloatArray:
         """``_ece`` of each group by itself, (4,); 0 for an empty one."""

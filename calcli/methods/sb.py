@@ -49,12 +49,15 @@ from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
 from calcli.records import cached_property
 from calcli.rows import Block, Rows
 
-DIRICHLET_PENALTY = 1e-2  # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no optimum
-DIRICHLET_RIDGE = 1e-8  # keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no effect
-GRADIENT, STEPS = (
-    1e-9,
-    2000,
-)  # where and when the search for the least squared loss ends
+# lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no
+# optimum
+DIRICHLET_PENALTY = 1e-2
+# keeps its diagonal, which they leave free, finite on separable rows; elsewhere of no
+# effect
+DIRICHLET_RIDGE = 1e-8
+# where and when the search for the least squared loss ends
+GRADIENT = 1e-9
+STEPS = 2000
 WHOLE = (
     "temperature",
     "scale",
@@ -68,14 +71,20 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     base: Annotated[
         Literal["platt", "beta", "temperature", "vector", "dirichlet", "ts"],
         Meta(
-            description="the smooth map that is fitted first: platt or beta (of the one probability, or of each"
-            " class's), temperature (or ts), vector or dirichlet (of whole rows; these two may change predictions)"
+            description=(
+                "the smooth map that is fitted first: platt or beta (of the one"
+                " probability, or of each class's), temperature (or ts), vector or"
+                " dirichlet (of whole rows; these two may change predictions)"
+            )
         ),
     ] = "platt"
     loss: Annotated[
         Loss,
         Meta(
-            description="what the base minimises: log loss, or squared error as printed (summed over classes)"
+            description=(
+                "what the base minimises: log loss, or squared error as printed"
+                " (summed over classes)"
+            )
         ),
     ] = "log"
     bins: Bins = 15
@@ -85,8 +94,10 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
     split: Annotated[
         Literal["shared", "thirds"],
         Meta(
-            description="rows for the three steps (fit, cut into bins, average): all rows for each, or three random"
-            " disjoint thirds"
+            description=(
+                "rows for the three steps (fit, cut into bins, average): all rows for"
+                " each, or three random disjoint thirds"
+            )
         ),
     ] = "shared"
 
@@ -95,17 +106,20 @@ class ScalingBinningOptions(ModeOptions, frozen=True):
 class ScalingBinning(BinaryCalibrator):
     """Fit a smooth map, then replace its values by their mean in each of a few bins.
 
-    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g, not of the outcomes, over the bin
-    that g falls into; an empty bin gives its midpoint. The output takes at most ``bins`` values, so its calibration
-    error can be measured, with less variance than histogram binning's means of outcomes. The paper's analysis takes
-    three disjoint parts of the rows (``split=thirds``), the authors' code all rows for every step (``shared``). The
-    paper prints the squared loss for g (``loss=brier``), the code minimises the log loss. The squared loss is not
-    convex: we take the minimum beside the log loss's optimum, not the steep step that may fit few rows better and new
-    ones worse. base=dirichlet has penalties lambda = mu = 0.01 (as ``dir-odir``, penalty=mean), because without any its
-    fit to a thousand rows has no optimum.
+    1. g is fitted (``base``), 2. bins of g hold equally many rows, 3. q = mean of g,
+    not of the outcomes, over the bin that g falls into; an empty bin gives its
+    midpoint. The output takes at most ``bins`` values, so its calibration error can be
+    measured, with less variance than histogram binning's means of outcomes. The paper's
+    analysis takes three disjoint parts of the rows (``split=thirds``), the authors'
+    code all rows for every step (``shared``). The paper prints the squared loss for g
+    (``loss=brier``), the code minimises the log loss. The squared loss is not convex:
+    we take the minimum beside the log loss's optimum, not the steep step that may fit
+    few rows better and new ones worse. base=dirichlet has penalties lambda = mu = 0.01
+    (as ``dir-odir``, penalty=mean), because without any its fit to a thousand rows has
+    no optimum.
 
-    In mode=marginal (or ova, the same here) each class has its own g and bins. The paper
-    measures these values as they are; the output vector is divided by its sum.
+    In mode=marginal (or ova, the same here) each class has its own g and bins. The
+    paper measures these values as they are; the output vector is divided by its sum.
 
     Reference: Kumar, Liang, Ma (2019), section 4; "Platt-binning" in Li's reproduction.
     """
@@ -146,64 +160,64 @@ class ScalingBinning(BinaryCalibrator):
     def fit_parts(
         cls, rows: Rows, options: ScalingBinningOptions, context: Context, parts: Parts
     ) -> Fit[Self]:
-        """The fit with given rows for the three steps, indices among the rows of positive weight."""
+        """Fit with given rows for the three steps.
+
+        parts : indices among the rows of positive weight.
+        """
         options = cls.resolve_options(options, rows.k)
         counted = counted_rows(rows.n, rows.weights())
-        seen, first, whole = rows, None, dict[str, Any]()
+        inner = rows
+        first = None
+        whole = dict[str, Any]()
         if options.base not in ("platt", "beta"):
             if rows.kind == "confidence":
                 raise FitError(
-                    f"base={options.base} needs the scores of every class, these rows hold confidences"
+                    f"base={options.base} needs the scores of every class, these rows"
+                    " hold confidences"
                 )
             if options.base == "vector":
-                seen = mapped(rows, Identity())
-            first = fit_whole_rows(seen.take(counted[parts[0]]), options, context)
-            seen = mapped(seen, first.calibrator)
-            whole = {
-                name: getattr(first.calibrator, name)
-                for name in WHOLE
-                if hasattr(first.calibrator, name)
-            }
+                inner = mapped(rows, Identity())
+            first = fit_whole_rows(inner.take(counted[parts[0]]), options, context)
+            inner = mapped(inner, first.calibrator)
+            for name in WHOLE:
+                if hasattr(first.calibrator, name):
+                    whole[name] = getattr(first.calibrator, name)
+        whole.setdefault("temperature", None)
         fit_map = partial(cls.fit_map, options=options, parts=parts)
-        fit = cls.fit_maps(
-            seen, options, context, fit_map, **{"temperature": None, **whole}
-        )
+        fit = cls.fit_maps(inner, options, context, fit_map, **whole)
         return fit if first is None else behind(first, fit)
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any, parts: Parts = ()) -> MapFit:
-        one, two, three = (
-            (sample.part(part) for part in parts) if parts else (sample, sample, sample)
-        )
+        # rows for the fit of g, for the cuts into bins, and for their means
+        to_fit = to_cut = to_average = sample
+        if parts:
+            to_fit, to_cut, to_average = (sample.part(part) for part in parts)
         one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":
-            platt = fit_platt(one, loss=options.loss, constant_if_separable=one_map)
+            platt = fit_platt(to_fit, loss=options.loss, constant_if_separable=one_map)
             base = platt._replace(params=(platt.params[0], *platt.params))
         elif options.base == "beta":
-            base = fit_beta(one, loss=options.loss, constant_if_separable=one_map)
+            base = fit_beta(to_fit, loss=options.loss, constant_if_separable=one_map)
         a, b, c = base.params
-        edges = fit_edges(
-            smooth(two.s, a, b, c), two.weight, options.bins, options.scheme
-        )
-        seen = BinStats.of(smooth(three.s, a, b, c), three.hit, edges, three.weight)
+        cut_scores = smooth(to_cut.s, a, b, c)
+        edges = fit_edges(cut_scores, to_cut.weight, options.bins, options.scheme)
+        scores = smooth(to_average.s, a, b, c)
+        bins = BinStats.of(scores, to_average.hit, edges, to_average.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
-        values = np.divide(seen.score, seen.weight, out=middle, where=seen.weight > 0)
-        record = base.record | {"empty_bins": float((seen.count == 0).sum())}
-        return base._replace(
-            params=(a, c, edges, np.clip(values, 0.0, 1.0), b), record=record
-        )
+        means = np.divide(bins.score, bins.weight, out=middle, where=bins.weight > 0)
+        values = np.clip(means, 0.0, 1.0)
+        record = base.record | {"empty_bins": float((bins.count == 0).sum())}
+        return base._replace(params=(a, c, edges, values, b), record=record)
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         slope, intercept, edges, values, *slope_rest = params
         if not len(edges):
             return sigmoid(x)
-        return step(
-            smooth(x, slope, slope_rest[0] if slope_rest else slope, intercept),
-            edges,
-            values,
-        )
+        b = slope_rest[0] if slope_rest else slope
+        return step(smooth(x, slope, b, intercept), edges, values)
 
     @cached_property
     def upstream(self) -> Calibrator | None:
@@ -211,9 +225,9 @@ class ScalingBinning(BinaryCalibrator):
             return DirichletCalibration(self.weight, self.bias)
         if self.scale is not None and self.bias is not None:
             return VectorScaling(self.scale, self.bias)
-        return (
-            None if self.temperature is None else TemperatureScaling(self.temperature)
-        )
+        if self.temperature is not None:
+            return TemperatureScaling(self.temperature)
+        return None
 
     def seen(self, block: Block) -> Block:
         if self.scale is not None:  # vector scaling is of log-probabilities here
@@ -222,9 +236,8 @@ class ScalingBinning(BinaryCalibrator):
 
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
-        yield from thin_bins(
-            rows.n if options.split == "shared" else rows.n // 3, options.bins
-        )
+        n = rows.n if options.split == "shared" else rows.n // 3
+        yield from thin_bins(n, options.bins)
         yield from ruined_by_mass(rows, options)
 
     def check_own(self, k: int) -> None:
@@ -236,16 +249,17 @@ class ScalingBinning(BinaryCalibrator):
 def fit_whole_rows(
     rows: Rows, options: ScalingBinningOptions, context: Context
 ) -> Fit[Any]:
-    """The base of whole rows; the least squared loss is searched from the map of least log loss (ts: see there)."""
+    """Fit the base of whole rows.
+
+    The least squared loss is searched from the map of least log loss (ts: see there).
+    """
     features: Features
     if options.base == "vector":
         light: Any = VectorScaling.Options()
         fitted: Fit[Any] = VectorScaling.fit(rows, light, context)
-        scale, features, ridge = (
-            fitted.calibrator.scale,
-            logits_as,
-            np.asarray(light.ridge),
-        )
+        scale = fitted.calibrator.scale
+        features = logits_as
+        ridge = np.asarray(light.ridge)
     elif options.base == "dirichlet":
         penalised = OdirOptions(
             lambda_=DIRICHLET_PENALTY,
@@ -254,70 +268,82 @@ def fit_whole_rows(
             ridge=DIRICHLET_RIDGE,
         )
         full = RegularisedDirichlet.fit(rows, penalised, context)
-        scale, features = full.calibrator.weight, log_probabilities
+        scale = full.calibrator.weight
+        features = log_probabilities
         fitted = Fit(
             DirichletCalibration(scale, full.calibrator.bias),
             full.status,
             full.warnings,
             full.details,
         )
-        ridge = odir_ridge(
+        penalty = odir_ridge(
             rows.k, penalised, 1.0, DIRICHLET_PENALTY, rows.effective_n
-        ).weight
+        )
+        ridge = penalty.weight
     else:
         loss: Literal["nll", "brier"] = "brier" if options.loss == "brier" else "nll"
         return TemperatureScaling.fit(rows, TemperatureOptions(loss=loss), context)
     if options.loss != "brier":
         return fitted
     x = np.concatenate([features(block) for block in rows.blocks()])
-    theta, stationary = least_squares(
-        x, rows, np.column_stack([scale, fitted.calibrator.bias]), ridge
-    )
+    start = np.column_stack([scale, fitted.calibrator.bias])
+    theta, stationary = least_squares(x, rows, start, ridge)
     fitted = replace(fitted, calibrator=type(fitted.calibrator)(*split_map(theta)))
     if stationary:
         return fitted
-    told = "the search for the least squared loss did not reach a stationary point"
-    return replace(fitted, status="not_converged", warnings=(*fitted.warnings, told))
+    warning = "the search for the least squared loss did not reach a stationary point"
+    warnings = (*fitted.warnings, warning)
+    return replace(fitted, status="not_converged", warnings=warnings)
 
 
 def smooth(s: FloatArray, a: float, b: float, c: float) -> FloatArray:
-    """g of log-odds: sigmoid(c + a log p - b log(1 - p)), a straight line in s when a = b."""
+    """Evaluate g of log-odds: sigmoid(c + a log p - b log(1 - p)).
+
+    It is a straight line in s when a = b.
+    """
     if a == b:
         return sigmoid(a * s + c)
     return sigmoid(c + a * log_sigmoid(s) - b * log_sigmoid(-s))
 
 
-# ---- affine maps of whole rows by the squared loss, which is not convex: down from the log loss's optimum
+# ---- affine maps of whole rows by the squared loss, which is not convex: down from the
+# log loss's optimum
 
 
 def least_squares(
     x: FloatArray, rows: Rows, start: FloatArray, ridge: FloatArray
 ) -> tuple[FloatArray, bool]:
-    """The affine map of least mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2.
+    """Fit the affine map of least squared loss under a ridge.
 
-    x : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never worse than the start, and
-    whether they are stationary. Classes without a row keep theirs: the loss would drive them away for ever.
+    It minimises mean_n sum_c (p_nc - 1[y_n = c])^2 + sum ridge (theta - identity)^2. x
+    : (n, k) what is mapped. start : (k, 2) or (k, k + 1). Returns parameters, never
+    worse than the start, and whether they are stationary. Classes without a row keep
+    theirs: the loss would drive them away for ever.
     """
     from scipy.optimize import minimize
 
-    y, weight = rows.labels(), rows.weights()
+    y = rows.labels()
+    weight = rows.weights()
     share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
-    seen = np.bincount(y, weights=share, minlength=len(start)) > 0
-    hit, centre = np.eye(len(start))[y], identity_map(*start.shape)
+    is_present = np.bincount(y, weights=share, minlength=len(start)) > 0
+    hit = np.eye(len(start))[y]
+    centre = identity_map(*start.shape)
 
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         theta = flat.reshape(start.shape)
         p = np.exp(log_softmax(affine_logits(x, theta)))
-        miss, away = p - hit, theta - centre
-        pull = (
-            p * (miss - (p * miss).sum(axis=1, keepdims=True)) * (2.0 * share[:, None])
-        )
+        miss = p - hit
+        away = theta - centre
+        # by the logits, then by the scales or weights and the biases
+        mean_miss = (p * miss).sum(axis=1, keepdims=True)
+        pull = p * (miss - mean_miss) * (2.0 * share[:, None])
         back = (pull * x).sum(axis=0) if start.shape[1] == 2 else pull.T @ x
-        gradient = (
-            np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away
-        ) * seen[:, None]
-        penalty = ridge * (away**2).sum() if not ridge.ndim else (ridge * away**2).sum()
-        return float(share @ (miss**2).sum(axis=1)) + float(penalty), gradient.ravel()
+        gradient = np.column_stack([back, pull.sum(axis=0)]) + 2.0 * ridge * away
+        gradient = gradient * is_present[:, None]
+        # A ridge of one number multiplies the sum, which rounds otherwise.
+        penalty = (ridge * away**2).sum() if ridge.ndim else ridge * (away**2).sum()
+        value = float(share @ (miss**2).sum(axis=1)) + float(penalty)
+        return value, gradient.ravel()
 
     options = {
         "maxiter": STEPS,
@@ -326,8 +352,13 @@ def least_squares(
         "ftol": 0.0,
         "maxcor": 30,
     }
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    if not found.fun < loss(start.ravel())[0]:
+    minimum = minimize(
+        loss, start.ravel(), jac=True, method="L-BFGS-B", options=options
+    )
+    if not minimum.fun < loss(start.ravel())[0]:
         return start, True
-    # L-BFGS ends in its line search where rounding leaves no step; far from stationary it has not arrived.
-    return found.x.reshape(start.shape), bool(np.abs(found.jac).max() <= 1e3 * GRADIENT)
+    # L-BFGS ends in its line search where rounding leaves no step; far from stationary
+    # it has not arrived.
+    return minimum.x.reshape(start.shape), bool(
+        np.abs(minimum.jac).max() <= 1e3 * GRADIENT
+    )

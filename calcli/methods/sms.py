@@ -16,7 +16,10 @@ class StructuredMatrixOptions(Options, frozen=True):
     lambda_: Annotated[
         Annotated[float, Meta(gt=0)] | Literal["auto", "cv"],
         Meta(
-            description="strength of the ridge; cv chooses it by cross-validation, auto does so when rows are few"
+            description=(
+                "strength of the ridge; cv chooses it by cross-validation, auto does"
+                " so when rows are few"
+            )
         ),
     ] = msgspec.field(name="lambda", default="auto")
     prior: Prior = USUAL_PRIOR
@@ -24,13 +27,16 @@ class StructuredMatrixOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class StructuredMatrixScaling(Structured):
-    """Matrix scaling of temperature-scaled scores under a ridge that fits the number of rows.
+    """Matrix scaling of temperature-scaled scores under a ridge that fits the number of
+    rows.
 
-    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a = 1 / (n + 1); p = softmax(W u +
-    b), W (k, k), b (k,), that minimise the mean NLL plus lambda (k / n) (|diag W - 1|^2 + |b|^2) + lambda (k (k - 1) /
-    n) |off-diagonal W|^2. lambda is 1, as its authors advise, or ``cv``: the best of 1, 3, 10, 30 by 5-fold
-    cross-validation; ``auto`` cross-validates when there are fewer than 20 rows per class, where lambda = 1 can be
-    worse than temperature scaling. Convex, solved to its optimum.
+    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a =
+    1 / (n + 1); p = softmax(W u + b), W (k, k), b (k,), that minimise the mean NLL plus
+    lambda (k / n) (|diag W - 1|^2 + |b|^2) + lambda (k (k - 1) / n) |off-diagonal W|^2.
+    lambda is 1, as its authors advise, or ``cv``: the best of 1, 3, 10, 30 by 5-fold
+    cross-validation; ``auto`` cross-validates when there are fewer than 20 rows per
+    class, where lambda = 1 can be worse than temperature scaling. Convex, solved to its
+    optimum.
 
     Reference: Berta, Holzmueller, Jordan, Bach (2026), arXiv 2511.03685.
     """

@@ -24,13 +24,16 @@ class StructuredVectorOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class StructuredVectorScaling(Structured):
-    """Vector scaling of temperature-scaled scores under a ridge that fits the number of rows.
+    """Vector scaling of temperature-scaled scores under a ridge that fits the number of
+    rows.
 
-    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a = 1 / (n + 1); p = softmax(s * u +
-    b) with s, b (k,) that minimise the mean NLL plus lambda (k / n) (|s - 1|^2 + |b|^2). The first step sets the
-    overall scale, so the ridge pulls towards temperature scaling, not towards the uncalibrated scores. lambda is 1, as
-    its authors advise, or ``cv``: the best of 1, 3, 10, 30 by 5-fold cross-validation. Convex, solved to its optimum by
-    Newton steps. All in float64 on the logits; the authors' program goes through float32 probabilities.
+    u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a =
+    1 / (n + 1); p = softmax(s * u + b) with s, b (k,) that minimise the mean NLL plus
+    lambda (k / n) (|s - 1|^2 + |b|^2). The first step sets the overall scale, so the
+    ridge pulls towards temperature scaling, not towards the uncalibrated scores. lambda
+    is 1, as its authors advise, or ``cv``: the best of 1, 3, 10, 30 by 5-fold
+    cross-validation. Convex, solved to its optimum by Newton steps. All in float64 on
+    the logits; the authors' program goes through float32 probabilities.
 
     Reference: Berta, Holzmueller, Jordan, Bach (2026), arXiv 2511.03685.
     """

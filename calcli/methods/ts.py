@@ -35,14 +35,14 @@ class TemperatureOptions(Options, frozen=True):
 class TemperatureScaling(OneTemperature):
     """Divide every logit by one temperature fitted by maximum likelihood.
 
-    p = softmax(z / T). With beta = 1/T the mean NLL is convex: its derivative
-    g(beta) = mean(E_p[z] - z_y) increases, with slope mean(Var_p[z]). We solve g = 0 by
-    Halley's steps kept inside the bracket T in [0.01, 100], in float64, to a relative
-    step of 1e-5, which leaves an error of about its cube. A temperature at an end of the
-    bracket is reported, never passed off as an optimum: T -> 0.01 when every row is right
-    and sure, T -> 100 when the scores carry no information about the labels. Other
-    programs stop early, accept T <= 0, or differentiate a float32 loss; all share our
-    optimum when they converge.
+    p = softmax(z / T). With beta = 1/T the mean NLL is convex: its derivative g(beta) =
+    mean(E_p[z] - z_y) increases, with slope mean(Var_p[z]). We solve g = 0 by Halley's
+    steps kept inside the bracket T in [0.01, 100], in float64, to a relative step of
+    1e-5, which leaves an error of about its cube. A temperature at an end of the
+    bracket is reported, never passed off as an optimum: T -> 0.01 when every row is
+    right and sure, T -> 100 when the scores carry no information about the labels.
+    Other programs stop early, accept T <= 0, or differentiate a float32 loss; all share
+    our optimum when they converge.
 
     ``loss=brier`` minimises the squared error instead (not convex: the best of a grid,
     then polished), as Mix-n-Match does.
@@ -50,7 +50,8 @@ class TemperatureScaling(OneTemperature):
     ``prior`` keeps few rows from sharpening without end: T minimises the mean NLL plus
     max(-log T, 0)^2 / (2 prior^2 n), so where T > 1 is the optimum it stays as it was.
 
-    ``mixture`` makes it (1-a) softmax(z / T) + a/C with a = 1/(n+1) (``uniform``), T as before.
+    ``mixture`` makes it (1-a) softmax(z / T) + a/C with a = 1/(n+1) (``uniform``), T as
+    before.
 
     Reference: Guo, Pleiss, Sun, Weinberger (2017), section 4.2, equation 9.
     """
@@ -76,7 +77,8 @@ class TemperatureScaling(OneTemperature):
         else:
             search = likeliest(rows, context, options.prior)
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
-        calibrator, details = cls(search.temperature, uniform), search.details
+        calibrator = cls(search.temperature, uniform)
+        details = search.details
         match search.root.status:
             case "at_high":
                 warning = TOO_SURE + PRIOR_HOLDS
@@ -92,7 +94,8 @@ class TemperatureScaling(OneTemperature):
     def check_options(cls, options: TemperatureOptions) -> None:
         if options.prior and options.loss != "nll":
             raise UsageError(
-                "option prior of method 'ts' stands beside the likelihood: it goes with loss=nll"
+                "option prior of method 'ts' stands beside the likelihood: it goes"
+                " with loss=nll"
             )
 
     @property
@@ -107,12 +110,16 @@ class TemperatureScaling(OneTemperature):
 
 
 TOO_SURE = (
-    "T ran into its lower bound 0.01: on these rows the loss falls for ever as T -> 0, as it does"
-    " when every prediction is right; calibrate on rows that the model gets wrong now and then"
+    "T ran into its lower bound 0.01: on these rows the loss falls for ever as T -> 0,"
+    " as it does"
+    " when every prediction is right; calibrate on rows that the model gets wrong now"
+    " and then"
 )
 PRIOR_HOLDS = f", or hold T with --set prior={USUAL_PRIOR}"
 NO_INFORMATION = (
-    "T ran into its upper bound 100: some labels have a probability of 0 or nearly so, or the scores say nothing about"
-    " these labels, or the opposite (check that labels and scores belong to the same rows and class order), or they are"
+    "T ran into its upper bound 100: some labels have a probability of 0 or nearly so,"
+    " or the scores say nothing about"
+    " these labels, or the opposite (check that labels and scores belong to the same"
+    " rows and class order), or they are"
     " far larger than logits are (divide them first)"
 )

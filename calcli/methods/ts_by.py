@@ -33,18 +33,23 @@ FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the com
 
 @dataclass(frozen=True)
 class TemperatureByGroup(ByGroup):
-    """Give every group of rows its own temperature, pulled towards the common one (partial pooling).
+    """Give every group of rows its own temperature, pulled towards the common one
+    (partial pooling).
 
-    p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g d_g^2 / (2 tau^2). tau is
-    estimated by EM on Laplace's approximation, tau^2 = mean(d_g^2 + 1 / (J_g + 1 / tau^2)) with J_g the sum of
-    Var_p of the scaled logits; then beta takes on the mean of d, weighted by the rows, three times. A group of few
-    rows hardly leaves the common temperature, one of many has its own. A group that the fit has not seen has d = 0.
+    p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g
+    d_g^2 / (2 tau^2). tau is estimated by EM on Laplace's approximation, tau^2 =
+    mean(d_g^2 + 1 / (J_g + 1 / tau^2)) with J_g the sum of Var_p of the scaled logits;
+    then beta takes on the mean of d, weighted by the rows, three times. A group of few
+    rows hardly leaves the common temperature, one of many has its own. A group that the
+    fit has not seen has d = 0.
 
-    By cross-validation inside the calibration rows (units stay together) it is tried against the common temperature,
-    which is what the fit gives where that does as well (``guard``). ``by=prediction`` needs no column: the groups are
-    the predicted classes.
+    By cross-validation inside the calibration rows (units stay together) it is tried
+    against the common temperature, which is what the fit gives where that does as well
+    (``guard``). ``by=prediction`` needs no column: the groups are the predicted
+    classes.
 
-    Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Dempster, Laird, Rubin (1977), the EM algorithm.
+    Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Dempster, Laird, Rubin
+    (1977), the EM algorithm.
     """
 
     by: str = param()
@@ -57,31 +62,34 @@ class TemperatureByGroup(ByGroup):
     use = "sites, sensors or tasks that differ: fit --by NAME"
     title = "temperature scaling by group"
     laws = replace(ORDER_PRESERVING, memory="row")
-    COMMON, OF_COMMON, PARAMETERS = "ts", TemperatureScaling, 1
+    COMMON = "ts"
+    OF_COMMON = TemperatureScaling
+    PARAMETERS = 1
 
     @classmethod
     def pooled(
         cls,
         rows: Rows,
         common: TemperatureScaling,
-        of: Codes,
+        codes: Codes,
         by: ByOptions,
         start: Pooled | None,
         runaway: BoolArray,
     ) -> tuple[Self, Pooled]:
-        sums, factor = cls.walk_of(rows, common, of), group_factors(rows, of)
+        sums = cls.walk_of(rows, common, codes)
+        factor = group_factors(rows, codes)
         walk = GroupWalk(sums, factor, runaway, FARTHEST)
-        found = pool(walk, len(of.names), 1, by.tau, start)
+        pooled_groups = pool(walk, len(codes.names), 1, by.tau, start)
         first = -float(np.log(common.temperature))
-        d = np.clip(found.theta[:, 0], *np.subtract(BRACKET, first))
-        tau = float(np.sqrt(found.variance[0]))
-        beta = float(np.exp(first + found.centre[0]))
-        groups = dict(zip(of.names, d.tolist(), strict=True))
-        return cls(by.by, beta, tau, groups), found
+        d = np.clip(pooled_groups.theta[:, 0], *np.subtract(BRACKET, first))
+        tau = float(np.sqrt(pooled_groups.variance[0]))
+        beta = float(np.exp(first + pooled_groups.centre[0]))
+        groups = dict(zip(codes.names, d.tolist(), strict=True))
+        return cls(by.by, beta, tau, groups), pooled_groups
 
     @classmethod
     def walk_of(
-        cls, rows: Rows, common: TemperatureScaling, of: Codes
+        cls, rows: Rows, common: TemperatureScaling, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
         of_block = OfBlock(rows.k, _terms, _values)
         first = -float(np.log(common.temperature))
@@ -89,13 +97,14 @@ class TemperatureByGroup(ByGroup):
         def walk(shift: FloatArray) -> GroupSums:
             log_beta = np.clip(first + shift[:, 0], *BRACKET)
             work = partial(_sums, of_block, np.exp(log_beta))
-            return rows.sum(work, of.code, at_once=at_once(rows.k))
+            return rows.sum(work, codes.code, at_once=at_once(rows.k))
 
         return walk
 
     @classmethod
-    def endless(cls, rows: Rows, common: TemperatureScaling, of: Codes) -> BoolArray:
-        walk, g = cls.walk_of(rows, common, of), len(of.names)
+    def endless(cls, rows: Rows, common: TemperatureScaling, codes: Codes) -> BoolArray:
+        walk = cls.walk_of(rows, common, codes)
+        g = len(codes.names)
         cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
         always_sharper = cold.gradient[:, 0] <= 0.0
         always_flatter = hot.gradient[:, 0] >= 0.0
@@ -103,9 +112,9 @@ class TemperatureByGroup(ByGroup):
 
     @classmethod
     def around_one(cls, rows: Rows, by: ByOptions) -> Self:
-        """Temperatures of the groups, pulled towards 1 with the given ``tau``; none in common.
+        """Fit temperatures of the groups, pulled towards 1 with the given ``tau``.
 
-        Each group's is found by Newton steps of its own.
+        There is none in common. Each group's is found by Newton steps of its own.
         """
         groups = rows_by_group(rows, by.by)
         of_block = OfBlock(rows.k, _terms, _values)
@@ -129,8 +138,8 @@ class TemperatureByGroup(ByGroup):
     def held_out_gain(cls, rows: Rows, by: ByOptions, fold: IntArray) -> FloatArray:
         """Gain in the log-probability of each row's label, (n,), of ``around_one``.
 
-        Each row's group has the temperature of the other folds' rows, by one Newton step
-        from 1. fold : (n,) fold of every row.
+        Each row's group has the temperature of the other folds' rows, by one Newton
+        step from 1. fold : (n,) fold of every row.
         """
         groups = rows_by_group(rows, by.by)
         of_block = OfBlock(rows.k, _terms, _values)
@@ -139,35 +148,35 @@ class TemperatureByGroup(ByGroup):
         slope, bend = np.concatenate(terms, axis=1)
         weight = rows.weights()
         weight = ones if weight is None else weight
-        g, folds = len(groups.names), int(fold.max()) + 1
+        g = len(groups.names)
+        folds = int(fold.max()) + 1
         cell = groups.code * folds + fold
-        sums = [
-            np.bincount(cell, weights=weight * each, minlength=g * folds)
-            for each in (slope, bend)
-        ]
-        own_slope, own_bend = (each.reshape(g, folds) for each in sums)
-        others_slope = own_slope.sum(axis=1, keepdims=True) - own_slope
-        others_bend = own_bend.sum(axis=1, keepdims=True) - own_bend
+
+        def sums_of_others(terms: FloatArray) -> FloatArray:
+            """Sum of the terms over a group's rows in the other folds, (g, folds)."""
+            sums = np.bincount(cell, weights=weight * terms, minlength=g * folds)
+            sums = sums.reshape(g, folds)
+            return np.asarray(sums.sum(axis=1, keepdims=True) - sums)
+
+        others_slope = sums_of_others(slope)
+        others_bend = sums_of_others(bend)
         d = -others_slope / (others_bend + 1.0 / by.tau**2)
         d = np.clip(d, -LARGEST_STEP, LARGEST_STEP)
         scale = np.exp(d[groups.code, fold])
-        log_p = [
-            np.concatenate(list(rows.each(_log_p_of_labels, each)))
-            for each in (scale, ones)
-        ]
-        return np.asarray(log_p[0] - log_p[1])
+        after = np.concatenate(list(rows.each(_log_p_of_labels, scale)))
+        before = np.concatenate(list(rows.each(_log_p_of_labels, ones)))
+        return np.asarray(after - before)
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
-        own = entries(places(self.by, tuple(self.groups), block), scale)
-        return Prediction(log_softmax(block.z * own[:, None]), block.prediction)
+        row_scale = entries(places(self.by, tuple(self.groups), block), scale)
+        return Prediction(log_softmax(block.z * row_scale[:, None]), block.prediction)
 
     def check_own(self, k: int) -> None:
         d = np.array([0.0, *self.groups.values()])
         check_numbers("groups", d)
-        check_numbers(
-            "groups", abs(self.beta) * np.exp(np.minimum(d, 800.0)), "positive"
-        )
+        scale = abs(self.beta) * np.exp(np.minimum(d, 800.0))
+        check_numbers("groups", scale, "positive")
 
 
 def rows_by_group(rows: Rows, by: str) -> Codes:
@@ -194,7 +203,10 @@ def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
 def _sums(
     of_block: OfBlock[FloatArray], scale: FloatArray, block: Block, code: IntArray
 ) -> GroupSums:
-    """Sums by group over a block, at the groups' own scales (g,): by the logarithm of the scale."""
+    """Sum by group over a block, at the groups' own scales (g,).
+
+    Derivatives are by the logarithm of the scale.
+    """
     slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
     weight = np.ones(len(block)) if block.weight is None else block.weight
     return GroupSums.of(code, len(scale), weight, slope[None], bend[None, None])

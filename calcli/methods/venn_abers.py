@@ -24,16 +24,19 @@ ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
 
 @dataclass(frozen=True)
 class VennAbers(BinaryCalibrator):
-    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if it were 1.
+    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if
+    it were 1.
 
-    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration rows and the row itself; one of
-    them is calibrated whatever the scores are like, and the further they are apart the less the rows say. q = p1 / (1 -
-    p0 + p1), which errs least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the prediction's
-    being right). Both are steps in s: found for all scores at once from the corners of the cumulative sums. With sample
-    weights the row itself weighs as much as the mean row (sum w^2 / sum w).
+    p0 and p1 are the values at the row's log-odds s of the two fits to the calibration
+    rows and the row itself; one of them is calibrated whatever the scores are like, and
+    the further they are apart the less the rows say. q = p1 / (1 - p0 + p1), which errs
+    least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the
+    prediction's being right). Both are steps in s: found for all scores at once from
+    the corners of the cumulative sums. With sample weights the row itself weighs as
+    much as the mean row (sum w^2 / sum w).
 
-    Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the package venn-abers
-    of Petej gives the same numbers.
+    Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the
+    package venn-abers of Petej gives the same numbers.
     """
 
     falls: Curves = param(within="rising")
@@ -55,7 +58,8 @@ class VennAbers(BinaryCalibrator):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         weight = np.ones_like(sample.s) if sample.weight is None else sample.weight
         weight = weight * (weight.sum() / (weight @ weight))
-        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned round.
+        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned
+        # round.
         falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
         rises, hits = as_if_right(sample.s, sample.hit, weight)
         return MapFit(
@@ -71,19 +75,18 @@ class VennAbers(BinaryCalibrator):
         return p1 / (1.0 - p0 + p1)
 
     def apply(self, block: Block) -> Prediction:
-        found = super().apply(block)
+        prediction = super().apply(block)
         if len(self.maps) > 1 or block.kind == "confidence":
-            return found
+            return prediction
         p0, p1 = interval(self.inputs(block), *self.maps[0])
-        return replace(found, columns={"p0": p0, "p1": p1})
+        return replace(prediction, columns={"p0": p0, "p1": p1})
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
         for falls, misses, rises, hits in self.maps:
-            if len(misses) not in (0, len(falls) + 1) or len(hits) not in (
-                0,
-                len(rises) + 1,
-            ):
+            misses_fit = len(misses) in (0, len(falls) + 1)
+            hits_fit = len(hits) in (0, len(rises) + 1)
+            if not misses_fit or not hits_fit:
                 raise DataError("there is not one value more than edges of the steps")
 
 
@@ -102,42 +105,51 @@ def interval(
 def as_if_right(
     s: FloatArray, hit: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Isotonic regression at every score, each with one more row of outcome 1 and weight 1 there.
+    """Fit isotonic regression at every score, each with one more row there.
 
-    Returns rising edges (m,), above tied scores, and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
+    That row has outcome 1 and weight 1. Returns rising edges (m,), above tied scores,
+    and values (m + 1,) of right-closed steps (their algorithms 1 and 2).
     """
     scores, place = tie_groups(s, least=1.0)
     width = np.bincount(place, weights=weight).tolist()
     height = np.bincount(place, weights=weight * hit).tolist()
+    # Corners of the greatest convex minorant of the cumulative sums.
     points = [(0.0, 0.0)]
     for w, h in zip(width, height, strict=True):
-        points.append((points[-1][0] + w, points[-1][1] + h))
+        x, y = points[-1]
+        points.append((x + w, y + h))
     corners = [(-1.0, -1.0)]
     for point in points:
         while len(corners) > 1 and not turns_left(corners[-2:], point):
             corners.pop()
         corners.append(point)
     corners.reverse()
-    values, at = [], (-1.0, -1.0)
+    # The row itself stands at every score in turn; the corners follow it.
+    values = []
+    row = (-1.0, -1.0)
     for w, h in zip(width, height, strict=True):
-        (x1, y1), (x2, y2) = corners[-1], corners[-2]
+        x1, y1 = corners[-1]
+        x2, y2 = corners[-2]
         values.append((y2 - y1) / (x2 - x1))
-        at = (at[0] + w, at[1] + h)  # the row itself moves past this score
-        if (at[1] - y1) * (x2 - x1) >= (y2 - y1) * (at[0] - x1):
+        row = (row[0] + w, row[1] + h)
+        if (row[1] - y1) * (x2 - x1) >= (y2 - y1) * (row[0] - x1):
             continue
         corners.pop()
-        while len(corners) > 1 and not turns_left([at, corners[-1]], corners[-2]):
+        while len(corners) > 1 and not turns_left([row, corners[-1]], corners[-2]):
             corners.pop()
-        corners.append(at)
-    steps = np.minimum(
-        [*values, 1.0], 1.0
-    )  # sums of weights may round to a share just above 1
-    kept = np.diff(steps) != 0
-    edges = scores[kept]
-    return edges + TIE * np.maximum(np.abs(edges), 1.0), steps[np.append(kept, True)]
+        corners.append(row)
+    # Sums of weights may round to a share just above 1.
+    steps = np.minimum([*values, 1.0], 1.0)
+    changes = np.diff(steps) != 0
+    edges = scores[changes]
+    above = edges + TIE * np.maximum(np.abs(edges), 1.0)
+    return above, steps[np.append(changes, True)]
 
 
 def turns_left(two: Sequence[tuple[float, float]], third: tuple[float, float]) -> bool:
-    """Test whether the path through two points to a third turns left (counterclockwise)."""
+    """Test whether a path through two points to a third turns left.
+
+    That is counterclockwise.
+    """
     (x0, y0), (x1, y1) = two
     return (x1 - x0) * (third[1] - y0) > (y1 - y0) * (third[0] - x0)

@@ -1,4 +1,7 @@
-"""The affine calibrators: one map, one behind a smoothed temperature step, or one per fold of a cross-validation."""
+"""The affine calibrators.
+
+One map, one behind a smoothed temperature step, or one per fold of a cross-validation.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +39,12 @@ from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
 from calcli.rows import Block, Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
-EPS = 2.2e-16  # the authors' floor under probabilities before the logarithm of the Dirichlet methods
+# the authors' floor under probabilities before the logarithm of the Dirichlet methods
+EPS = 2.2e-16
 GRID = tuple(10.0**power for power in range(6, -5, -1))
-"""Values of lambda = mu in cross-validation, strongest first. From 100 classes on the best is 1e3 or more when
-penalties are means."""
+"""Values of lambda = mu in cross-validation, strongest first. From 100 classes on the
+best is 1e3 or more when penalties are means.
+"""
 Weight = Annotated[float, Meta(ge=0)]
 SCALES = "fitting scales and biases"
 ABSENT = "each keeps the row of temperature scaling and bias 0"
@@ -55,7 +60,10 @@ class RidgeOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="weight beside the mean NLL of the squared distance from the identity map",
+            description=(
+                "weight beside the mean NLL of the squared distance from the identity"
+                " map"
+            ),
         ),
     ] = 1e-6
 
@@ -64,7 +72,9 @@ class OdirOptions(Options, frozen=True):
     lambda_: Annotated[
         Weight | None,
         Meta(
-            description="weight of the off-diagonal penalty; cross-validated when not given"
+            description=(
+                "weight of the off-diagonal penalty; cross-validated when not given"
+            )
         ),
     ] = msgspec.field(name="lambda", default=None)
     mu: Annotated[
@@ -74,13 +84,19 @@ class OdirOptions(Options, frozen=True):
     penalty: Annotated[
         Literal["mean", "sum"],
         Meta(
-            description="penalties are means over the entries (the paper) or plain sums (the authors' programs)"
+            description=(
+                "penalties are means over the entries (the paper) or plain sums (the"
+                " authors' programs)"
+            )
         ),
     ] = "mean"
     final: Annotated[
         Literal["ensemble", "refit"],
         Meta(
-            description="the mean of the fold models' probabilities, or one model fitted to all rows"
+            description=(
+                "the mean of the fold models' probabilities, or one model fitted to"
+                " all rows"
+            )
         ),
     ] = "ensemble"
     folds: Annotated[
@@ -90,7 +106,10 @@ class OdirOptions(Options, frozen=True):
         float,
         Meta(
             ge=0,
-            description="weight of a ridge on the diagonal, which keeps it finite when rows are separable",
+            description=(
+                "weight of a ridge on the diagonal, which keeps it finite when rows"
+                " are separable"
+            ),
         ),
     ] = 1e-6
     prior: LaterPrior = 0.0
@@ -113,11 +132,8 @@ class AffineMap(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         x = self.features(block)
-        return Prediction.by_argmax(
-            log_softmax(
-                (x @ self.weight.T if self.full else x * self.scale) + self.bias
-            )
-        )
+        mapped = x @ self.weight.T if self.full else x * self.scale
+        return Prediction.by_argmax(log_softmax(mapped + self.bias))
 
 
 class RidgeMap(AffineMap):
@@ -130,21 +146,24 @@ class RidgeMap(AffineMap):
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta, build = (
-            FitNotes(rows, context),
-            cls.identity(rows.k),
-            cast(Callable[..., Self], cls),
-        )
-        if not notes.absent_classes(
-            ABSENT if cls.full else ABSENT.replace("row", "scale")
-        ):
+        notes = FitNotes(rows, context)
+        theta = cls.identity(rows.k)
+        build = cast(Callable[..., Self], cls)
+        absent = ABSENT if cls.full else ABSENT.replace("row", "scale")
+        if not notes.absent_classes(absent):
             return notes.fit(build(*split_map(theta)))
         notes.too_many_parameters(theta.size, "ts or svs")
-        what = f"fitting{refuse_hopeless(rows, 1, '')}" if cls.full else SCALES
+        what = SCALES
+        if cls.full:
+            what = f"fitting{refuse_hopeless(rows, 1, '')}"
         chunks = rows_to_fit(rows, cls.features, cls.full).chunks()
         objective = objective_of(chunks, uniform_ridge(options.ridge, *theta.shape))
-        start = lambda: theta / notes.best_temperature()  # noqa: E731
-        return notes.fit(build(*split_map(notes.fit_map(cls, objective, start, what))))
+
+        def start() -> FloatArray:
+            return theta / notes.best_temperature()
+
+        best = notes.fit_map(cls, objective, start, what)
+        return notes.fit(build(*split_map(best)))
 
 
 @dataclass(frozen=True)
@@ -159,9 +178,10 @@ class FullMap(RidgeMap):
 class OdirMap(FullMap):
     """softmax(W x + b) with penalties on the off-diagonal entries and on the bias.
 
-    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``), whose probabilities are averaged.
-    ``weight`` and ``bias`` are then the means over the folds, for programs that can hold only one map (whose
-    probabilities are the normalised geometric mean of the folds').
+    One map (``weight``, ``bias``); or one per fold (``fold_weight``, ``fold_bias``),
+    whose probabilities are averaged. ``weight`` and ``bias`` are then the means over
+    the folds, for programs that can hold only one map (whose probabilities are the
+    normalised geometric mean of the folds').
     """
 
     fold_weight: FloatArray | None = param("folds", "k", "k", optional=True)
@@ -173,7 +193,8 @@ class OdirMap(FullMap):
     def fit(cls, rows: Rows, options: OdirOptions, context: Context) -> Fit[Self]:
         if cls.features is logits_as:
             refuse_level(rows)
-        notes, theta = FitNotes(rows, context), cls.identity(rows.k)
+        notes = FitNotes(rows, context)
+        theta = cls.identity(rows.k)
         if not notes.absent_classes(ABSENT):
             return notes.fit(cls.single(theta))
         notes.too_many_parameters(theta.size, "svs")
@@ -189,30 +210,31 @@ class OdirMap(FullMap):
         parts = [] if one_fit else folded(source.folds(), theta)
         temperature = notes.best_temperature(options.prior)
         ridge = partial(odir_ridge, rows.k, options, temperature)
-        lam, thetas = grid[0], [theta / temperature] * max(1, len(parts))
+        # Choose lambda, with the parameters of every fold at it.
+        lam = grid[0]
+        thetas = [theta / temperature] * max(1, len(parts))
         if len(grid) > 1:
             lam, thetas = notes.search_path(parts, grid, ridge, thetas[0], long)
-        notes.details |= {
-            "lambda": lam,
-            "mu": lam if options.mu is None else options.mu,
-        }
+        notes.details["lambda"] = lam
+        notes.details["mu"] = lam if options.mu is None else options.mu
         last = ridge(lam, rows.effective_n)
         if options.final == "refit":
-            start = lambda: np.mean(thetas, axis=0)  # noqa: E731
-            found = notes.fit_map(
-                cls, objective_of(source.chunks(), last), start, f"fitting{long}"
+            # Fit one map to all rows.
+            objective = objective_of(source.chunks(), last)
+            best = notes.fit_map(
+                cls, objective, lambda: np.mean(thetas, axis=0), f"fitting{long}"
             )
-            return notes.fit(cls.single(found))
+            return notes.fit(cls.single(best))
+        # Fit one map to the training rows of every fold.
         optima = []
-        for (objective, _), start_here in zip(parts, thetas, strict=True):
+        for (objective, _), fold_start in zip(parts, thetas, strict=True):
             objective.exchange(last)
-            optima.append(solve(objective, start_here, context, f"fitting{long}"))
+            optima.append(solve(objective, fold_start, context, f"fitting{long}"))
         notes.optimum(*optima)
-        stack = np.stack([each.theta for each in optima])
-        mean = cls.single(stack.mean(axis=0))
+        stack = np.stack([optimum.theta for optimum in optima])
         return notes.fit(
             replace(
-                mean,
+                cls.single(stack.mean(axis=0)),
                 fold_weight=stack[:, :, :-1].copy(),
                 fold_bias=stack[:, :, -1].copy(),
             )
@@ -241,12 +263,17 @@ class OdirMap(FullMap):
 def odir_ridge(
     k: int, options: OdirOptions, temperature: float, lam: float, rows: float
 ) -> Ridge:
-    """Penalty of Kull et al.: lam on off-diagonal entries, mu on the bias, almost none on the diagonal."""
-    mean = options.penalty == "mean"
-    weight = np.full((k, k + 1), lam / (k * (k - 1)) if mean else lam)
-    weight[:, -1] = (lam if options.mu is None else options.mu) / (k if mean else 1)
-    at = np.arange(k)
-    weight[at, at] = options.ridge
+    """Make the penalty of Kull et al.
+
+    lam is on off-diagonal entries, mu on the bias, almost none on the diagonal.
+    """
+    mu = lam if options.mu is None else options.mu
+    if options.penalty == "mean":
+        lam /= k * (k - 1)
+        mu /= k
+    weight = np.full((k, k + 1), lam)
+    weight[:, -1] = mu
+    np.fill_diagonal(weight, options.ridge)
     return held_back(
         Ridge(weight, identity_map(k, k + 1)),
         1.0 / temperature,
@@ -256,7 +283,8 @@ def odir_ridge(
     )
 
 
-# ---- structured vector and matrix scaling: a smoothed temperature step, then a map under a ridge
+# ---- structured vector and matrix scaling: a smoothed temperature step, then a map
+# under a ridge
 
 
 LAMBDAS = (
@@ -265,31 +293,42 @@ LAMBDAS = (
     3.0,
     1.0,
 )  # values of lambda in cross-validation, strongest first
-ROWS_PER_CLASS = 20  # rows per class below which lambda=auto of sms is cross-validated and svs is recommended
+# rows per class below which lambda=auto of sms is cross-validated and svs is
+# recommended
+ROWS_PER_CLASS = 20
 
 
 @dataclass(frozen=True)
 class Structured(AffineMap):
-    """Base of svs and sms: an affine map of temperature-scaled log-probabilities, mixed with the uniform vector."""
+    """Base of svs and sms: an affine map behind a smoothed temperature step.
+
+    It takes temperature-scaled log-probabilities, mixed with the uniform vector.
+    """
 
     temperature: float = param(within="positive")
     smoothing: float = param(within="0 to 1")
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
-        notes, k, theta = FitNotes(rows, context), rows.k, cls.identity(rows.k)
+        notes = FitNotes(rows, context)
+        k = rows.k
+        theta = cls.identity(rows.k)
         search = likeliest(rows, context, options.prior)
         temperature = search.temperature
         smoothing = 1.0 / (rows.effective_n + 1)
         if search.root.status in ("at_low", "at_high"):
             notes.warn(
-                f"the temperature of the first step ran into its bound: T = {temperature:g}",
+                "the temperature of the first step ran into its bound: T ="
+                f" {temperature:g}",
                 "at_bound",
             )
         features = partial(smoothed_log_probs, temperature, smoothing)
 
         def ridge(lam: float, n: float) -> Ridge:
-            """Ridge about the identity map: lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal."""
+            """Make the ridge about the identity map.
+
+            lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal.
+            """
             weight = np.full(theta.shape, lam * k / n)
             if cls.full:
                 weight[:, :-1] *= k - 1
@@ -301,30 +340,35 @@ class Structured(AffineMap):
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
         if not notes.absent_classes("only the ridge speaks for them"):
             return notes.fit(build(*split_map(theta)))
-        lam, folds, long = options.lambda_, min(5, rows.n), ""
+        lam = options.lambda_
+        folds = min(5, rows.n)
+        what = SCALES
+        long = ""
         if cls.full:
             if rows.effective_n < ROWS_PER_CLASS * k:
                 notes.warn(
-                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per class: svs serves better"
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per"
+                    " class: svs serves better"
                 )
-                lam = "cv" if lam == "auto" else lam
-            lam = 1.0 if lam == "auto" else lam
+                if lam == "auto":
+                    lam = "cv"
+            if lam == "auto":
+                lam = 1.0
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
             long = refuse_hopeless(rows, fits, "use svs, or give lambda")
+            what = f"fitting{long}"
         fold = content_folds(rows, folds, context.seed) if lam == "cv" else None
         source = rows_to_fit(rows, features, cls.full, fold)
         if fold is not None:
             parts = folded(source.folds(), theta, complete=True)
             lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
-            theta = np.mean(thetas, axis=0) if cls.full else theta
+            if cls.full:
+                theta = np.mean(thetas, axis=0)
         notes.details["lambda"] = lam
-        objective = objective_of(
-            source.chunks(), ridge(lam, rows.effective_n), complete=True
-        )
-        what = f"fitting{long}" if cls.full else SCALES
-        return notes.fit(
-            build(*split_map(notes.fit_map(cls, objective, lambda: theta, what)))
-        )
+        last = ridge(lam, rows.effective_n)
+        objective = objective_of(source.chunks(), last, complete=True)
+        best = notes.fit_map(cls, objective, lambda: theta, what)
+        return notes.fit(build(*split_map(best)))
 
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
@@ -343,15 +387,20 @@ def smoothed_log_probs(
 # ---- shared by the fits: warnings, starts, ridges
 
 
-LONG_FIT = 1e14  # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices are refused
+# floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices
+# are refused
+LONG_FIT = 1e14
 TYPICAL_RATE = 3e10  # operations per second, for the estimates in messages
-HIGH_LEVEL = 1e8  # level of logits, in units of their spread, beyond which products in float64 keep too few digits
-PRODUCTS_TIGHT, PRODUCTS_LOOSE = (
-    400,
-    100,
-)  # gradients and Hessian products of the last fit, and of one on the path
+# level of logits, in units of their spread, beyond which products in float64 keep too
+# few digits
+HIGH_LEVEL = 1e8
+# gradients and Hessian products of the last fit, and of one on the path
+PRODUCTS_TIGHT = 400
+PRODUCTS_LOOSE = 100
 SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
-CLEARLY_WORSE = 1e-3  # relative rise of the held-out NLL that ends a path; errors of loose fits are well below it
+# relative rise of the held-out NLL that ends a path; errors of loose fits are well
+# below it
+CLEARLY_WORSE = 1e-3
 
 Fold = tuple[
     AffineObjective, Chunked
@@ -360,7 +409,7 @@ Fold = tuple[
 
 @dataclass
 class FitNotes:
-    """Status, warnings and details collected during a fit, and the summary of the rows if one is made."""
+    """Status, warnings and details collected during a fit."""
 
     rows: Rows
     context: Context
@@ -377,40 +426,59 @@ class FitNotes:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
     def absent_classes(self, what_happens: str) -> bool:
-        """Warn of classes without rows. Returns True if at least two classes have some."""
+        """Warn of classes without rows.
+
+        Returns True if at least two classes have some.
+        """
         rows = self.rows
-        held = np.bincount(rows.labels(), weights=rows.weights(), minlength=rows.k)
-        absent = np.flatnonzero(held == 0)
+        weights = rows.weights()
+        class_weight = np.bincount(rows.labels(), weights=weights, minlength=rows.k)
+        absent = np.flatnonzero(class_weight == 0)
         if len(absent):
             self.warn(
-                f"classes without calibration rows ({len(absent)} of {rows.k}): {what_happens}"
+                f"classes without calibration rows ({len(absent)} of {rows.k}):"
+                f" {what_happens}"
             )
         if rows.k - len(absent) >= 2:
             return True
-        words = "all calibration rows have one label, which says nothing about the scores; fitted nothing"
+        words = (
+            "all calibration rows have one label, which says nothing about the scores;"
+            " fitted nothing"
+        )
         self.warn(words, "degenerate")
         return False
 
     def too_many_parameters(self, parameters: int, better: str) -> None:
         if parameters > self.rows.n:
-            worse = f"{parameters} parameters on {self.rows.n} rows will overfit: expect a worse NLL on new rows"
+            worse = (
+                f"{parameters} parameters on {self.rows.n} rows will overfit: expect a"
+                " worse NLL on new rows"
+            )
             self.warn(f"{worse}; {better} serves better")
 
-    def optimum(self, *found: Optimum) -> None:
+    def optimum(self, *optima: Optimum) -> None:
         """Record where the search (or one search per fold) ended."""
-        worst = max(found, key=lambda o: o.gap)
-        self.details |= worst.details() | {"newton_steps": sum(o.steps for o in found)}
-        if not all(o.converged for o in found):
+        worst = max(optima, key=lambda optimum: optimum.gap)
+        self.details |= worst.details()
+        self.details["newton_steps"] = sum(optimum.steps for optimum in optima)
+        if not all(optimum.converged for optimum in optima):
             self.warn(
-                f"the search did not converge (largest entry of the gradient {worst.gradient:.2g}): with rows that are"
-                " separable and no ridge there is no optimum; a larger ridge, svs or ts serves better",
+                "the search did not converge (largest entry of the gradient"
+                f" {worst.gradient:.2g}): with rows that are"
+                " separable and no ridge there is no optimum; a larger ridge, svs or"
+                " ts serves better",
                 "not_converged",
             )
 
     def best_temperature(self, prior: float = 0.0) -> float:
-        """Temperature by maximum likelihood (see ``likeliest``), to start searches from; 1 if it does not exist."""
+        """Find the temperature of maximum likelihood, to start searches from.
+
+        1 if it does not exist (see ``likeliest``).
+        """
         search = likeliest(self.rows, self.context, prior)
-        return search.temperature if search.root.status == "ok" else 1.0
+        if search.root.status != "ok":
+            return 1.0
+        return search.temperature
 
     def fit_map(
         self,
@@ -419,9 +487,10 @@ class FitNotes:
         start: Callable[[], FloatArray],
         what: str,
     ) -> FloatArray:
-        """Minimise an objective, record the result of the search, and return the parameters.
+        """Minimise an objective, record the search, and return the parameters.
 
-        It begins at a map fitted to much the same rows if there is one, else at ``start()``, where absent classes stay.
+        It begins at a map fitted to much the same rows if there is one, else at
+        ``start()``, where absent classes stay.
         """
         near = self.context.start
         if isinstance(near, cls) and objective.present.all():
@@ -429,9 +498,9 @@ class FitNotes:
             begin = np.column_stack([weights, vars(near)["bias"]])
         else:
             begin = start()
-        found = solve(objective, begin, self.context, what)
-        self.optimum(found)
-        return found.theta
+        optimum = solve(objective, begin, self.context, what)
+        self.optimum(optimum)
+        return optimum.theta
 
     def search_path(
         self,
@@ -441,54 +510,63 @@ class FitNotes:
         start: FloatArray,
         long: str,
     ) -> tuple[float, list[FloatArray]]:
-        """Find the lambda of a grid with the least held-out NLL, and the parameters of every fold there.
+        """Find the lambda of a grid with the least held-out NLL.
 
-        ridge(lambda, n) : the ridge for n training rows. Strongest first, each fit started from the one before: along
-        such a path the held-out NLL falls and then rises. The path ends two points after the best if the NLL has
-        clearly risen, before the weakest ridges, whose fits cost most and overfit worst. Fits are loose: the held-out
-        NLL is needed to about 1e-4. Where all rows belong together there is nothing to hold out: the strongest.
+        Returns it, and the parameters of every fold there. ridge(lambda, n) : the ridge
+        for n training rows. The fits go from the strongest lambda to the weakest, each
+        from the one before: along such a path the held-out NLL falls and then rises.
+        Where all rows belong together there is nothing to hold out: the strongest.
         """
         if any(objective.effective == 0.0 for objective, _ in folds):
             return grid[0], [start] * len(folds)
         thetas = [start] * len(folds)
-        best, best_thetas, nll, what = (
-            0,
-            thetas,
-            list[float](),
-            f"cross-validating lambda{long}",
-        )
+        best = 0
+        best_thetas = thetas
+        nll = list[float]()
+        what = f"cross-validating lambda{long}"
+        fits = len(folds) * len(grid)
         for index, lam in enumerate(grid):
+            # Fit every fold, loosely: the held-out NLL is needed to about 1e-4.
             held_out = []
-            for at, (objective, held) in enumerate(folds):
-                self.context.progress(
-                    what, index * len(folds) + at, len(folds) * len(grid)
-                )
+            for number, (objective, held_out_rows) in enumerate(folds):
+                self.context.progress(what, index * len(folds) + number, fits)
                 objective.exchange(ridge(lam, objective.effective))
-                thetas[at] = minimise_convex(
-                    objective, objective.aligned(thetas[at]), aim=3e-5, products=1000
-                ).theta
-                held_out.append(mean_nll(held, thetas[at]))
-            total, mean = sum(mass for _, mass in held_out), 0.0
+                begin = objective.aligned(thetas[number])
+                optimum = minimise_convex(objective, begin, aim=3e-5, products=1000)
+                thetas[number] = optimum.theta
+                held_out.append(mean_nll(held_out_rows, thetas[number]))
+            total = sum(mass for _, mass in held_out)
+            mean = 0.0
             for value, mass in held_out:
                 mean += mass / total * value
             nll.append(mean)
             if mean < (1 - SAME_LOSS) * nll[best] or index == 0:
-                best, best_thetas = index, list(thetas)
+                best = index
+                best_thetas = list(thetas)
+            # End two points after the best where the NLL has clearly risen: the weakest
+            # ridges are left out, whose fits cost most and overfit worst.
             if index - best >= 2 and mean > (1 + CLEARLY_WORSE) * nll[best]:
                 break
-        self.details |= {"grid": list(grid[: len(nll)]), "cv_nll": nll}
+        self.details["grid"] = list(grid[: len(nll)])
+        self.details["cv_nll"] = nll
         return grid[best], best_thetas
 
 
 def identity_map(k: int, columns: int) -> FloatArray:
-    """Parameters (k, columns) of the identity map: scale 1 or the unit matrix, bias 0."""
+    """Make parameters (k, columns) of the identity map.
+
+    Scale 1 or the unit matrix, and bias 0.
+    """
     if columns == 2:
         return np.tile([1.0, 0.0], (k, 1))
     return np.eye(k, columns)
 
 
 def split_map(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Scale (k,) or weight (k, k), and bias (k,), of parameters (k, 2) or (k, k + 1)."""
+    """Split parameters (k, 2) or (k, k + 1).
+
+    Returns scale (k,) or weight (k, k), and bias (k,).
+    """
     weight = theta[:, 0] if theta.shape[1] == 2 else theta[:, :-1]
     return weight.copy(), theta[:, -1].copy()
 
@@ -499,34 +577,41 @@ def uniform_ridge(weight: float, k: int, columns: int) -> Ridge:
 
 
 SHARPENS = 1.0 - 1e-6
-"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up to
-rounding, on which the penalty must not depend."""
+"""Temperature below which a map sharpens: after a step that calibrates, 1 is found up
+to rounding, on which the penalty must not depend.
+"""
 
 
 def held_back(
     ridge: Ridge, diagonal: float, temperature: float, prior: float, rows: float
 ) -> Ridge:
-    """Ridge plus, to second order, the prior on the mean of the map's diagonal (see ``Prior``).
+    """Add the prior on the mean of the map's diagonal to a ridge.
 
-    diagonal : diagonal at which the map is temperature scaling; where that does not sharpen, the ridge is unchanged.
+    It is added to second order (see ``Prior``). diagonal : diagonal at which the map is
+    temperature scaling; where that does not sharpen, the ridge is unchanged.
     """
     if not prior or temperature >= SHARPENS:
         return ridge
     k, columns = ridge.weight.shape
-    at = (np.arange(k), np.zeros(k, np.int64) if columns == 2 else np.arange(k))
-    weight, centre = ridge.weight.copy(), ridge.centre.copy()
+    classes = np.arange(k)
+    diagonal_column = np.zeros(k, np.int64) if columns == 2 else classes
+    on_diagonal = (classes, diagonal_column)
+    weight = ridge.weight.copy()
+    centre = ridge.centre.copy()
     pull = 1.0 / (2.0 * prior**2 * rows * k * diagonal**2)
-    weight[at] += pull
-    centre[at] += (
-        pull / weight[at] * (diagonal * (1.0 + np.log(temperature)) - centre[at])
-    )
+    weight[on_diagonal] += pull
+    goal = diagonal * (1.0 + np.log(temperature))
+    centre[on_diagonal] += pull / weight[on_diagonal] * (goal - centre[on_diagonal])
     return Ridge(weight, centre)
 
 
 def objective_of(
     chunks: Chunked, ridge: Ridge, *, complete: bool = False
 ) -> AffineObjective:
-    """Objective of a scale and a bias per class, or of a full matrix, by the shape of the ridge."""
+    """Make the objective of a scale and a bias per class, or of a full matrix.
+
+    The shape of the ridge decides.
+    """
     if isinstance(chunks, list) and ridge.weight.shape[1] > 2:
         return MatrixObjective(chunks, ridge, complete=complete)
     return VectorObjective(chunks, ridge, complete=complete)
@@ -535,14 +620,19 @@ def objective_of(
 def solve(
     objective: AffineObjective, start: FloatArray, context: Context, what: str = ""
 ) -> Optimum:
-    """Minimise an objective, in one search or, where that stalls, along a path of falling ridges.
+    """Minimise an objective.
 
-    Separable rows under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the path the same
-    optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi 2019).
+    In one search or, where that stalls, along a path of falling ridges. Separable rows
+    under a weak ridge make a loss like a hinge, on which Newton steps zigzag. Along the
+    path the same optimum takes a few steps for each ridge (Marteau-Ferey, Bach, Rudi
+    2019).
     """
     aim = LOOSE_AIM if context.loose else objective.aim
-    progress = lambda done: context.progress(what, done, 0)  # noqa: E731
-    found = minimise_convex(
+
+    def progress(steps: int) -> None:
+        context.progress(what, steps, 0)
+
+    optimum = minimise_convex(
         objective,
         objective.aligned(start),
         aim=aim,
@@ -551,8 +641,8 @@ def solve(
         progress=progress,
     )
     ridge = objective.ridge
-    if found.converged or objective.strength == 0.0:
-        return found
+    if optimum.converged or objective.strength == 0.0:
+        return optimum
     theta = objective.aligned(start)
     for power in range(6, 0, -1):
         objective.exchange(Ridge(ridge.weight * 10.0**power, ridge.centre))
@@ -562,39 +652,45 @@ def solve(
 
 
 def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
-    """Estimated time of a matrix fit, as text for the progress line. Raises FitError if it would take hours."""
+    """Raise FitError if matrix fits would take hours.
+
+    Returns the estimated time, as text for the progress line.
+    """
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60
     if work > LONG_FIT and fits > 1:
         raise FitError(
-            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e} floating-point operations,"
+            f"{fits} matrix fits of {rows.n} x {rows.k} scores take about {work:.0e}"
+            " floating-point operations,"
             f" {minutes / 60:.1f} hours at {TYPICAL_RATE / 1e9:.0f} GFlop/s; {advice}"
         )
     return f" (about {minutes:.0f} min)" if minutes >= 1 else ""
 
 
 def refuse_level(rows: Rows) -> None:
-    """Raise FitError for logits so large that float64 has no digits left for their differences.
+    """Raise FitError for logits too large for float64.
 
-    A constant of 1e15 added to a row erases all differences in it, and squares of numbers above 1e150 overflow.
+    It has no digits left for their differences. A constant of 1e15 added to a row
+    erases all differences in it, and squares of numbers above 1e150 overflow.
     """
     level, spread, largest = np.max(list(rows.each(_levels)), axis=0).tolist()
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
         raise FitError(
-            f"the logits reach {largest:.3g} and differ within a row by at most {2 * spread:.3g}, too little for a"
-            " method that reads them as they are; subtract each row's largest logit, or use svs, dir or dir-odir"
+            f"the logits reach {largest:.3g} and differ within a row by at most"
+            f" {2 * spread:.3g}, too little for a"
+            " method that reads them as they are; subtract each row's largest logit,"
+            " or use svs, dir or dir-odir"
         )
 
 
 def _levels(block: Block) -> tuple[float, float, float]:
     """Largest level (mid-range), half range and absolute value of a block's logits."""
-    high, low = block.z.max(axis=1), block.z.min(axis=1)
+    high = block.z.max(axis=1)
+    low = block.z.min(axis=1)
     size = max(0.0, float(high.max()), -float(low.min()))
-    return (
-        float(np.abs(0.5 * high + 0.5 * low).max()),
-        float((0.5 * high - 0.5 * low).max()),
-        size,
-    )
+    level = float(np.abs(0.5 * high + 0.5 * low).max())
+    spread = float((0.5 * high - 0.5 * low).max())
+    return level, spread, size
 
 
 def folded(
@@ -603,8 +699,12 @@ def folded(
     *,
     complete: bool = False,
 ) -> list[Fold]:
-    """Folds with objectives of parameters of theta's shape; ``search_path`` sets their ridges."""
+    """Make the objectives of all folds, for parameters of theta's shape.
+
+    ``search_path`` sets their ridges.
+    """
     ridge = uniform_ridge(1.0, *theta.shape)
-    return [
-        (objective_of(train, ridge, complete=complete), held) for train, held in folds
-    ]
+    parts = []
+    for train, held_out in folds:
+        parts.append((objective_of(train, ridge, complete=complete), held_out))
+    return parts

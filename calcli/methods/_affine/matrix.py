@@ -1,4 +1,7 @@
-"""The objective of a full matrix and a bias, with Hessian products and preconditioners."""
+"""The objective of a full matrix and a bias.
+
+With Hessian products and preconditioners.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
@@ -20,25 +23,36 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.parallel import in_order
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-BLOCK_CLASSES = 160  # classes up to which the preconditioner of a full map has one block per class: k^3 float64
-FEW_CLASSES = (
-    32  # classes up to which those blocks cost no more than the products that they save
-)
-PART = 16  # classes whose blocks are computed and used together, in parallel with other parts
-HARD = 20  # Hessian products for one direction from which a better or renewed preconditioner pays
+# classes up to which the preconditioner of a full map has one block per class: k^3
+# float64
+BLOCK_CLASSES = 160
+# classes up to which those blocks cost no more than the products that they save
+FEW_CLASSES = 32
+# classes whose blocks are computed and used together, in parallel with other parts
+PART = 16
+# Hessian products for one direction from which a better or renewed preconditioner pays
+HARD = 20
 UNSURE = 1e-6  # curvature p (1 - p) below which a row is left out of the preconditioner
-JITTER = 1e-5  # share of a block's mean curvature added to its diagonal: above float32 rounding, so it stays positive
+# share of a block's mean curvature added to its diagonal: above float32 rounding, so it
+# stays positive
+JITTER = 1e-5
 Linear = Callable[[FloatArray], FloatArray]
 
 
 class MatrixObjective(AffineObjective):
-    """Objective of a full matrix and a bias: theta (k, k + 1). The chunks lie in memory.
+    """Objective of a full matrix and a bias: theta (k, k + 1).
 
-    A gradient costs 4 n k^2 floating-point operations, and so does a product with the Hessian. Those run in float32:
-    they steer the search, while value and gradient, which decide when it ends, are float64. The preconditioner has one
-    block per class, sum p_c (1 - p_c) x x', for few classes. For more it is the diagonal, as cheap as a product, and
-    from the first hard direction on these blocks, or for very many classes the product of a class factor and one
-    feature matrix. It is kept while it works, under another ridge too.
+    The chunks lie in memory. A gradient costs 4 n k^2 floating-point operations, and so
+    does a product with the Hessian. Products run in float32: they steer the search.
+    Value and gradient, which decide when it ends, are float64.
+
+    The preconditioner is kept while it works, under another ridge too.
+
+    - For few classes it has one block per class, sum p_c (1 - p_c) x x'.
+    - For more it is the diagonal, as cheap as a product. From the first hard direction
+      on it has those blocks.
+    - For very many classes it is then the product of a class factor and one feature
+      matrix.
     """
 
     all_columns_shift = True
@@ -69,16 +83,17 @@ class MatrixObjective(AffineObjective):
 
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         if self.under_ridge is None:
-            self.under_ridge, self.precondition = self.curvature(), None
+            self.under_ridge = self.curvature()
+            self.precondition = None
         if self.precondition is None:
             self.precondition = self.under_ridge()
-        found = conjugate_gradients(
+        newton = conjugate_gradients(
             self.product, -gradient, self.precondition, tolerance, 500
         )
-        if found.products > HARD or not found.exact:
+        if newton.products > HARD or not newton.exact:
             self.curvature = self.by_class if self.k <= BLOCK_CLASSES else self.factored
             self.under_ridge = None
-        return found
+        return newton
 
     def product(self, v: FloatArray) -> FloatArray:
         """Multiply a direction (k, k + 1) by the Hessian."""
@@ -88,7 +103,8 @@ class MatrixObjective(AffineObjective):
         v32 = (v / size).astype(np.float32)
 
         def work(chunk: Chunk) -> Reals:
-            x, p = chunk.narrow, self.p[id(chunk)]
+            x = chunk.narrow
+            p = self.p[id(chunk)]
             assert x is not None, "these chunks do not lie in memory"
             u = affine_logits(x, v32)
             u -= np.einsum("ij,ij->i", p, u)[:, None]
@@ -101,47 +117,56 @@ class MatrixObjective(AffineObjective):
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)
 
     def unsure(self) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Features with a one, (b, k + 1), and weighted curvatures p (1 - p), (b, k), chunk by chunk."""
+        """Yield features with a one, (b, k + 1), and weighted curvatures.
+
+        The curvatures are p (1 - p), (b, k). Chunk by chunk.
+        """
         for chunk in self.chunks:
-            x, p = (
-                np.ones((len(chunk), self.k + 1), dtype=np.float32),
-                self.p[id(chunk)],
-            )
+            x = np.ones((len(chunk), self.k + 1), dtype=np.float32)
+            p = self.p[id(chunk)]
             x[:, :-1] = chunk.x
             q = p * (1 - p)
-            yield x, q if chunk.w is None else (q * chunk.w[:, None]).astype(np.float32)
+            if chunk.w is not None:
+                q = (q * chunk.w[:, None]).astype(np.float32)
+            yield x, q
 
     def diagonal(self) -> Callable[[], Linear]:
-        own = reduce(add, (q.T @ (x * x) for x, q in self.unsure())) / self.mass
+        """Precondition by the diagonal of the Hessian."""
+        sums = (q.T @ (x * x) for x, q in self.unsure())
+        of_loss = reduce(add, sums) / self.mass
 
         def under_ridge() -> Linear:
-            curvature = own + (
-                2 * self.ridge.weight + 1e-6 * own.mean(axis=1, keepdims=True) + 1e-30
-            )
+            typical = 1e-6 * of_loss.mean(axis=1, keepdims=True)
+            curvature = of_loss + (2 * self.ridge.weight + typical + 1e-30)
             return lambda v: self.project(v / curvature)
 
         return under_ridge
 
     def by_class(self) -> Callable[[], Linear]:
+        """Precondition by the diagonal block of every class."""
         parts = np.array_split(np.arange(self.k), -(-self.k // PART))
         blocks = np.zeros((self.k, self.k + 1, self.k + 1))
-        at = np.arange(self.k + 1)
+        diagonal = np.arange(self.k + 1)
 
         def invert(part: IntArray) -> FloatArray:
-            mine = blocks[part]
-            scale = mine[:, at, at].mean(axis=1, keepdims=True)
-            mine[:, at, at] += 2 * self.ridge.weight[part] + JITTER * scale + 1e-30
-            return np.asarray(np.linalg.inv(mine), dtype=np.float64)
+            some = blocks[part]
+            scale = some[:, diagonal, diagonal].mean(axis=1, keepdims=True)
+            jitter = JITTER * scale
+            some[:, diagonal, diagonal] += 2 * self.ridge.weight[part] + jitter + 1e-30
+            return np.asarray(np.linalg.inv(some), dtype=np.float64)
 
         def under_ridge() -> Linear:
             inverses = list(zip(parts, in_order(invert, parts), strict=True))
 
             def solve(part: tuple[IntArray, FloatArray], v: FloatArray) -> FloatArray:
-                return np.matmul(part[1], v[part[0], :, None])[:, :, 0]
+                classes, inverse = part
+                return np.matmul(inverse, v[classes, :, None])[:, :, 0]
 
-            return lambda v: self.project(
-                np.concatenate(list(in_order(partial(solve, v=v), inverses)))
-            )
+            def precondition(v: FloatArray) -> FloatArray:
+                solutions = list(in_order(partial(solve, v=v), inverses))
+                return self.project(np.concatenate(solutions))
+
+            return precondition
 
         for x, q in self.unsure():
             by_class = np.ascontiguousarray(q.T)
@@ -157,6 +182,7 @@ class MatrixObjective(AffineObjective):
         return under_ridge
 
     def factored(self) -> Callable[[], Linear]:
+        """Precondition by the product of a class factor and one feature matrix."""
         features = np.zeros((self.k + 1, self.k + 1))
         per_class = np.zeros(self.k)
         for x, q in self.unsure():

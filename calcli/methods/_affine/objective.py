@@ -1,8 +1,9 @@
 """Softmax of an affine map of the scores: the objectives of vector and matrix scaling.
 
-Row i has features x (k,), the map gives logits l = W x + b, and the objective is the (weighted) mean NLL of softmax(l)
-plus a ridge, sum R (theta - centre)^2 entry by entry. It is convex in theta. Parameters lie class by class: ``(k, 2)``
-scale and bias for a diagonal W, ``(k, k + 1)`` weights and bias for a full one.
+Row i has features x (k,), the map gives logits l = W x + b, and the objective is the
+(weighted) mean NLL of softmax(l) plus a ridge, sum R (theta - centre)^2 entry by entry.
+It is convex in theta. Parameters lie class by class: ``(k, 2)`` scale and bias for a
+diagonal W, ``(k, k + 1)`` weights and bias for a full one.
 
 Rows are walked over in blocks: nothing of size classes x rows x classes ever exists.
 """
@@ -24,16 +25,23 @@ from calcli.solvers import AIM, NewtonDirection
 
 Reals = NDArray[np.floating[Any]]  # float64, or float32 in Hessian products
 Features = Callable[..., Any]
-"""From a block, features (b, k) in float64, or in the dtype of a second argument (float32, for diagonal maps)."""
+"""From a block, features (b, k) in float64, or in the dtype of a second argument
+(float32, for diagonal maps).
+"""
 SMALL = (
     1 << 25
 )  # bytes of features in float64 up to which they are computed once and kept
-NEGLIGIBLE = 1e-15  # smaller probabilities count for nothing, and subnormal numbers are tens of times slower
+# smaller probabilities count for nothing, and subnormal numbers are tens of times
+# slower
+NEGLIGIBLE = 1e-15
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """A quadratic penalty: sum of weight * (theta - centre)^2, weight >= 0 and centre (k, m)."""
+    """A quadratic penalty: sum of weight * (theta - centre)^2.
+
+    weight : (k, m), >= 0. centre : (k, m).
+    """
 
     weight: FloatArray
     centre: FloatArray
@@ -46,9 +54,8 @@ class Chunk:
     x: Any  # features (b, k); float32 if only for Hessian products
     y: IntArray
     w: FloatArray | None = None
-    narrow: NDArray[np.float32] | None = (
-        None  # the features in float32, if kept for Hessian products
-    )
+    # the features in float32, if kept for Hessian products
+    narrow: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -56,7 +63,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in memory, fold by fold, for fits of a full matrix; only the features are copied, in float32."""
+    """Rows in memory, fold by fold, for fits of a full matrix.
+
+    Only the features are copied, in float32.
+    """
 
     x: FloatArray
     y: IntArray
@@ -69,14 +79,12 @@ class Table:
 
     def chunks(self, *slices: slice) -> list[Chunk]:
         """Rows of some slices, or all rows, in chunks of a few MiB."""
-        size, chunks = max(64, (1 << 20) // (8 * self.x.shape[1])), []
+        size = max(64, (1 << 20) // (8 * self.x.shape[1]))
+        chunks = []
         for part in slices or [slice(None)]:
             start, stop, _ = part.indices(len(self.y))
-            ends = (
-                np.linspace(start, stop, 1 - (start - stop) // size)
-                .astype(int)
-                .tolist()
-            )
+            n_ends = 1 - (start - stop) // size
+            ends = np.linspace(start, stop, n_ends).astype(int).tolist()
             for rows in map(slice, ends[:-1], ends[1:]):
                 w = None if self.w is None else self.w[rows]
                 chunks.append(Chunk(self.x[rows], self.y[rows], w, self.narrow[rows]))
@@ -85,15 +93,17 @@ class Table:
     def folds(self) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
         """Training rows and held-out rows of every fold."""
         for first, last in pairwise(self.ends):
-            yield (
-                self.chunks(slice(0, first), slice(last, None)),
-                self.chunks(slice(first, last)),
-            )
+            train = self.chunks(slice(0, first), slice(last, None))
+            held_out = self.chunks(slice(first, last))
+            yield train, held_out
 
 
 @dataclass(frozen=True)
 class Walked:
-    """Rows for fits of a scale and a bias per class, with features computed anew in every walk, and their folds."""
+    """Rows for fits of a scale and a bias per class, and their folds.
+
+    Features are computed anew in every walk.
+    """
 
     rows: Rows
     features: Features
@@ -107,18 +117,20 @@ class Walked:
 
     def chunks(self) -> "Chunked":
         """All rows, for repeated walks; held in memory if small."""
-        return list(self) if 8 * self.rows.n * self.rows.k <= SMALL else self
+        if 8 * self.rows.n * self.rows.k <= SMALL:
+            return list(self)
+        return self
 
     def folds(self) -> Iterator[tuple["Chunked", "Chunked"]]:
         """Training rows and held-out rows of every fold."""
         assert self.fold is not None
-        for held in range(int(self.fold.max()) + 1):
-            parts = (
-                self.rows.take(np.flatnonzero(which))
-                for which in (self.fold != held, self.fold == held)
+        for number in range(int(self.fold.max()) + 1):
+            train = self.rows.take(np.flatnonzero(self.fold != number))
+            held_out = self.rows.take(np.flatnonzero(self.fold == number))
+            yield (
+                Walked(train, self.features).chunks(),
+                Walked(held_out, self.features).chunks(),
             )
-            train, own = (Walked(part, self.features).chunks() for part in parts)
-            yield train, own
 
 
 Chunked = Walked | list[Chunk]
@@ -127,29 +139,40 @@ Chunked = Walked | list[Chunk]
 def rows_to_fit(
     rows: Rows, features: Features, full: bool, fold: IntArray | None = None
 ) -> Table | Walked:
-    """Rows in the form that the fit of a map needs. Raises FitError if a full matrix would not fit into memory."""
+    """Bring rows into the form that the fit of a map needs.
+
+    Raises FitError if a full matrix would not fit into memory.
+    """
     if not full:
         return Walked(rows, features, fold)
-    n, k = rows.n, rows.k
+    n = rows.n
+    k = rows.k
     check_memory(
         8 * n * k + 4 * n * k + 20 * 8 * k * (k + 1),
         f"a full matrix map of {n} x {k} scores",
     )
-    fold = np.zeros(n, dtype=np.int64) if fold is None else fold
+    if fold is None:
+        fold = np.zeros(n, dtype=np.int64)
     order = np.argsort(fold, kind="stable")
     place = np.empty(n, dtype=np.int64)
     place[order] = np.arange(n)
-    x, w = np.empty((n, k)), rows.weights()
+    x = np.empty((n, k))
+    w = rows.weights()
     for block in rows.blocks():
         x[place[block.start : block.start + len(block)]] = features(block)
+    if w is not None:
+        w = w[order]
     ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
-    return Table(x, rows.labels()[order], None if w is None else w[order], ends)
+    return Table(x, rows.labels()[order], w, ends)
 
 
 def each_chunk(
     chunks: Chunked, work: Callable[[Chunk], Result], *dtype: Any
 ) -> Iterator[Result]:
-    """Apply ``work`` to all chunks in parallel; results in the order of the rows. dtype : of the features."""
+    """Apply ``work`` to all chunks in parallel.
+
+    Results come in the order of the rows. dtype : of the features.
+    """
     if isinstance(chunks, list):
         return in_order(work, chunks)
     return in_order(
@@ -167,9 +190,8 @@ def affine_logits(x: Reals, theta: Reals) -> Any:
 
 def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     """NLL of each row, (b,); overwrites the logits l (b, k) with probabilities."""
-    at = np.arange(len(y))
     l -= row_max(l)[:, None]
-    l_y = l[at, y]
+    l_y = l[np.arange(len(y)), y]
     np.exp(l, out=l)
     total: FloatArray = np.einsum("ij->i", l)
     l /= total[:, None]
@@ -179,8 +201,9 @@ def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
 
 def logits_as(block: Block, dtype: Any = np.float64) -> Any:
     """Logits of a block; float32, for Hessian products, without a copy in float64."""
-    straight = dtype == np.float32 and block.kind != "probs"
-    return (block.scores if straight else block.z).astype(dtype, copy=False)
+    if dtype == np.float32 and block.kind != "probs":
+        return block.scores.astype(dtype, copy=False)
+    return block.z.astype(dtype, copy=False)
 
 
 def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
@@ -188,9 +211,8 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
 
     def summed(chunk: Chunk) -> tuple[float, float]:
         w = np.ones(len(chunk)) if chunk.w is None else chunk.w
-        return float(w @ softmax_losses(affine_logits(chunk.x, theta), chunk.y)), float(
-            w.sum()
-        )
+        losses = softmax_losses(affine_logits(chunk.x, theta), chunk.y)
+        return float(w @ losses), float(w.sum())
 
     total = mass = 0.0
     for value, weight in each_chunk(chunks, summed):
@@ -199,22 +221,37 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
     return total / max(mass, 1e-300), mass
 
 
-class AffineObjective(ABC):
-    """Mean NLL of softmax(W x + b) plus a ridge, as a function of parameters theta (k, columns).
+def labels_of(chunks: Chunked) -> Iterable[tuple[IntArray, FloatArray | None]]:
+    """Labels and weights of all rows, part by part, without computing features."""
+    if isinstance(chunks, list):
+        return ((chunk.y, chunk.w) for chunk in chunks)
+    if chunks.rows.weights() is None:
+        return [(chunks.rows.labels(), None)]
+    return ((block.labels, block.weight) for block in chunks.rows.blocks())
 
-    present : (k,) bool, classes with rows; rows of theta of absent classes stay at their start, and then the present
-    ones may not move together. With ``complete`` every class counts as present: the ridge alone determines those
-    without rows. mass : sum of the weights. n, effective : number of rows, and effective number under weights.
-    normals : unit vectors (k, columns), one per column of theta, to which the search stays orthogonal; zero: none.
-    A vector added to the rows of all classes does not change the softmax, so that only the ridge, or with absent
-    classes nothing, determines its size. With all classes present, at the optimum the distances from the centre sum
-    to 0 under the weights of the ridge (see ``aligned``): the search stays in that plane, and so avoids the flattest
-    directions of all.
+
+class AffineObjective(ABC):
+    """Mean NLL of softmax(W x + b) plus a ridge.
+
+    It is a function of parameters theta (k, columns).
+
+    present : (k,) classes with rows. Rows of theta of absent classes stay at their
+    start, and then the present ones may not move together. With ``complete`` every
+    class counts as present: the ridge alone determines those without rows.
+    mass : sum of the weights.
+    n, effective : number of rows, and effective number under weights.
+    normals : unit vectors (k, columns), one per column of theta, to which the search
+    stays orthogonal; zero: none.
+
+    A vector added to the rows of all classes does not change the softmax. Only the
+    ridge, or with absent classes nothing, determines its size. With all classes
+    present, the distances from the centre sum to 0 at the optimum, under the weights of
+    the ridge (see ``aligned``). The search stays in that plane, and so avoids the
+    flattest directions of all.
     """
 
-    aim: ClassVar[float] = (
-        AIM  # largest relative excess over the optimum at the end of a search
-    )
+    # largest relative excess over the optimum at the end of a search
+    aim: ClassVar[float] = AIM
     all_columns_shift: (
         bool  # adding one row vector to all rows of theta does not change the softmax
     )
@@ -222,24 +259,18 @@ class AffineObjective(ABC):
     def __init__(
         self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
     ) -> None:
-        self.chunks, (self.k, self.columns) = chunks, ridge.weight.shape
-        held, self.n, square = np.zeros(self.k), 0, 0.0
-        labels: Iterable[
-            tuple[IntArray, FloatArray | None]
-        ]  # without computing features
-        if isinstance(chunks, list):
-            labels = ((chunk.y, chunk.w) for chunk in chunks)
-        elif chunks.rows.weights() is None:
-            labels = [(chunks.rows.labels(), None)]
-        else:
-            labels = ((block.labels, block.weight) for block in chunks.rows.blocks())
-        for y, w in labels:
-            held += np.bincount(y, weights=w, minlength=self.k)
+        self.chunks = chunks
+        self.k, self.columns = ridge.weight.shape
+        class_weight = np.zeros(self.k)
+        self.n = 0
+        square = 0.0
+        for y, w in labels_of(chunks):
+            class_weight += np.bincount(y, weights=w, minlength=self.k)
             self.n += len(y)
             square += float(len(y)) if w is None else float(w @ w)
-        self.mass = max(float(held.sum()), 1e-300)
+        self.mass = max(float(class_weight.sum()), 1e-300)
         self.effective = self.mass**2 / max(square, 1e-300)
-        self.present = (held > 0) | complete
+        self.present = (class_weight > 0) | complete
         self.theta = np.zeros_like(ridge.weight)
         self.exchange(ridge)
 
@@ -259,16 +290,16 @@ class AffineObjective(ABC):
         return 2.0 * float(self.ridge.weight.min())
 
     def aligned(self, theta: FloatArray) -> FloatArray:
-        """Parameters of the same map in the plane of the optimum, if all classes are present."""
+        """Move parameters into the plane of the optimum, if all classes are present.
+
+        The map stays the same.
+        """
         normals = self.normals
         if not self.present.all() or not self.ridge.weight.any():
             return theta
         shift = (normals * (theta - self.ridge.centre)).sum(axis=0)
-        return theta - np.where(
-            self.ridge.weight.any(axis=0),
-            shift / np.maximum(normals.sum(axis=0), 1e-300),
-            0.0,
-        )
+        mean_shift = shift / np.maximum(normals.sum(axis=0), 1e-300)
+        return theta - np.where(self.ridge.weight.any(axis=0), mean_shift, 0.0)
 
     def project(self, v: Reals) -> FloatArray:
         """Project a direction (k, columns) on those that the search may take."""
@@ -279,11 +310,13 @@ class AffineObjective(ABC):
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         self.theta = theta
-        total, gradient = 0.0, np.zeros_like(theta)
+        total = 0.0
+        gradient = np.zeros_like(theta)
         for loss, slope in each_chunk(self.chunks, self.loss_and_slope):
             total += loss
             gradient += slope
-        away, weight = theta - self.ridge.centre, self.ridge.weight
+        away = theta - self.ridge.centre
+        weight = self.ridge.weight
         value = total / self.mass + float(np.vdot(weight, away**2))
         return value, self.project(gradient / self.mass + 2 * weight * away)
 
@@ -298,7 +331,7 @@ class AffineObjective(ABC):
         p *= chunk.w[:, None]
         return float(chunk.w @ losses), self.backward(chunk.x, p)
 
-    def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027 (most have no use for them)
+    def remember(self, chunk: Chunk, p: FloatArray) -> None:  # noqa: B027
         """Keep the probabilities of a chunk if Hessian products use them again."""
 
     @abstractmethod

@@ -20,12 +20,17 @@ from calcli.methods._affine.objective import (
 from calcli.numerics import FloatArray, row_max
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
-DENSE_CLASSES = 1200  # classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows outnumber them
-DOUBLE_CLASSES = 256  # classes up to which it is formed at once in float64; above, in float32 and only if needed
-PRODUCTS_WORTH = (
-    32  # k / 32 Hessian products cost about half as much as forming the Hessian
-)
-ASTRAY = 12  # directions after which rounding in float32 is to blame (rows of high level): float64 goes on
+# classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows
+# outnumber them
+DENSE_CLASSES = 1200
+# classes up to which it is formed at once in float64; above, in float32 and only if
+# needed
+DOUBLE_CLASSES = 256
+# k / 32 Hessian products cost about half as much as forming the Hessian
+PRODUCTS_WORTH = 32
+# directions after which rounding in float32 is to blame (rows of high level): float64
+# goes on
+ASTRAY = 12
 
 
 def add_square(total: Reals, jacobian: Reals) -> None:
@@ -35,7 +40,10 @@ def add_square(total: Reals, jacobian: Reals) -> None:
 
 
 def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Function that solves H x = g for any g. A large H is factored once, by SciPy, which is imported for it."""
+    """Make a function that solves H x = g for any g.
+
+    A large H is factored once, by SciPy, which is imported for it.
+    """
     if len(hessian) <= 2 * DOUBLE_CLASSES:
         return lambda g: np.asarray(np.linalg.solve(hessian, g))
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -50,12 +58,17 @@ def solver_of(hessian: FloatArray) -> Callable[[FloatArray], FloatArray]:
 class VectorObjective(AffineObjective):
     """Objective of a scale and a bias per class: theta (k, 2).
 
-    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block, and is kept while steps with it
-    still shrink the decrement a thousandfold. Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes,
-    the search begins with conjugate gradients, preconditioned by one 2 x 2 block per class; with many classes their
-    products run in float32 and steer the search, while value and gradient, which end it, are float64. The first
-    direction that needs too many products (groups of classes confused with each other, rows of high level) and all
-    after it are found with the Hessian, or, with more than ``DENSE_CLASSES`` classes or more classes than rows, with
+    The Hessian (2k, 2k) is small enough to be formed, by one matrix product per block.
+    It is kept while steps with it still shrink the decrement a thousandfold.
+
+    Above ``DOUBLE_CLASSES`` classes, and where rows are fewer than classes, the search
+    begins with conjugate gradients, preconditioned by one 2 x 2 block per class. With
+    many classes their products run in float32 and steer the search, while value and
+    gradient, which end it, are float64.
+
+    Some directions need too many products: groups of classes confused with each other,
+    rows of high level. The first of them and all after it are found with the Hessian,
+    or, with more than ``DENSE_CLASSES`` classes or more classes than rows, with
     products in float64.
     """
 
@@ -69,14 +82,20 @@ class VectorObjective(AffineObjective):
         self, chunks: Chunked, ridge: Ridge, *, complete: bool = False
     ) -> None:
         super().__init__(chunks, ridge, complete=complete)
-        self.formable = self.k <= min(DENSE_CLASSES, self.n)
         few = self.k <= DOUBLE_CLASSES
+        self.formable = self.k <= min(DENSE_CLASSES, self.n)
         self.dense = self.formable and few
-        self.jitter, self.narrow = (1e-12, np.float64) if few else (1e-6, np.float32)
+        if few:
+            self.narrow = np.float64
+            self.jitter = 1e-12
+        else:
+            self.narrow = np.float32
+            self.jitter = 1e-6
 
     def exchange(self, ridge: Ridge) -> None:
         super().exchange(ridge)
-        self.solver, self.directions = None, 0
+        self.solver = None
+        self.directions = 0
 
     def backward(self, x: Reals, r: Reals) -> Reals:
         return np.stack([np.einsum("ij,ij->j", r, x), r.sum(axis=0)], axis=1)
@@ -84,20 +103,37 @@ class VectorObjective(AffineObjective):
     def direction(self, gradient: FloatArray, tolerance: float) -> NewtonDirection:
         self.directions += 1
         if self.directions == ASTRAY and self.narrow == np.float32:
-            self.narrow, self.jitter, self.solver = np.float64, 1e-12, None
+            self.narrow = np.float64
+            self.jitter = 1e-12
+            self.solver = None
+        if self.dense:
+            return self.direct_direction(gradient)
+        trial = self.formable or self.narrow == np.float32
+        limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
+        newton = self.iterative_direction(gradient, tolerance, limit)
+        if newton.exact or not trial:
+            return newton
+        # Too many products: go on with the Hessian, or with products in float64.
+        self.dense = self.formable
         if not self.dense:
-            blocks = self.class_blocks()
-            precondition = lambda v: self.project(np.einsum("cij,cj->ci", blocks, v))  # noqa: E731
-            trial = self.formable or self.narrow == np.float32
-            limit = max(6, self.k // PRODUCTS_WORTH) if trial else 300
-            found = conjugate_gradients(
-                self.product, -gradient, precondition, tolerance, limit
-            )
-            if found.exact or not trial:
-                return found
-            self.dense = self.formable
-            self.narrow = self.narrow if self.dense else np.float64
-            return self.direction(gradient, tolerance)
+            self.narrow = np.float64
+        return self.direction(gradient, tolerance)
+
+    def iterative_direction(
+        self, gradient: FloatArray, tolerance: float, limit: int
+    ) -> NewtonDirection:
+        """Find the direction by conjugate gradients, of at most ``limit`` products."""
+        blocks = self.class_blocks()
+
+        def precondition(v: FloatArray) -> FloatArray:
+            return self.project(np.einsum("cij,cj->ci", blocks, v))
+
+        return conjugate_gradients(
+            self.product, -gradient, precondition, tolerance, limit
+        )
+
+    def direct_direction(self, gradient: FloatArray) -> NewtonDirection:
+        """Find the direction with the Hessian, an earlier one while it serves."""
         if self.solver is not None:
             step = self.solve(gradient)
             if -float(np.vdot(gradient, step)) < 1e-3 * self.decrement:
@@ -114,47 +150,55 @@ class VectorObjective(AffineObjective):
 
     def form_hessian(self) -> FloatArray:
         """Form the Hessian, (2k, 2k), on the directions that the search may take."""
-        k, size = self.k, 2 * self.k
-        # The matrix product is nearly all the work; a search direction does not need float64.
+        k = self.k
+        size = 2 * self.k
+        # The matrix product is nearly all the work; a search direction does not need
+        # float64.
         negative = np.zeros((size, size), dtype=self.narrow)
         diagonal = np.zeros((k, 2, 2))
-        batch, filled = (
-            np.empty((max(64, (1 << 23) // (8 * size)), k, 2), dtype=self.narrow),
-            0,
-        )
+        # Rows of the Jacobian are gathered in a batch, which is squared when full.
+        batch_rows = max(64, (1 << 23) // (8 * size))
+        batch = np.empty((batch_rows, k, 2), dtype=self.narrow)
+        filled = 0
         for chunk in self.chunks:
-            x, p = chunk.x, affine_logits(chunk.x, self.theta)
+            x = chunk.x
+            p = affine_logits(chunk.x, self.theta)
             objective.softmax_losses(p, chunk.y)
-            w = (np.ones(len(chunk)) if chunk.w is None else chunk.w) / self.mass
+            weight = np.ones(len(chunk)) if chunk.w is None else chunk.w
+            w = weight / self.mass
             diagonal += self.moments(x, p * w[:, None])
             p *= np.sqrt(w)[:, None]
-            for at in range(0, len(x), len(batch)):
-                rows = slice(at, at + len(batch))
-                if filled + len(x[rows]) > len(batch):
+            for start in range(0, len(x), batch_rows):
+                rows = slice(start, start + batch_rows)
+                if filled + len(x[rows]) > batch_rows:
                     add_square(negative, batch[:filled])
                     filled = 0
-                here = batch[filled : filled + len(x[rows])]
-                here[:, :, 1] = p[rows]
-                np.multiply(p[rows], x[rows], out=here[:, :, 0], casting="same_kind")
-                filled += len(here)
+                free = batch[filled : filled + len(x[rows])]
+                free[:, :, 1] = p[rows]
+                np.multiply(p[rows], x[rows], out=free[:, :, 0], casting="same_kind")
+                filled += len(free)
         add_square(negative, batch[:filled])
         hessian = -negative.astype(np.float64)
         del negative
-        own = np.arange(k)
-        hessian.reshape(k, 2, k, 2)[own, :, own, :] += diagonal
+        classes = np.arange(k)
+        hessian.reshape(k, 2, k, 2)[classes, :, classes, :] += diagonal
         # Neither rounding nor flat directions without a ridge may make it singular.
+        jitter = self.jitter * diagonal[:, [0, 1], [0, 1]].ravel()
         np.einsum("ii->i", hessian)[:] += (
-            2 * self.ridge.weight.ravel()
-            + self.jitter * diagonal[:, [0, 1], [0, 1]].ravel()
-            + 1e-300
+            2 * self.ridge.weight.ravel() + jitter + 1e-300
         )
         self.hold(hessian.reshape(k, 2, k, 2))
         return hessian
 
     def hold(self, hessian: FloatArray) -> None:
-        """Set a Hessian (k, 2, k, 2) to a multiple of the identity on absent classes and on biases along the normal."""
+        """Take directions that the search may not take out of a Hessian.
+
+        The Hessian (k, 2, k, 2) becomes a multiple of the identity on absent classes
+        and on biases along the normal.
+        """
         scale = float(np.einsum("cici->", hessian)) / (2 * self.k)
-        absent, normal = ~self.present, self.normals[:, 1]
+        absent = ~self.present
+        normal = self.normals[:, 1]
         hessian[absent] = 0.0
         hessian[:, :, absent] = 0.0
         hessian[absent, :, absent, :] = scale * np.eye(2)
@@ -169,23 +213,24 @@ class VectorObjective(AffineObjective):
         """Sums of p (x, 1)(x, 1)' over rows, one 2 x 2 block per class: (k, 2, 2)."""
         first = np.einsum("ij,ij->j", p, x)
         second = np.einsum("ij,ij,ij->j", p, x, x)
-        return np.stack(
-            [
-                np.stack([second, first], axis=1),
-                np.stack([first, p.sum(axis=0)], axis=1),
-            ],
-            axis=1,
-        )
+        upper = np.stack([second, first], axis=1)
+        lower = np.stack([first, p.sum(axis=0)], axis=1)
+        return np.stack([upper, lower], axis=1)
 
     def tile(self, chunk: Chunk) -> tuple[Reals, Reals, Reals]:
-        """Features of a chunk, probabilities at the last point, and probabilities times weights."""
+        """Compute features of a chunk and probabilities at the last point.
+
+        The third array is the probabilities times weights.
+        """
         x = chunk.x.astype(self.narrow, copy=False)
         p = affine_logits(x, self.theta.astype(self.narrow))
         p -= row_max(p)[:, None]
         np.exp(p, out=p)
         p /= p.sum(axis=1)[:, None]
         p[p < NEGLIGIBLE] = 0.0
-        return x, p, p if chunk.w is None else p * chunk.w.astype(self.narrow)[:, None]
+        if chunk.w is None:
+            return x, p, p
+        return x, p, p * chunk.w.astype(self.narrow)[:, None]
 
     def class_blocks(self) -> FloatArray:
         """Inverted diagonal 2 x 2 blocks of the Hessian, (k, 2, 2)."""
@@ -195,8 +240,8 @@ class VectorObjective(AffineObjective):
             q = weighted * (1 - p)
             return self.moments(x, q)
 
-        found = objective.each_chunk(self.chunks, moments, self.narrow)
-        blocks = reduce(add, found, np.zeros((self.k, 2, 2))) / self.mass
+        sums = objective.each_chunk(self.chunks, moments, self.narrow)
+        blocks = reduce(add, sums, np.zeros((self.k, 2, 2))) / self.mass
         blocks[:, [0, 1], [0, 1]] += (
             2 * self.ridge.weight + self.jitter * blocks[:, [0, 1], [0, 1]] + 1e-300
         )
@@ -214,7 +259,6 @@ class VectorObjective(AffineObjective):
             u *= weighted
             return self.backward(x, u)
 
-        out = reduce(
-            add, objective.each_chunk(self.chunks, work, self.narrow), np.zeros_like(v)
-        )
+        products = objective.each_chunk(self.chunks, work, self.narrow)
+        out = reduce(add, products, np.zeros_like(v))
         return self.project(out * (size / self.mass) + 2 * self.ridge.weight * v)

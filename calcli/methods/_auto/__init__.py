@@ -1,1 +1,1 @@
-"""Parts of ``auto``: candidates, their trial on held-out rows, weights, and what follows the average."""
+"""Parts of ``auto``: candidates, trials, weights, and what follows the average."""

@@ -1,4 +1,7 @@
-"""What follows the average of ``auto``: kept predictions, and a last step on held-out rows."""
+"""What follows the average of ``auto``.
+
+Predictions may be kept, and a last step is fitted to held-out rows.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,16 +22,18 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
-BRIER_ERRORS, LEVEL = 3.5, 0.001
-"""Predictions of three and more classes may change where the held-out Brier score is lower by
-so many standard errors than with them kept, or where they are right more often at this level
-of an exact one-sided test."""
+# Predictions of three and more classes may change where the held-out Brier score is
+# lower by so many standard errors than with them kept,
+BRIER_ERRORS = 3.5
+# or where they are right more often at this level of an exact one-sided test.
+LEVEL = 0.001
 
 LEAST_ROWS = 2000  # held-out rows below which nothing is fitted to them
 FOLDS = 5
 BY_PREDICTION = ByOptions(by="prediction", tau=200.0**-0.5, guard=False)
-"""Temperatures by predicted class: log T has a normal prior that weighs as much as 200 rows of
-information one."""
+"""Temperatures by predicted class: log T has a normal prior that weighs as much as 200
+rows of information one.
+"""
 GENTLE = SharedMonotoneOptions(smooth=30.0, prior=0.25)
 
 
@@ -46,11 +51,10 @@ def out_of_fold(
     index = np.concatenate([plan.held(part) for part in parts])
     log_p = []
     for part in parts:
-        members = tuple(
-            Member(*trial.candidate, trial.fits[part], float(weight))
-            for trial, weight in zip(trials, weights, strict=True)
-        )
-        average = kind(members, uniform)
+        members = []
+        for trial, weight in zip(trials, weights, strict=True):
+            members.append(Member(*trial.candidate, trial.fits[part], float(weight)))
+        average = kind(tuple(members), uniform)
         held_rows = rows.take(plan.held(part))
         transforms = held_rows.places_of(average.required_transforms)
         blocks = held_rows.blocks(transforms)
@@ -77,9 +81,9 @@ class Predictions:
     """Whether predictions are kept, and what held-out rows say of changing them.
 
     rows : held-out rows. changed : those whose prediction the average would change.
-    accuracy_difference : accuracy with changed predictions minus accuracy with kept ones.
-    brier_z : by how many standard errors changing lowers the Brier score. p_value : of the
-    exact test that changed predictions are not right more often.
+    accuracy_difference : accuracy with changed predictions minus accuracy with kept
+    ones. brier_z : by how many standard errors changing lowers the Brier score. p_value
+    : of the exact test that changed predictions are not right more often.
     """
 
     kept: bool
@@ -109,11 +113,13 @@ class Predictions:
 def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predictions:
     """Decide whether predictions are kept.
 
-    draws : the same held-out rows under the average, in every draw of folds; differences are
-    those in the mean over draws. keep : the decision where the user has made it.
+    draws : the same held-out rows under the average, in every draw of folds;
+    differences are those in the mean over draws. keep : the decision where the user has
+    made it.
     """
     first = draws[0]
-    y, original = first.labels(), first.original
+    y = first.labels()
+    original = first.original
     assert original is not None
     weight = first.weights()
     share = np.full(first.n, 1.0 / first.n)
@@ -131,12 +137,12 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     gain /= len(draws)
     right /= len(draws)
     judgement = Predictions(
-        False,
-        first.n,
-        round(float(changed.sum()) / len(draws)),
-        float(share @ right),
-        standardised_mean(gain, share, first.units()),
-        better_p_value(right, first.units()),
+        kept=False,
+        rows=first.n,
+        changed=round(float(changed.sum()) / len(draws)),
+        accuracy_difference=float(share @ right),
+        brier_z=standardised_mean(gain, share, first.units()),
+        p_value=better_p_value(right, first.units()),
     )
     if keep is None:
         keep = first.k > 2 and not judgement.helps
@@ -151,9 +157,10 @@ def brier(log_p: FloatArray, y: IntArray) -> FloatArray:
 
 
 def better_p_value(difference: FloatArray, units: Units | None) -> float:
-    """P-value of "no more often better than worse", one-sided and exact (McNemar), by unit.
+    """Test "no more often better than worse", one-sided and exact, by unit.
 
-    difference : (n,) above 0 for better rows, below for worse ones.
+    This is McNemar's test. difference : (n,) above 0 for better rows, below for worse
+    ones.
     """
     sums = difference if units is None else units.sums(difference)
     n_better = int((sums > 0).sum())
@@ -181,8 +188,8 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     """Fit the stages that follow the average to held-out rows.
 
     The projection comes first where predictions are kept. Then, from 2000 rows on,
-    temperatures by predicted class where cross-fitting shows a gain, and a gentle monotone
-    map. Neither changes predictions.
+    temperatures by predicted class where cross-fitting shows a gain, and a gentle
+    monotone map. Neither changes predictions.
     """
     stages: list[Stage] = []
     record: dict[str, Any] = {}

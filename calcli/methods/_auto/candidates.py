@@ -1,4 +1,7 @@
-"""Candidates of ``auto``: which methods a problem of a given size can carry, and their fits."""
+"""Candidates of ``auto``, and their fits.
+
+Which methods a problem of a given size can carry.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +44,9 @@ LONG = (
     "ts, mono, iop, svs(lambda=0.1), sms(lambda=0.1), iop+ft+svs, iop+ft+sms,"
     " ms-odir(lambda=1;final=refit)"
 )
-"""From ``LONG_SCORES`` scores on: with many rows the strength of a ridge hardly matters."""
+"""From ``LONG_SCORES`` scores on: with many rows the strength of a ridge hardly
+matters.
+"""
 MATRIX = (
     "ts, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), sms(lambda=1),"
     " ft+sms(sms.lambda=1), iop+ft+sms(sms.lambda=1)"
@@ -49,14 +54,18 @@ MATRIX = (
 """With matrix scaling in place of vector scaling, up to ``MATRIX_CLASSES``: beyond, it
 costs more than all else."""
 MANY = (
-    "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs, iop+ft+svs,"
+    "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs,"
+    " iop+ft+svs,"
     " ft+svs+beta"
 )
-"""``mono`` bends log-probabilities, ``iop`` logits. Few rows cannot tell which is right, so
-the lists, also for few classes, hold both in sequence too: a stiff curve of the logits, then
-one of the log-probabilities."""
+"""``mono`` bends log-probabilities, ``iop`` logits. Few rows cannot tell which is
+right, so the lists, also for few classes, hold both in sequence too: a stiff curve of
+the logits, then one of the log-probabilities.
+"""
 
-FEW_CLASSES, MATRIX_CLASSES, LONG_SCORES = 12, 50, 40_000
+FEW_CLASSES = 12
+MATRIX_CLASSES = 50
+LONG_SCORES = 40_000
 
 PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 """Methods with parameters of every class, which rows of few classes judge."""
@@ -87,10 +96,10 @@ def default_candidates(n: int, k: int) -> list[str]:
 def parse_candidate(text: str, alone: bool = False) -> Candidate:
     """Method and options of ``svs`` or ``svs(lambda=0.1;...)``.
 
-    Raises UsageError for unknown names and options. Candidates get the usual prior, so that
-    few rows do not sharpen them without end. alone : for the chosen candidate of
-    ``rule=best`` or ``one-se``, with its own ``mixture``; an average mixes in the uniform
-    distribution once.
+    Raises UsageError for unknown names and options. Candidates get the usual prior, so
+    that few rows do not sharpen them without end. alone : for the chosen candidate of
+    ``rule=best`` or ``one-se``, with its own ``mixture``; an average mixes in the
+    uniform distribution once.
     """
     name, typed = split_method(text)
     settings: dict[str, Any] = dict(typed)
@@ -115,16 +124,18 @@ def candidates_for(
         candidates[name] = bare, method(bare).resolve_options(options, rows.k)
     if not candidates:
         raise FitError(
-            "no candidate is left: those listed need scores under transforms, which this"
+            "no candidate is left: those listed need scores under transforms, which"
+            " this"
             " bundle lacks"
         )
     return candidates
 
 
 def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
-    """Group candidates by their first stage, so that it is fitted once; longest groups first.
+    """Group candidates by their first stage, so that it is fitted once.
 
-    After ``floor``, which takes no time, the second stage counts too.
+    The longest groups come first. After ``floor``, which takes no time, the second
+    stage counts too.
     """
     chains: dict[Any, list[str]] = {}
     for name, candidate in candidates.items():
@@ -171,7 +182,10 @@ def lacking_classes(rows: Rows) -> list[int]:
 def fit_candidate(
     candidate: Candidate, rows: Rows, known: FittedPrefixes, context: Context
 ) -> Fit[Any]:
-    """Fit a candidate; ``known`` holds earlier fits to these rows with the same context."""
+    """Fit a candidate.
+
+    known : earlier fits to these rows with the same context.
+    """
     name, options = candidate
     cls = method(name)
     if issubclass(cls, Composition):
@@ -184,7 +198,7 @@ def fit_candidate(
 
 
 def stored_numbers(calibrator: Calibrator) -> int:
-    """Number of parameters that a calibrator stores, to compare calibrators by simplicity."""
+    """Count the parameters that a calibrator stores, as a measure of simplicity."""
     if isinstance(calibrator, Composition):
         return sum(stored_numbers(stage.calibrator) for stage in calibrator.stages)
     total = 0

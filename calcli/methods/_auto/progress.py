@@ -13,7 +13,9 @@ STEPS = 1000  # parts into which the whole work is divided for the report
 COSTS = {"ts": 1.0, "ft": 3.0, "iop": 7.0, "mono": 9.0, "svs": 15.0, "sms": 40.0}
 COSTS |= {"ms-odir": 40.0, "platt": 0.5, "mline": 0.5, "venn-abers": 1.0}
 USUAL_COST = 3.0
-"""Cost of a fit by method, relative to temperature scaling (measured at 25000 x 1000)."""
+"""Cost of a fit by method, relative to temperature scaling (measured at 25000 x
+1000).
+"""
 
 CLOSER = 0.85  # share of the way to the end that remains after each walk of a search
 

@@ -26,43 +26,55 @@ from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.units import Units
 
 REPEATED_ROWS = 1000
-"""Most rows for which the folds are drawn twice: weights from one draw are half noise, and
-few rows cost little."""
-FOLDS, FEWER_FOLDS, MANY_SCORES = 5, 3, 250_000
-"""Folds, and fewer of them from ``MANY_SCORES`` scores on, which costs .0001 nats at 100
-classes and saves a quarter of the time."""
+"""Most rows for which the folds are drawn twice: weights from one draw are half noise,
+and few rows cost little.
+"""
+FOLDS = 5
+FEWER_FOLDS = 3
+"""Folds from ``MANY_SCORES`` scores on: costs .0001 nats at 100 classes and saves a
+quarter of the time.
+"""
+MANY_SCORES = 250_000
 CHEAP_SCORES = 2_000_000
-"""Scores up to which every fold is held out in turn. Beyond, as many as give ``HELD_ROWS``."""
+"""Scores up to which every fold is held out in turn. Beyond, as many as give
+``HELD_ROWS``.
+"""
 HELD_ROWS = 5000
 KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory
-SOURCE_BYTES = (
-    1 << 29
-)  # scores in their own precision up to this size are held in memory
+# scores in their own precision up to this size are held in memory
+SOURCE_BYTES = 1 << 29
 
 BEHIND = 4.0
-"""Standard errors of the paired difference to the best from which a candidate is left out."""
+"""Standard errors of the paired difference to the best from which a candidate is left
+out.
+"""
 FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
 FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
-SOME_CLASSES_SCORES, FEWEST_CLASSES = 500_000, 20
-"""Scores of the sample with fewer classes, and the fewest classes that stand for all."""
+SOME_CLASSES_SCORES = 500_000  # scores of the sample with fewer classes
+FEWEST_CLASSES = 20  # that stand for all
 
-TRIAL, FINAL, FINAL_MANY = 3e-4, 1e-7, 1e-4
-"""What the last Newton step of a fit may promise, in nats: of those that are compared, of
-members of the average, and of members beyond ``CHEAP_SCORES``. A step leaves a small part of
-what it promises."""
+# What the last Newton step of a fit may promise, in nats. A step leaves a small part of
+# what it promises.
+TRIAL = 3e-4  # of candidates that are compared
+FINAL = 1e-7  # of members of the average
+FINAL_MANY = 1e-4  # of members beyond ``CHEAP_SCORES``
 
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
+# a part, what gives its training rows and held-out rows, and candidates
+Task = tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
 
 
 # ---- rows
 
 
 def in_memory(rows: Rows, seed: int | None = None) -> Rows:
-    """Rows as an array in memory if they are small and have no transforms, else unchanged.
+    """Hold rows in memory if they are small and have no transforms.
 
-    Logits in float64 where that is small, else the scores in their own precision. seed : put
-    them in a random order that their contents decide, so that what works on the first rows, or
-    on rows at regular distances, does not depend on the order of the source.
+    Others are returned as they are.
+    Logits in float64 where that is small, else the scores in their own precision. seed
+    : put them in a random order that their contents decide, so that what works on the
+    first rows, or on rows at regular distances, does not depend on the order of the
+    source.
     """
     kind: ScoreKind = rows.kind
     is_small = 8 * rows.n * rows.k <= KEPT_BYTES
@@ -88,7 +100,8 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
 
 def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
     """Rows in memory in another order. order : (n,) indices."""
-    weight, units = rows.weight, rows.units()
+    weight = rows.weight
+    units = rows.units()
     moved = ArrayRows(
         rows.scores[order],
         rows.labels()[order],
@@ -102,7 +115,7 @@ def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
 
 
 def fits_in_memory(rows: Rows) -> bool:
-    """True for scores that may be held, and copied fold by fold, in a part of free memory."""
+    """Test whether scores may be held, and copied fold by fold, in free memory."""
     itemsize = next(iter(rows.blocks())).scores.itemsize
     size = itemsize * rows.n * rows.k
     free = available_memory()
@@ -113,8 +126,9 @@ def fits_in_memory(rows: Rows) -> bool:
 class Plan:
     """Which rows are held out.
 
-    fold : (draws, n) fold of every row in every draw. parts : what is held out, in order.
-    index : (m,) rows that are held out, those of all folds or of some, ascending.
+    fold : (draws, n) fold of every row in every draw. parts : what is held out, in
+    order. index : (m,) rows that are held out, those of all folds or of some,
+    ascending.
     """
 
     fold: IntArray
@@ -136,7 +150,9 @@ class Plan:
         n_folds = [int(numbers.max()) + 1 for numbers in fold]
         if scores > CHEAP_SCORES:
             n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
-        parts = [(draw, f) for draw in range(draws) for f in range(n_folds[draw])]
+        parts = []
+        for draw in range(draws):
+            parts += [(draw, number) for number in range(n_folds[draw])]
         index = np.flatnonzero(fold[0] < n_folds[0])
         return cls(np.stack(fold), tuple(parts), index)
 
@@ -162,9 +178,9 @@ class Plan:
 class Trial:
     """Result of trying one candidate.
 
-    log_p, brier : log-probabilities of the labels and Brier scores of the held-out rows,
-    (draws, m). fits : the calibrator fitted without each part. failed : why it has no result,
-    or empty. seconds : time spent on it, by this machine's clock.
+    log_p, brier : log-probabilities of the labels and Brier scores of the held-out
+    rows, (draws, m). fits : the calibrator fitted without each part. failed : why it
+    has no result, or empty. seconds : time spent on it, by this machine's clock.
     """
 
     name: str
@@ -222,7 +238,10 @@ class ScoredRows:
     def losses(
         self, candidate: Candidate, calibrator: Calibrator
     ) -> tuple[FloatArray, FloatArray]:
-        """Log-probability of the label and Brier score of every row, under a candidate's fit."""
+        """Score every row under a candidate's fit.
+
+        Returns log-probabilities of the labels and Brier scores, (n,) each.
+        """
         rows = self.rows
         if isinstance(calibrator, Composition):
             stages = stages_of(*candidate)
@@ -243,19 +262,19 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
     log_p_y = np.empty(rows.n)
     brier = np.empty(rows.n)
     for block in rows.blocks(rows.places_of(calibrator.required_transforms)):
-        to = slice(block.start, block.start + len(block))
+        part = slice(block.start, block.start + len(block))
         prediction = calibrator.apply(block)
         if rows.kind == "confidence":
             wrong = block.labels == 0
             p = np.where(wrong, 1.0 - prediction.confidence, prediction.confidence)
             with np.errstate(divide="ignore"):
-                log_p_y[to] = np.log(p)
-            brier[to] = (1.0 - p) ** 2
+                log_p_y[part] = np.log(p)
+            brier[part] = (1.0 - p) ** 2
             continue
         log_p = prediction.log_probs
-        log_p_y[to] = log_p[np.arange(len(block)), block.labels]
-        p_y = np.exp(log_p_y[to])
-        brier[to] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
+        log_p_y[part] = log_p[np.arange(len(block)), block.labels]
+        p_y = np.exp(log_p_y[part])
+        brier[part] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
     return log_p_y, brier
 
 
@@ -265,10 +284,10 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
 class Trying:
     """Trial of candidates, part by part.
 
-    The candidates are fitted without the first part; those that are clearly behind on it are
-    left out; the others are fitted without each further part, from their first fit on.
-    Candidates with the same first stage are one task. Tasks run in parallel where there are
-    processors; results do not depend on that.
+    The candidates are fitted without the first part; those that are clearly behind on
+    it are left out; the others are fitted without each further part, from their first
+    fit on. Candidates with the same first stage are one task. Tasks run in parallel
+    where there are processors; results do not depend on that.
     """
 
     def __init__(
@@ -279,8 +298,11 @@ class Trying:
         context: Context,
         budget: float | None,
     ) -> None:
-        self.candidates, self.rows, self.plan = candidates, rows, plan
-        self.context, self.budget = context, budget
+        self.candidates = candidates
+        self.rows = rows
+        self.plan = plan
+        self.context = context
+        self.budget = budget
         self.began = time.monotonic()
         self.starts: dict[str, Calibrator] = {}
         self.left_out: dict[str, str] = {}
@@ -297,12 +319,12 @@ class Trying:
     @property
     def remaining(self) -> list[str]:
         """Candidates that are neither left out nor have failed, in their order."""
-        return [
-            name
-            for name, outcomes in self.outcomes.items()
-            if name not in self.left_out
-            and not any(outcome.failed for outcome in outcomes.values())
-        ]
+        names = []
+        for name, outcomes in self.outcomes.items():
+            has_failed = any(outcome.failed for outcome in outcomes.values())
+            if name not in self.left_out and not has_failed:
+                names.append(name)
+        return names
 
     def results(self) -> list[Trial]:
         """Try all candidates; returns their trials in the order of the list."""
@@ -325,7 +347,8 @@ class Trying:
         if failed:
             return Trial(name, self.candidates[name], failed=failed, seconds=seconds)
         shape = (len(self.plan.fold), len(self.plan.index))
-        log_p, brier = np.empty(shape), np.empty(shape)
+        log_p = np.empty(shape)
+        brier = np.empty(shape)
         fits = {}
         for part, outcome in outcomes.items():
             places = self.plan.places(part)
@@ -345,7 +368,8 @@ class Trying:
         chains = chained(remaining) if self.budget is None else [list(remaining)]
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
-            known, outcomes = FittedPrefixes(), dict[str, Outcome]()
+            known = FittedPrefixes()
+            outcomes = dict[str, Outcome]()
             for name in chain:
                 if outcomes and self.is_too_long():
                     why = f"left out: the budget of {self.budget:g} s was spent"
@@ -381,7 +405,10 @@ class Trying:
         return outcome
 
     def is_too_long(self) -> bool:
-        """True if all parts and the last fit would exceed the budget at the speed so far."""
+        """Test whether all parts and the last fit would exceed the budget.
+
+        They take as long as the fits so far.
+        """
         if self.budget is None:
             return False
         spent = time.monotonic() - self.began
@@ -396,7 +423,10 @@ class Trying:
     # ---- the other parts
 
     def fit_others(self, first: Part, others: Sequence[Part]) -> None:
-        """Fit the remaining candidates without each other part, from their first fits on."""
+        """Fit the remaining candidates without each other part.
+
+        They begin at their first fits.
+        """
         starts = {}
         for name in self.remaining:
             calibrator = self.outcomes[name][first].calibrator
@@ -405,23 +435,21 @@ class Trying:
         remaining = {name: self.candidates[name] for name in self.remaining}
         chains = chained(remaining)
 
-        def tasks() -> Iterator[
-            tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
-        ]:
+        def tasks() -> Iterator[Task]:
             for part in others:
+                # The chains of a part share its rows, which the first of them takes.
                 halves = cache(lambda part=part: self.plan.split(self.rows, part))
                 for chain in chains:
                     yield part, halves, chain
 
-        def fit(
-            task: tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]],
-        ) -> tuple[Part, dict[str, Outcome]]:
+        def fit(task: Task) -> tuple[Part, dict[str, Outcome]]:
             part, halves, chain = task
             learn, held_rows = halves()
-            scored, known = ScoredRows(held_rows), FittedPrefixes()
-            outcomes = {
-                name: self.outcome(name, learn, scored, known, starts) for name in chain
-            }
+            scored = ScoredRows(held_rows)
+            known = FittedPrefixes()
+            outcomes = {}
+            for name in chain:
+                outcomes[name] = self.outcome(name, learn, scored, known, starts)
             return part, outcomes
 
         for part, outcomes in in_order(fit, tasks()):
@@ -433,11 +461,12 @@ class Trying:
     def sample_first(self) -> None:
         """With many rows, try all candidates on a sample of them.
 
-        Those that are clearly behind are left out, and the others begin at their fits. What
-        has parameters of every class is judged on rows of fewer classes, as many of each as
-        there are.
+        Those that are clearly behind are left out, and the others begin at their fits.
+        What has parameters of every class is judged on rows of fewer classes, as many
+        of each as there are.
         """
-        n, k = self.rows.n, self.rows.k
+        n = self.rows.n
+        k = self.rows.k
         count = min(CHEAP_SCORES // k, n // 10)
         is_small = n * k <= CHEAP_SCORES or count < FEWEST_SAMPLED
         if is_small or self.budget is not None:
@@ -479,7 +508,8 @@ class Trying:
         chains = chained({name: self.candidates[name] for name in names})
 
         def fit(chain: list[str]) -> dict[str, Outcome]:
-            scored, known = ScoredRows(judge), FittedPrefixes()
+            scored = ScoredRows(judge)
+            known = FittedPrefixes()
             outcomes = {}
             for name in chain:
                 piece = self.work.begin(share * cost_of(self.candidates[name]))
@@ -503,7 +533,7 @@ class Trying:
     def leave_out_behind(
         self, outcomes: Mapping[str, Outcome], judge: Rows, only: Sequence[str]
     ) -> None:
-        """Leave out those of some candidates that are clearly behind the best of all."""
+        """Leave out those of some candidates that are clearly behind the best."""
         log_p = {name: outcome.log_p for name, outcome in outcomes.items()}
         behind = clearly_behind(log_p, judge.weights(), judge.units())
         for name, reason in behind.items():
@@ -516,7 +546,8 @@ def clearly_behind(
 ) -> dict[str, str]:
     """Candidates that are clearly behind the best, with the reason.
 
-    log_p : log-probabilities of the labels of the same held-out rows, (n,) by candidate.
+    log_p : log-probabilities of the labels of the same held-out rows, (n,) by
+    candidate.
     """
     if not log_p:
         return {}
@@ -524,7 +555,9 @@ def clearly_behind(
     n = len(next(iter(nll.values())))
     if n < FEWEST_TO_JUDGE:
         return {}
-    share = np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+    share = np.full(n, 1.0 / n)
+    if weight is not None:
+        share = weight / weight.sum()
     best = min(nll.values(), key=lambda losses: float(share @ losses))
     reasons = {}
     for name, losses in nll.items():
@@ -541,21 +574,24 @@ def clearly_behind(
 def standardised_mean(
     values: FloatArray, share: FloatArray, units: Units | None
 ) -> float:
-    """Weighted mean of values (n,) over its standard error, by unit; 0 where all are equal.
+    """Divide the weighted mean of values (n,) by its standard error, by unit.
 
-    share : (n,) weights that sum to 1.
+    It is 0 where all are equal. share : (n,) weights that sum to 1.
     """
     mean = float(share @ values)
     residual = share * (values - mean)
     sums = residual if units is None else units.sums(residual)
     error = float(np.sqrt(sums @ sums))
-    return mean / error if error > 1e-12 * abs(mean) else 0.0
+    if error <= 1e-12 * abs(mean):
+        return 0.0
+    return mean / error
 
 
 def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
-    """Rows of some classes with the scores of these alone, as many a class as there are.
+    """Take rows of some classes with the scores of these alone.
 
-    None where all classes together are few enough. The classes are drawn by the seed.
+    There are as many of a class as there are. None where all classes together are few
+    enough. The classes are drawn by the seed.
     """
     count = int(math.sqrt(SOME_CLASSES_SCORES * rows.k / rows.n))
     if count < FEWEST_CLASSES or 2 * count > rows.k:

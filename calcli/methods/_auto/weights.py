@@ -1,4 +1,7 @@
-"""Weights of the average, from held-out log-probabilities, and the choice of one candidate."""
+"""Weights of the average, and the choice of one candidate.
+
+Both from held-out log-probabilities.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,20 +15,28 @@ from calcli.statistics.units import Units
 
 MEMBERS = 6
 LEAST_WEIGHT = 0.01
-PRIOR_ROWS, PRIOR_ROWS_PER_CLASS, FADED = 1.0, 10.0, 1.5
-"""Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n rows
-of k classes. It falls from one standard error above the best held-out NLL on, to 0 at
-``FADED`` standard errors."""
+# Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
+# rows of k classes. It falls from one standard error above the best held-out NLL on, to
+# 0 at ``FADED`` standard errors.
+PRIOR_ROWS = 1.0
+PRIOR_ROWS_PER_CLASS = 10.0
+FADED = 1.5
 FLOOR_ROWS = 0.1
-"""Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities that
-determine the weights, so that none of them can cost 20 nats."""
-LEAST_STEPS, MOST_STEPS, ROWS_PER_STEP = 200, 1000, 5
-"""Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping early
-shrinks towards them, which more rows need less."""
-SAFE_ROWS, UNSURE, SURE = 5.0, 1.0, 3.0
-"""A safe candidate takes over the share (``SAFE_ROWS`` / (``SAFE_ROWS`` + wrong rows))^2 of all
-weight where the average's gain over it is at most ``UNSURE`` standard errors, none from
-``SURE`` on: held-out rows that are nearly all right cannot tell sharp members from safe ones."""
+"""Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities
+that determine the weights, so that none of them can cost 20 nats.
+"""
+# Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
+# early shrinks towards them, which more rows need less.
+LEAST_STEPS = 200
+MOST_STEPS = 1000
+ROWS_PER_STEP = 5
+# A safe candidate takes over the share (SAFE_ROWS / (SAFE_ROWS + wrong rows))^2 of all
+# weight where the average's gain over it is at most UNSURE standard errors, none from
+# SURE on: held-out rows that are nearly all right cannot tell sharp members from safe
+# ones.
+SAFE_ROWS = 5.0
+UNSURE = 1.0
+SURE = 3.0
 
 
 def effective_number(share: FloatArray) -> float:
@@ -40,8 +51,8 @@ def likelihood_weights(
 ) -> FloatArray:
     """Mixture weights (m,) by EM from equal ones, with prior weight on the first.
 
-    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row weights,
-    sum 1. prior_rows : prior weight of the first candidate, in rows.
+    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row
+    weights, sum 1. prior_rows : prior weight of the first candidate, in rows.
     """
     draws, rows, m = log_p.shape
     n = effective_number(share)
@@ -50,7 +61,8 @@ def likelihood_weights(
     share = np.tile(share / draws, draws)
     w = np.full(m, 1.0 / m)
     prior = np.eye(m)[0] * prior_rows
-    for _ in range(min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)):
+    steps = min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)
+    for _ in range(steps):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
         w = (n * w + prior) / (n + prior_rows)
     return np.asarray(w / w.sum())
@@ -61,7 +73,8 @@ def sparse_weights(
 ) -> tuple[list[int], FloatArray]:
     """Indices and weights of the candidates to keep: at most six, none below 1 %.
 
-    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see ``FADED``).
+    log_p : (draws, n, m). prior : prior weight of the first candidate in rows (see
+    ``FADED``).
     """
     mean_log_p = log_p.mean(axis=0)
     best = int(np.argmax(share @ mean_log_p))
@@ -72,14 +85,16 @@ def sparse_weights(
     w = likelihood_weights(log_p, share, prior_rows)
     heaviest = sorted(np.argsort(-w, kind="stable")[:MEMBERS].tolist())
     kept = [j for j in heaviest if w[j] >= LEAST_WEIGHT]
-    w = likelihood_weights(log_p[..., kept], share, prior_rows if kept[0] == 0 else 0.0)
+    if kept[0] != 0:
+        prior_rows = 0.0
+    w = likelihood_weights(log_p[..., kept], share, prior_rows)
     kept = [j for j, weight in zip(kept, w, strict=True) if weight >= LEAST_WEIGHT]
     w = w[w >= LEAST_WEIGHT]
     return kept, w / w.sum()
 
 
 def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
-    """Log-probabilities with a little of the uniform distribution mixed in, of n fitted rows."""
+    """Mix a little of the uniform distribution in, for n fitted rows."""
     floor = FLOOR_ROWS / (n + 1)
     return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
 
@@ -93,8 +108,9 @@ def share_of_safe(
 ) -> float:
     """Share of all weight that a safe candidate takes over (see ``SAFE_ROWS``).
 
-    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of the
-    safe candidate. n_wrong : number of held-out rows that the scores predict wrongly.
+    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of
+    the safe candidate. n_wrong : number of held-out rows that the scores predict
+    wrongly.
     """
     z = standardised_mean(mixture - safe, share, units)
     ramp = float(np.interp(z, [UNSURE, SURE], [1.0, 0.0]))
@@ -107,7 +123,11 @@ def share_of_safe(
 def table_of(
     trials: Sequence[Trial], share: FloatArray, criterion: str
 ) -> dict[str, dict[str, Any]]:
-    """Table row by name: mean held-out loss, paired difference to the best, standard errors."""
+    """Make the table's rows, by name.
+
+    A row holds the mean held-out loss, the paired difference to the best, and standard
+    errors.
+    """
     losses = {}
     for trial in trials:
         if trial.failed:
@@ -150,7 +170,7 @@ def guarded_error(difference: FloatArray, share: FloatArray) -> float:
 
 
 def pick(table: Mapping[str, dict[str, Any]], rule: str, criterion: str) -> str:
-    """Name of the candidate that ``best`` or ``one-se`` chooses; the first among equals."""
+    """Choose a candidate by ``best`` or ``one-se``; the first among equals."""
     good = [row for row in table.values() if "failed" not in row]
     by = criterion
     if rule == "one-se":

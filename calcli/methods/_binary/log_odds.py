@@ -1,4 +1,4 @@
-"""Binary outcomes of rows of scores, their exact log-odds, and logistic regression on these."""
+"""Binary outcomes of rows of scores, their exact log-odds, and regression on these."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,19 +24,25 @@ from calcli.rows import Block, ClassLogits, Rows
 from calcli.solvers import BoxMinimum, minimise_box
 from calcli.zeros import OLD, Zeros
 
-WIDTH = 16  # classes whose log-odds are computed at a time: the only memory needed beside the scores
+# classes whose log-odds are computed at a time: the only memory needed beside the
+# scores
+WIDTH = 16
 Loss = Literal["log", "brier"]
 Smooth = Annotated[
     bool,
     Meta(
-        description="fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1 and 0"
+        description=(
+            "fit to Platt's smoothed targets (n1+1)/(n1+2) and 1/(n0+2) instead of 1"
+            " and 0"
+        )
     ),
 ]
-GRADIENT = 1e-12  # largest entry of the mean gradient at an optimum, with features scaled to size 1
+# largest entry of the mean gradient at an optimum, with features scaled to size 1
+GRADIENT = 1e-12
 
 
 def log_sigmoid(u: FloatArray) -> FloatArray:
-    """Logarithm of the sigmoid, exact even where the sigmoid itself rounds to 0 or 1."""
+    """Compute log(sigmoid(u)), exact even where the sigmoid rounds to 0 or 1."""
     return np.minimum(u, 0.0) - np.log1p(np.exp(-np.abs(u)))
 
 
@@ -47,26 +53,25 @@ class Sample:
     s: FloatArray  # (n,) log-odds
     hit: FloatArray  # (n,) outcomes, 0.0 or 1.0
     weight: FloatArray | None = None  # (n,) all > 0
-    stated: FloatArray | None = (
-        None  # (n,) the probabilities, if these were given and not log-odds
-    )
+    # (n,) the probabilities, if these were given and not log-odds
+    stated: FloatArray | None = None
     one_map: bool = False  # this is the only question, not one of one per class
 
     @cached_property
     def in_log_odds(self) -> bool:
-        """True if tables must be over log-odds: rows whose probabilities tie at 0 or 1 differ in them."""
-        sure = np.abs(self.s)
-        sure = sure[sure > -np.log(TIE)]
-        return (
-            self.one_map
-            and self.stated is None
-            and len(sure) > 1
-            and bool((sure != sure[0]).any())
-        )
+        """Whether tables must be over log-odds.
+
+        So it is where rows whose probabilities tie at 0 or 1 differ in them.
+        """
+        if not self.one_map or self.stated is not None:
+            return False
+        size = np.abs(self.s)
+        sure = size[size > -np.log(TIE)]
+        return len(sure) > 1 and bool((sure != sure[0]).any())
 
     @property
     def x(self) -> FloatArray:
-        """Scores that a table is over: probabilities, or log-odds if ``in_log_odds``."""
+        """Scores of a table: log-odds if ``in_log_odds``, else probabilities."""
         return self.s if self.in_log_odds else self.p
 
     @cached_property
@@ -79,10 +84,14 @@ class Sample:
         return self if sure is None else replace(self, s=within(self.s, sure))
 
     def part(self, index: IntArray) -> "Sample":
-        weight, stated = (
-            None if v is None else v[index] for v in (self.weight, self.stated)
+        """Take some of the rows."""
+        return Sample(
+            s=self.s[index],
+            hit=self.hit[index],
+            weight=None if self.weight is None else self.weight[index],
+            stated=None if self.stated is None else self.stated[index],
+            one_map=self.one_map,
         )
-        return Sample(self.s[index], self.hit[index], weight, stated, self.one_map)
 
 
 class MapFit(NamedTuple):
@@ -90,14 +99,18 @@ class MapFit(NamedTuple):
 
     params: tuple[Any, ...]  # in the order of the calibrator's fields
     status: Status = "ok"
-    note: str = ""  # warning for the user, a phrase; equal notes of many classes are reported once
+    # warning for the user, a phrase; equal notes of many classes are reported once
+    note: str = ""
     record: dict[
         str, float
     ] = {}  # numbers to record; the largest over the classes is kept
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
-        """Fit of a regression with slopes >= 0 and these parameters of the map; degenerate where all slopes are 0."""
+        """Make the fit of a regression with slopes >= 0, with these parameters.
+
+        It is degenerate where all slopes are 0.
+        """
         if self.status == "ok" and not any(self.params[:-1]):
             note = "the scores do not rise with the outcomes, so the map is a constant"
             return MapFit(params, "degenerate", note, self.record)
@@ -107,22 +120,25 @@ class MapFit(NamedTuple):
     def table(
         cls,
         sample: Sample,
-        at: FloatArray,
+        places: FloatArray,
         values: FloatArray,
         record: dict[str, float],
     ) -> "MapFit":
         """Table of values at knots, or between edges, of ``sample.x``."""
         if not sample.in_log_odds:
-            return cls((at, values), record=record)
-        inner = at if len(at) == len(values) else at[1:-1]
-        return cls((sigmoid(at), values), record=record, log_odds=inner)
+            return cls((places, values), record=record)
+        are_knots = len(places) == len(values)
+        inner = places if are_knots else places[1:-1]
+        return cls((sigmoid(places), values), record=record, log_odds=inner)
 
 
-# ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits left near 1
+# ---- log-odds of logits z : (b, k), never by way of probabilities: 1 - p has no digits
+# left near 1
 
 
-# zero : mask of stored zeros (``Block.stored_zeros``). They are no part of the sum of a row, so that equal
-# probabilities stay equal whatever was rounded beside them; but where nothing else is left, they are all.
+# zero : mask of stored zeros (``Block.stored_zeros``). They are no part of the sum of a
+# row, so that equal probabilities stay equal whatever was rounded beside them; but
+# where nothing else is left, they are all.
 
 
 def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
@@ -133,15 +149,18 @@ def _stored(z: FloatArray, zero: BoolArray | None) -> FloatArray:
 def top_log_odds(
     z: FloatArray, label: IntArray, zero: BoolArray | None = None
 ) -> FloatArray:
-    """Log-odds of one class per row against the rest, (b,): z_label - log sum of exp over the others."""
-    at = np.arange(len(z))
+    """Compute log-odds of one class per row against the rest, (b,).
+
+    They are z_label - log sum of exp over the others.
+    """
+    here = np.arange(len(z))
     rest = z.copy()
-    rest[at, label] = -np.inf
+    rest[here, label] = -np.inf
     if zero is not None:
         stored = _stored(rest, zero)
         is_left = np.isfinite(stored.max(axis=1))
         rest = np.where(is_left[:, None], stored, rest)
-    return z[at, label] - log_normalizer(rest)
+    return z[here, label] - log_normalizer(rest)
 
 
 def single_log_odds(block: Block, mode: str) -> FloatArray:
@@ -155,7 +174,8 @@ def single_log_odds(block: Block, mode: str) -> FloatArray:
 def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
     """Log-odds of every class against the rest, (b, k).
 
-    Removing a term from the sum loses no digits unless the term is the largest; for that class the others are summed.
+    Removing a term from the sum loses no digits unless the term is the largest; for
+    that class the others are summed.
     """
     largest, total, top, s_top = _row_facts(z, zero)
     s = _below_top((z - largest[:, None]).T, total).T
@@ -166,16 +186,24 @@ def one_vs_rest_log_odds(z: FloatArray, zero: BoolArray | None = None) -> FloatA
 def _row_facts(
     z: FloatArray, zero: BoolArray | None
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
-    """Largest logit of every row, sum of exp(z - largest), class of that logit and its log-odds, (b,) each."""
-    top, largest = z.argmax(axis=1), row_max(z)
+    """Compute what the log-odds of a row's classes need, (b,) each.
+
+    Largest logit, sum of exp(z - largest), class of that logit and its log-odds.
+    """
+    top = z.argmax(axis=1)
+    largest = row_max(z)
     total = np.exp(_stored(z, zero) - largest[:, None]).sum(axis=1)
     return largest, total, top, top_log_odds(z, top, zero)
 
 
 def _below_top(d: FloatArray, total: FloatArray) -> FloatArray:
-    """Log-odds of classes that are not a row's top class; d : (classes, b) z - largest."""
+    """Compute log-odds of classes that are not a row's top class.
+
+    d : (classes, b) z - largest.
+    """
     rest = total - np.exp(d)
-    # Only without the top class can the sum vanish; the caller puts in that class's value.
+    # Only without the top class can the sum vanish; the caller puts in that class's
+    # value.
     return d - np.log(np.where(rest > 0, rest, 1.0))
 
 
@@ -185,7 +213,10 @@ def probabilities(z: FloatArray, zero: BoolArray | None = None) -> FloatArray:
 
 
 def confidence_log_odds(c: FloatArray, zeros: Zeros = OLD) -> FloatArray:
-    """log(c / (1 - c)). zeros : what a confidence of 0, or of 1 being wrong, counts as; 2e-308 unless given."""
+    """Compute log(c / (1 - c)).
+
+    zeros : what a confidence of 0, or of 1 being wrong, counts as; 2e-308 unless given.
+    """
     right, wrong = zeros.confidence_logs(c)
     return right - wrong
 
@@ -196,7 +227,10 @@ def within(s: FloatArray, sure: float | None) -> FloatArray:
 
 
 def clipped_log_odds(p: FloatArray, clip: float) -> FloatArray:
-    """log(p / (1 - p)) with p clipped to [clip, 1 - clip], as calcli 0.1 fitted and applied."""
+    """Compute log(p / (1 - p)) with p clipped to [clip, 1 - clip].
+
+    So did calcli 0.1, in fits and when applied.
+    """
     p = np.clip(p, clip, 1.0 - clip)
     return np.log(p) - np.log1p(-p)
 
@@ -213,23 +247,27 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
 
 
 def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
-    """Sample of the one question of mode=binary (is the label 1?) or mode=top (is the prediction right?)."""
+    """Make the sample of the one question of mode=binary or mode=top.
+
+    Is the label 1, or is the prediction right?
+    """
     if rows.kind == "confidence":
         c = rows.array()[:, 0].astype(np.float64)
         return Sample(
-            confidence_log_odds(c, rows.zeros or OLD),
-            rows.labels().astype(np.float64),
-            weight,
-            c,
+            s=confidence_log_odds(c, rows.zeros or OLD),
+            hit=rows.labels().astype(np.float64),
+            weight=weight,
+            stated=c,
         )
-    s, hit = zip(*rows.each(partial(_asked, mode)), strict=True)
+    s, hit = zip(*rows.each(partial(_single_question, mode)), strict=True)
     return Sample(np.concatenate(s), np.concatenate(hit), weight, one_map=True)
 
 
-def _asked(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
+def _single_question(mode: str, block: Block) -> tuple[FloatArray, FloatArray]:
     """Log-odds and outcomes of a block's rows."""
-    asked = 1 if mode == "binary" else block.prediction
-    return single_log_odds(block, mode), (block.labels == asked).astype(np.float64)
+    asked_class = 1 if mode == "binary" else block.prediction
+    hit = (block.labels == asked_class).astype(np.float64)
+    return single_log_odds(block, mode), hit
 
 
 def _facts_of_block(
@@ -239,20 +277,24 @@ def _facts_of_block(
 
 
 def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
-    """Sample of each class in turn (is the label this class?), bit for bit that of ``one_vs_rest_log_odds``."""
-    y, whole = rows.labels(), rows.array()
+    """Make the sample of each class in turn (is the label this class?).
+
+    They are bit for bit those of ``one_vs_rest_log_odds``.
+    """
+    y = rows.labels()
+    whole = rows.array()
     parts = list(rows.each(_facts_of_block))
     largest, total, top, s_top = map(np.concatenate, zip(*parts, strict=True))
     logits = ClassLogits(whole, rows.kind, rows.zeros)
     for first in range(0, rows.k, WIDTH):
         z = np.array(logits.of(slice(first, first + WIDTH)).T, order="C")
         for c, s in enumerate(_below_top(z - largest, total), first):
-            yield Sample(
-                np.where(top == c, s_top, s), (y == c).astype(np.float64), weight
-            )
+            log_odds = np.where(top == c, s_top, s)
+            yield Sample(log_odds, (y == c).astype(np.float64), weight)
 
 
-# ---- logistic regression with a few features, to the optimum, and substitutes where none exists
+# ---- logistic regression with a few features, to the optimum, and substitutes where
+# none exists
 
 
 def fit_logistic(
@@ -263,17 +305,18 @@ def fit_logistic(
     low: FloatArray | float = -np.inf,
     loss: Loss = "log",
 ) -> BoxMinimum:
-    """Minimise the mean loss of sigmoid(coef . design) against target, with coef >= low.
+    """Minimise the mean loss of sigmoid(coef . design), with coef >= low.
 
-    design : (d, n) features, a row of ones among them for an intercept. target : (n,) in [0, 1]. weight : (n,) or None.
-    low : (d,) of 0 and -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes neither all
-    alike nor separable). ``brier`` is not: the search goes downhill from the log loss's optimum.
+    The loss is against target. design : (d, n) features, a row of ones among them for
+    an intercept. target : (n,) in [0, 1]. weight : (n,) or None. low : (d,) of 0 and
+    -inf. loss : ``log`` is convex: the result is the optimum if one exists (outcomes
+    neither all alike nor separable). ``brier`` is not: the search goes downhill from
+    the log loss's optimum.
     """
-    share = (
-        np.full(design.shape[1], 1.0 / design.shape[1])
-        if weight is None
-        else weight / weight.sum()
-    )
+    n = design.shape[1]
+    share = np.full(n, 1.0 / n)
+    if weight is not None:
+        share = weight / weight.sum()
     size = np.sqrt(design**2 @ share)
     size[size == 0] = 1.0
     scaled = design / size[:, None]
@@ -288,19 +331,19 @@ def fit_logistic(
     def squared_loss(coef: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         u = coef @ scaled
         t = np.exp(-np.abs(u))
-        p, slope = np.where(u >= 0, 1.0, t) / (1.0 + t), t / (1.0 + t) ** 2
+        p = np.where(u >= 0, 1.0, t) / (1.0 + t)
+        slope = t / (1.0 + t) ** 2
         miss = p - target
         bend = slope * (slope + miss * (1.0 - 2.0 * p))
-        return (
-            float(share @ miss**2),
-            scaled @ (2.0 * share * miss * slope),
-            (scaled * (2.0 * share * bend)) @ scaled.T,
-        )
+        value = float(share @ miss**2)
+        gradient = scaled @ (2.0 * share * miss * slope)
+        return value, gradient, (scaled * (2.0 * share * bend)) @ scaled.T
 
-    found = minimise_box(log_loss, np.zeros(len(design)), low=low, tolerance=GRADIENT)
+    start = np.zeros(len(design))
+    minimum = minimise_box(log_loss, start, low=low, tolerance=GRADIENT)
     if loss == "brier":
-        found = minimise_box(squared_loss, found.x, low=low, tolerance=GRADIENT)
-    return found._replace(x=found.x / size)
+        minimum = minimise_box(squared_loss, minimum.x, low=low, tolerance=GRADIENT)
+    return minimum._replace(x=minimum.x / size)
 
 
 def regress(
@@ -313,51 +356,60 @@ def regress(
     loss: Loss = "log",
     constant_if_separable: bool = True,
 ) -> MapFit:
-    """Fit log-odds of the outcomes linear in features: a slope >= ``low`` for each, then the intercept.
+    """Fit log-odds of the outcomes linear in features.
 
-    Outcomes that are all alike, or scores that are, give the constant (n1 + 1) / (n + 2), as
-    do separable scores, where the likelihood has no maximum; without ``constant_if_separable``
-    these get smoothed targets, whose optimum is finite. smooth : use those in any case.
+    There is a slope >= ``low`` for each, then the intercept. Outcomes that are all
+    alike, or scores that are, give the constant (n1 + 1) / (n + 2), as do separable
+    scores, where the likelihood has no maximum; without ``constant_if_separable`` these
+    get smoothed targets, whose optimum is finite. smooth : use those in any case.
     """
     hit = sample.hit > 0
     weight = np.ones(len(hit)) if sample.weight is None else sample.weight
     ones = float(weight @ sample.hit)
     zeros = float(weight.sum()) - ones
-    constant = (*[0.0] * len(features), float(np.log((ones + 1.0) / (zeros + 1.0))))
+    flat = [0.0] * len(features)
+    constant = (*flat, float(np.log((ones + 1.0) / (zeros + 1.0))))
     if hit.all() or not hit.any():
-        return MapFit(
-            constant, "degenerate", "all outcomes are alike, so the map is a constant"
-        )
+        note = "all outcomes are alike, so the map is a constant"
+        return MapFit(constant, "degenerate", note)
     if sample.s.min() == sample.s.max():
-        return MapFit(
-            constant, "degenerate", "all scores are equal, so the map is a constant"
-        )
-    above, below = (
-        sample.s[hit],
-        sample.s[~hit],
-    )  # separable: one threshold splits them, up to ties at it
+        note = "all scores are equal, so the map is a constant"
+        return MapFit(constant, "degenerate", note)
+    # separable: one threshold splits them, up to ties at it
+    above = sample.s[hit]
+    below = sample.s[~hit]
     separable = bool(below.max() <= above.min() or above.max() <= below.min())
     if separable and constant_if_separable and not smooth:
         return MapFit(constant, "degenerate", SEPARABLE)
     target = sample.hit
     if smooth or separable:  # Platt (1999)
         target = np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
-    design = np.stack([*features, np.ones(len(hit))] if intercept else features)
-    lowest = np.array([low] * len(features) + [-np.inf] * intercept)
-    found = fit_logistic(design, target, sample.weight, low=lowest, loss=loss)
-    params = (*found.x.tolist(), *[0.0] * (not intercept))
-    record = {"gradient": found.gradient, "steps": float(found.evaluations)}
-    if found.status != "ok":
-        return MapFit(
-            params, "not_converged", "the fit did not reach its optimum", record
-        )
+    columns = list(features)
+    lowest = [low] * len(features)
+    if intercept:
+        columns.append(np.ones(len(hit)))
+        lowest.append(-np.inf)
+    minimum = fit_logistic(
+        np.stack(columns), target, sample.weight, low=np.array(lowest), loss=loss
+    )
+    params = tuple(minimum.x.tolist())
+    if not intercept:
+        params = (*params, 0.0)
+    record = {"gradient": minimum.gradient, "steps": float(minimum.evaluations)}
+    if minimum.status != "ok":
+        note = "the fit did not reach its optimum"
+        return MapFit(params, "not_converged", note, record)
     if separable and not smooth:
         return MapFit(params, "degenerate", SMOOTHED, record)
     return MapFit(params, record=record)
 
 
 SEPARABLE = (
-    "the scores separate right from wrong perfectly, so no slope fits best and the map is a constant;"
+    "the scores separate right from wrong perfectly, so no slope fits best and the map"
+    " is a constant;"
     " more rows or smoothed targets (platt with smooth=true) would serve better"
 )
-SMOOTHED = "where scores separate the classes perfectly no slope fits best, so the map was fitted to smoothed targets"
+SMOOTHED = (
+    "where scores separate the classes perfectly no slope fits best, so the map was"
+    " fitted to smoothed targets"
+)

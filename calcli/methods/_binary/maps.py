@@ -1,4 +1,7 @@
-"""Calibrators made of maps of one probability: kinds of maps, and their fit and application."""
+"""Calibrators made of maps of one probability.
+
+Kinds of maps, and their fit and application.
+"""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -47,10 +50,13 @@ class ModeOptions(Options, frozen=True):
     mode: Annotated[
         Literal["auto", "binary", "top", "ova", "marginal"],
         Meta(
-            description="what is calibrated: auto (binary for two classes, else top), binary (the probability of class"
-            " 1 of two), top (the predicted class's confidence; predictions stay), ova (one map per class against the"
-            " rest, rows divided by their sum), marginal (the same maps; their values before the division are what"
-            " Kumar et al. measure)"
+            description=(
+                "what is calibrated: auto (binary for two classes, else top), binary"
+                " (the probability of class 1 of two), top (the predicted class's"
+                " confidence; predictions stay), ova (one map per class against the"
+                " rest, rows divided by their sum), marginal (the same maps; their"
+                " values before the division are what Kumar et al. measure)"
+            )
         ),
     ] = "auto"
 
@@ -64,20 +70,23 @@ TOP_LABEL = Laws(
     class_shares=True,
     memory="row",
 )
-"""Laws of these methods under the default mode=auto: with two classes P(class 1) may cross 1/2."""
+"""Laws of these methods under the default mode=auto: with two classes P(class 1) may
+cross 1/2.
+"""
 
 
 @dataclass(frozen=True)
 class BinaryCalibrator(Calibrator):
     """A calibrator made of maps of one probability.
 
-    A subclass declares its maps' parameters as fields, either ``Curves`` (the array of the
-    only map, or a tuple with one per class) or ``param("maps")`` (one number per map), and
-    says how to fit (``fit_map``) and evaluate (``curve``) one map.
+    A subclass declares its maps' parameters as fields, either ``Curves`` (the array of
+    the only map, or a tuple with one per class) or ``param("maps")`` (one number per
+    map), and says how to fit (``fit_map``) and evaluate (``curve``) one map.
 
-    mode : probabilities that are mapped. None in artifacts of calcli 0.1, whose maps are of the top label or of each
-    class and take probabilities, or log-odds clipped ``clip`` away from certainty. sure : log-odds of confidences of
-    exactly 1, and minus those of exactly 0, if the fit has met some.
+    mode : probabilities that are mapped. None in artifacts of calcli 0.1, whose maps
+    are of the top label or of each class and take probabilities, or log-odds clipped
+    ``clip`` away from certainty. sure : log-odds of confidences of exactly 1, and minus
+    those of exactly 0, if the fit has met some.
     """
 
     _: KW_ONLY
@@ -90,9 +99,8 @@ class BinaryCalibrator(Calibrator):
         tuple[Any, ...]
     ] = ()  # parameters of the identity, for classes that never occur
     takes_log_odds: ClassVar[bool] = False  # maps take log-odds, not probabilities
-    only_ranks: ClassVar[bool] = (
-        False  # only the order of log-odds counts, so infinite ones do no harm
-    )
+    # only the order of log-odds counts, so infinite ones do no harm
+    only_ranks: ClassVar[bool] = False
     clip: ClassVar[float] = 1e-12  # see ``mode``
     flexible: ClassVar[bool] = False  # a map can overfit few rows
 
@@ -104,7 +112,10 @@ class BinaryCalibrator(Calibrator):
     @staticmethod
     @abstractmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
-        """Evaluate a map at probabilities or log-odds x : (b,). Returns (b,) in [0, 1]."""
+        """Evaluate a map at probabilities or log-odds x : (b,).
+
+        Returns (b,) in [0, 1].
+        """
 
     def log_curve(self, x: FloatArray, *params: Any) -> tuple[FloatArray, FloatArray]:
         """Logarithms of the map's value and of 1 minus it, (b,) each."""
@@ -113,14 +124,12 @@ class BinaryCalibrator(Calibrator):
     @classmethod
     def advice(cls, rows: Rows, options: Any) -> Iterator[str]:
         """Warnings that follow from numbers of rows, classes and options alone."""
-        if (
-            cls.flexible
-            and getattr(options, "mode", "ova") in ("ova", "marginal")
-            and rows.n < 50 * rows.k
-        ):
+        is_of_classes = getattr(options, "mode", "ova") in ("ova", "marginal")
+        if cls.flexible and is_of_classes and rows.n < 50 * rows.k:
             yield (
-                f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map per class follows their noise;"
-                " ts, vs or mode=top would serve better"
+                f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map"
+                " per class follows their noise; ts, vs or mode=top would serve"
+                " better"
             )
 
     @classmethod
@@ -128,11 +137,13 @@ class BinaryCalibrator(Calibrator):
         mode = getattr(options, "mode", None)
         if k == 1 and mode not in (None, "auto", "top"):
             raise FitError(
-                f"mode={mode} needs the scores of classes, these rows hold one confidence each: mode=top"
+                f"mode={mode} needs the scores of classes, these rows hold one"
+                " confidence each: mode=top"
             )
         if mode == "binary" and k != 2:
             raise FitError(
-                f"mode=binary calibrates the probability of class 1 of two, these rows have {k} classes"
+                "mode=binary calibrates the probability of class 1 of two, these rows"
+                f" have {k} classes"
             )
         if mode != "auto":
             return options
@@ -153,59 +164,37 @@ class BinaryCalibrator(Calibrator):
         options: Any,
         context: Context,
         fit_map: Callable[..., MapFit] | None = None,
-        **beside: Any,
+        **fields_beyond: Any,
     ) -> Fit[Self]:
-        """Fit the one map of mode=binary or top, or one per class (as methods without that option do).
+        """Fit the one map of mode=binary or top, or one per class.
 
-        beside : further fields of the calibrator. A class without a positive row keeps the identity, with a warning.
-        Details report the mean over rows of the sum of calibrated probabilities, by which rows are divided. Rows of
-        weight 0 are left out; methods that do not use weights see none.
+        Methods without that option have one per class. fields_beyond : further fields
+        of the calibrator. A class without a positive row keeps the identity, with a
+        warning. Details report the mean over rows of the sum of calibrated
+        probabilities, by which rows are divided. Rows of weight 0 are left out; methods
+        that do not use weights see none.
         """
-        mode, weight = (
-            getattr(options, "mode", "ova"),
-            rows.weights() if cls.laws.weights else None,
-        )
-        counted, (sure, told) = odds.counted_rows(rows.n, weight), cls.certainty(rows)
-        fit_map = fit_map or partial(cls.fit_map, options=options)
-        advice, names = (
-            (*told, *cls.advice(rows, options)),
-            [each.name for each in cls.map_fields()],
-        )
-        build = partial(cls, mode=mode, sure=sure, **beside)
+        mode = getattr(options, "mode", "ova")
+        weight = rows.weights() if cls.laws.weights else None
+        counted = odds.counted_rows(rows.n, weight)
+        sure, warnings = cls.certainty(rows)
+        warnings = [*warnings, *cls.advice(rows, options)]
+        if fit_map is None:
+            fit_map = partial(cls.fit_map, options=options)
+        build = partial(cls, mode=mode, sure=sure, **fields_beyond)
         if mode in ("binary", "top"):
-            one = fit_map(
-                odds.single_sample(rows, mode, weight).part(counted).within(sure)
-            )
-            params: list[Any] = [
-                np.array([v]) if isinstance(v, float) else v for v in one.params
-            ]
-            over: dict[str, Any] = (
-                {} if one.log_odds is None else {"log_odds": one.log_odds}
-            )
-            note = [one.note] if one.note else []
-            calibrator = build(**dict(zip(names, params, strict=True)), **over)
-            return Fit(calibrator, one.status, (*note, *advice), dict(one.record))
+            sample = odds.single_sample(rows, mode, weight).part(counted).within(sure)
+            return cls.of_one_map(fit_map(sample), build, warnings)
 
         fits: list[MapFit] = []
-        noted: dict[str, list[int]] = {}
         row_sum = np.zeros(rows.n)
         for c, sample in enumerate(odds.class_samples(rows, weight)):
             context.progress("fitting one map per class", c, rows.k)
             part = sample if len(counted) == rows.n else sample.part(counted)
-            fits.append(fit_map(part) if part.hit.any() else MapFit(cls.identity))
-            if fits[-1].note:
-                noted.setdefault(fits[-1].note, []).append(c)
-            row_sum += cls.curve(
-                sample.s if cls.takes_log_odds else sample.p, *fits[-1].params
-            )
-        warnings = [
-            f"{note}: class{'es' * (len(c) > 1)} {rows.called(c)}"
-            for note, c in noted.items()
-        ]
-        if absent := sum(one.params is cls.identity for one in fits):
-            warnings.append(
-                f"classes without calibration rows ({absent} of {rows.k}): left as they were"
-            )
+            one = fit_map(part) if part.hit.any() else MapFit(cls.identity)
+            fits.append(one)
+            x = sample.s if cls.takes_log_odds else sample.p
+            row_sum += cls.curve(x, *one.params)
         details: dict[str, Any] = {
             "row_sum_mean": float(row_sum.mean()),
             "zero_rows": int((row_sum < TINY).sum()),
@@ -213,15 +202,48 @@ class BinaryCalibrator(Calibrator):
         for one in fits:
             for name, value in one.record.items():
                 details[name] = max(value, details.get(name, value))
+        params: dict[str, Any] = {}
         columns = zip(*(one.params for one in fits), strict=True)
-        params = [np.array(v) if isinstance(v[0], float) else v for v in columns]
-        calibrator = build(**dict(zip(names, params, strict=True)))
-        return Fit(
-            calibrator,
-            max((one.status for one in fits), key=STATUSES.index),
-            (*warnings, *advice),
-            details,
-        )
+        for field, values in zip(cls.map_fields(), columns, strict=True):
+            are_numbers = isinstance(values[0], float)
+            params[field.name] = np.array(values) if are_numbers else values
+        status = max((one.status for one in fits), key=STATUSES.index)
+        warnings = [*cls.notes_of_classes(rows, fits), *warnings]
+        return Fit(build(**params), status, tuple(warnings), details)
+
+    @classmethod
+    def of_one_map(
+        cls, one: MapFit, build: Callable[..., Self], warnings: list[str]
+    ) -> Fit[Self]:
+        """Make the fit of a calibrator that has one map."""
+        params: dict[str, Any] = {}
+        for field, value in zip(cls.map_fields(), one.params, strict=True):
+            is_number = isinstance(value, float)
+            params[field.name] = np.array([value]) if is_number else value
+        if one.log_odds is not None:
+            params["log_odds"] = one.log_odds
+        if one.note:
+            warnings = [one.note, *warnings]
+        return Fit(build(**params), one.status, tuple(warnings), dict(one.record))
+
+    @classmethod
+    def notes_of_classes(cls, rows: Rows, fits: list[MapFit]) -> list[str]:
+        """Warnings of the maps, equal ones once for all their classes."""
+        classes_by_note: dict[str, list[int]] = {}
+        for c, one in enumerate(fits):
+            if one.note:
+                classes_by_note.setdefault(one.note, []).append(c)
+        warnings = []
+        for note, classes in classes_by_note.items():
+            noun = "class" if len(classes) == 1 else "classes"
+            warnings.append(f"{note}: {noun} {rows.called(classes)}")
+        absent = sum(one.params is cls.identity for one in fits)
+        if absent:
+            warnings.append(
+                f"classes without calibration rows ({absent} of {rows.k}): left as"
+                " they were"
+            )
+        return warnings
 
     @classmethod
     def takes_logarithms(cls) -> bool:
@@ -229,23 +251,26 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def certainty(cls, rows: Rows) -> tuple[float | None, list[str]]:
-        """``sure`` where some confidences are exactly 0 or 1, and warnings: these enter half as far from certainty as
-        the nearest other, as in ``floor`` (Martín-Fernández et al. 2003). None where their rounding says how far."""
+        """Find ``sure`` where some confidences are exactly 0 or 1, and warnings.
+
+        These enter half as far from certainty as the nearest other, as in ``floor``
+        (Martín-Fernández et al. 2003). None where their rounding says how far.
+        """
         if rows.kind != "confidence" or not cls.takes_logarithms():
             return None, []
         if rows.zeros is not None and rows.zeros.is_rounded:
             return None, []
-        far = np.minimum(c := rows.array().astype(np.float64), 1.0 - c)
-        if not (far == 0.0).any():
+        c = rows.array().astype(np.float64)
+        distance = np.minimum(c, 1.0 - c)  # from certainty
+        is_certain = distance == 0.0
+        if not is_certain.any():
             return None, []
-        sure = -float(
-            odds.confidence_log_odds(
-                far.min(initial=0.5, where=far > 0.0, keepdims=True) / 2.0
-            ).item()
-        )
+        nearest = distance.min(initial=0.5, where=~is_certain, keepdims=True)
+        sure = -float(odds.confidence_log_odds(nearest / 2.0).item())
         return sure, [
-            f"{int((far == 0.0).sum())} of {rows.n} confidences are exactly 0 or 1, whose log-odds are infinite: they"
-            f" enter as {sure:.3g}; calcli fit --method venn-abers needs no log-odds"
+            f"{int(is_certain.sum())} of {rows.n} confidences are exactly 0 or 1, whose"
+            f" log-odds are infinite: they enter as {sure:.3g}; calcli fit --method"
+            " venn-abers needs no log-odds"
         ]
 
     @property
@@ -265,42 +290,42 @@ class BinaryCalibrator(Calibrator):
 
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
-        """Fields that hold parameters of the maps, in the order of the arguments of ``curve``."""
-        return [
-            each
-            for each in fields(cls)
-            if each.metadata["shape"] == ("maps",) or each.type == Curves
-        ]
+        """List the fields that hold parameters of the maps, as ``curve`` takes them."""
+        chosen = []
+        for one in fields(cls):
+            if one.metadata["shape"] == ("maps",) or one.type == Curves:
+                chosen.append(one)
+        return chosen
 
     def _arrays(self) -> list[Any]:
         """Parameters of the maps, field by field, each indexed by the map."""
-        held = [
-            (each.metadata["shape"], getattr(self, each.name))
-            for each in self.map_fields()
-        ]
-        return [
-            v if shape or isinstance(v, tuple) else (v,)
-            for shape, v in held
-            if v is not None
-        ]
+        arrays = []
+        for one in self.map_fields():
+            value = getattr(self, one.name)
+            if value is None:
+                continue
+            is_indexed = one.metadata["shape"] or isinstance(value, tuple)
+            arrays.append(value if is_indexed else (value,))
+        return arrays
 
     def inputs(self, block: Block) -> FloatArray:
-        """Input of the maps: (b,) for one map, (b, k) for one per class. The block comes from ``seen``."""
-        z, many = block.z, len(self.maps) > 1
+        """Compute the input of the maps: (b,) for one map, (b, k) for one per class.
+
+        The block comes from ``seen``.
+        """
+        z = block.z
+        many = len(self.maps) > 1
         if self.mode is None:
             p = odds.probabilities(z)
-            p = p if many else p[np.arange(len(p)), block.prediction]
+            if not many:
+                p = p[np.arange(len(p)), block.prediction]
             return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
-        s = (
-            odds.one_vs_rest_log_odds(z, block.stored_zeros)
-            if many
-            else odds.single_log_odds(block, self.mode)
-        )
-        return (
-            s
-            if self.takes_log_odds or getattr(self, "log_odds", None) is not None
-            else sigmoid(s)
-        )
+        if many:
+            s = odds.one_vs_rest_log_odds(z, block.stored_zeros)
+            return s if self.takes_log_odds else sigmoid(s)
+        s = odds.single_log_odds(block, self.mode)
+        has_log_odds = getattr(self, "log_odds", None) is not None
+        return s if self.takes_log_odds or has_log_odds else sigmoid(s)
 
     def marginals(self, block: Block) -> FloatArray:
         if len(self.maps) == 1:
@@ -313,22 +338,21 @@ class BinaryCalibrator(Calibrator):
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
             c = block.scores[:, 0].astype(np.float64)
-            x = (
-                odds.within(odds.confidence_log_odds(c, block.zeros or OLD), self.sure)
-                if self.takes_log_odds
-                else c
-            )
+            x = c
+            if self.takes_log_odds:
+                s = odds.confidence_log_odds(c, block.zeros or OLD)
+                x = odds.within(s, self.sure)
             return Prediction.of_confidence(self.curve(x, *self.maps[0]))
         if len(self.maps) > 1:
             return normalize(self.marginals(block), block.z, block.prediction)
-        seen = self.seen(block)
-        log_q, log_rest = self.log_curve(self.inputs(seen), *self.maps[0])
+        inner = self.seen(block)
+        log_q, log_rest = self.log_curve(self.inputs(inner), *self.maps[0])
         if self.mode == "binary":
             log_probs = np.stack([log_rest, log_q], axis=1)
             label = log_probs.argmax(axis=1)
         else:
-            label = seen.prediction
-            log_probs = share_rest(seen.z, label, log_q, log_rest)
+            label = inner.prediction
+            log_probs = share_rest(inner.z, label, log_q, log_rest)
         changed = {"predictions_changed": int((label != block.prediction).sum())}
         return Prediction(
             log_probs,
@@ -353,17 +377,15 @@ class BinaryCalibrator(Calibrator):
         if self.mode == "binary" and k != 2:
             raise DataError(f"params.mode is 'binary' for {k} classes")
         if len(counts) > 1 or not counts <= set(expected):
-            found = " and ".join(map(str, sorted(counts)))
-            wanted = (
-                f"1 or one for each of {k} classes"
-                if self.mode is None
-                else str(expected[0])
-            )
-            raise DataError(f"there are {found} maps, expected {wanted}")
+            actual = " and ".join(map(str, sorted(counts)))
+            wanted = str(expected[0])
+            if self.mode is None:
+                wanted = f"1 or one for each of {k} classes"
+            raise DataError(f"there are {actual} maps, expected {wanted}")
 
 
 class LogisticCalibrator(BinaryCalibrator):
-    """Maps whose log-odds are a function of the log-odds, so that both tails stay exact."""
+    """Maps from log-odds to log-odds, so that both tails stay exact."""
 
     takes_log_odds = True
 
@@ -390,9 +412,9 @@ class LogisticCalibrator(BinaryCalibrator):
 class Table(BinaryCalibrator):
     """Base of maps that are tables over the probability.
 
-    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have different log-odds beyond 27.6,
-    whose probabilities tie (``numerics.TIE``) or round to 1. The table is then over log-odds, with lines straight in
-    them.
+    log_odds : log-odds of the knots, or of the inner edges, where calibration rows have
+    different log-odds beyond 27.6, whose probabilities tie (``numerics.TIE``) or round
+    to 1. The table is then over log-odds, with lines straight in them.
     """
 
     _: KW_ONLY
@@ -405,11 +427,11 @@ class Table(BinaryCalibrator):
     ]  # raise DataError for invalid parameters of a map
 
     def _arrays(self) -> list[Any]:
-        over = () if self.log_odds is None else (self.log_odds,)
-        return [
-            *super()._arrays(),
-            *(v if isinstance(v, tuple) else (v,) for v in over),
-        ]
+        arrays = super()._arrays()
+        if self.log_odds is not None:
+            is_indexed = isinstance(self.log_odds, tuple)
+            arrays.append(self.log_odds if is_indexed else (self.log_odds,))
+        return arrays
 
     def check_own(self, k: int) -> None:
         super().check_own(k)
@@ -432,25 +454,29 @@ class Steps(Table):
     def check_map(
         edges: FloatArray, values: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless edges (and their log-odds) rise from 0 to 1 with one value per bin between."""
+        """Raise DataError unless edges rise from 0 to 1 with one value per bin.
+
+        So must the log-odds of the edges.
+        """
         if len(edges) == len(values) == 0 and log_odds is None:
             return
         if len(edges) != len(values) + 1 or len(edges) < 2:
             raise DataError(
-                f"there are {len(edges)} edges and {len(values)} values, expected one edge more than values"
+                f"there are {len(edges)} edges and {len(values)} values, expected one"
+                " edge more than values"
             )
-        rising = (
-            (np.diff(edges) > 0).all()
-            if log_odds is None
-            else are_log_odds(log_odds, edges[1:-1])
-        )
+        rising = bool((np.diff(edges) > 0).all())
+        if log_odds is not None:
+            rising = are_log_odds(log_odds, edges[1:-1])
         if not (edges[0] == 0.0 and edges[-1] == 1.0 and rising):
             raise DataError("edges do not rise from 0 to 1")
 
     @staticmethod
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         edges, values, log_odds = (*params, None)[:3]
-        return step(x, edges if log_odds is None else np.pad(log_odds, 1), values)
+        if log_odds is not None:
+            edges = np.pad(log_odds, 1)
+        return step(x, edges, values)
 
 
 @dataclass(frozen=True)
@@ -464,14 +490,18 @@ class PiecewiseLinear(Table):
     def check_map(
         x: FloatArray, y: FloatArray, log_odds: FloatArray | None = None
     ) -> None:
-        """Raise DataError unless knots have rising scores (and log-odds of these) and as many values."""
+        """Raise DataError unless knots have rising scores and as many values.
+
+        So must the log-odds of the scores.
+        """
         if len(x) != len(y):
             raise DataError(
                 f"there are {len(x)} scores and {len(y)} values, expected as many"
             )
-        if not (
-            (np.diff(x) > 0).all() if log_odds is None else are_log_odds(log_odds, x)
-        ):
+        rising = bool((np.diff(x) > 0).all())
+        if log_odds is not None:
+            rising = are_log_odds(log_odds, x)
+        if not rising:
             raise DataError("scores of the knots do not rise")
 
     @staticmethod
@@ -481,7 +511,10 @@ class PiecewiseLinear(Table):
 
 
 def behind(first: Fit[Any], fit: Fit[C]) -> Fit[C]:
-    """Fit to the output of a first fit, with the warnings of both and the worse status."""
+    """Describe a fit to the output of a first fit.
+
+    It has the warnings of both and the worse status.
+    """
     status = max(first.status, fit.status, key=STATUSES.index)
     return replace(fit, status=status, warnings=(*first.warnings, *fit.warnings))
 
@@ -491,15 +524,19 @@ def step(p: FloatArray, edges: FloatArray, values: FloatArray) -> FloatArray:
     """Value of the right-closed bin of each score; the identity without bins."""
     if not len(edges):
         return p
-    found: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
-    return found
+    value: FloatArray = values[np.searchsorted(edges[1:-1], p, side="left")]
+    return value
 
 
 def line(p: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Straight lines between knots, constant beyond the ends; the identity without knots."""
+    """Draw straight lines between knots, constant beyond the ends.
+
+    Without knots it is the identity.
+    """
     if not len(x):
         return p
-    # Knots a denormal apart make a slope that overflows: keep the range whatever happens.
+    # Knots a denormal apart make a slope that overflows: keep the range whatever
+    # happens.
     return np.clip(np.interp(p, x, y), 0.0, 1.0)
 
 
@@ -523,29 +560,32 @@ def logs(q: FloatArray) -> tuple[FloatArray, FloatArray]:
 def share_rest(
     z: FloatArray, label: IntArray, log_q: FloatArray, log_rest: FloatArray
 ) -> FloatArray:
-    """Log-probabilities with q on the label and 1 - q shared among the others in softmax's proportions.
+    """Give q to the label and share 1 - q among the others.
 
-    z : (b, k) logits, label : (b,), log_q and log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the
-    other classes alone, so they stay exact where 1 - p has no digits left.
+    The shares have softmax's proportions. z : (b, k) logits, label : (b,), log_q and
+    log_rest : (b,) logarithms of q and 1 - q. The shares are taken among the other
+    classes alone, so they stay exact where 1 - p has no digits left.
     """
-    at = np.arange(len(z))
+    here = np.arange(len(z))
     rest = z.copy()
-    rest[at, label] = -np.inf
+    rest[here, label] = -np.inf
     out = log_softmax(rest)
     out += log_rest[:, None]
-    out[at, label] = log_q
+    out[here, label] = log_q
     return out
 
 
 def normalize(q: FloatArray, z: FloatArray, label: IntArray) -> Prediction:
-    """Divide rows of probabilities (b, k) by their sums; rows of zeros become softmax(z) with prediction label."""
+    """Divide rows of probabilities (b, k) by their sums.
+
+    Rows of zeros become softmax(z) with prediction label.
+    """
     total = q.sum(axis=1)
     zero = total < TINY
     log_probs = floored_log(q) - np.log(np.where(zero, 1.0, total))[:, None]
     if not zero.any():
         return Prediction(log_probs, q.argmax(axis=1), {"zero_rows": 0}, floored=True)
     log_probs[zero] = log_softmax(z[zero])
+    prediction = np.where(zero, label, q.argmax(axis=1))
     counts = {"zero_rows": int(zero.sum())}
-    return Prediction(
-        log_probs, np.where(zero, label, q.argmax(axis=1)), counts, floored=True
-    )
+    return Prediction(log_probs, prediction, counts, floored=True)

@@ -1,1 +1,1 @@
-"""Methods to compare with, one class with a ``title`` per file, as in ``calcli/methods``."""
+"""Methods to compare with, in files as in ``calcli/methods``."""

@@ -20,41 +20,53 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
     prior: Annotated[
         Literal["midpoint", "bdeu"],
         Meta(
-            description="Beta prior of a bin: midpoint (mean at the bin's midpoint, two rows strong), bdeu (mean 1/2,"
-            " two rows shared by all bins)"
+            description=(
+                "Beta prior of a bin: midpoint (mean at the bin's midpoint, two rows"
+                " strong), bdeu (mean 1/2, two rows shared by all bins)"
+            )
         ),
     ] = "midpoint"
     theta: Annotated[
         Literal["posterior", "official"],
         Meta(
-            description="value of a bin: its posterior mean, or the authors' code's (m + p0) / (n + 1) with p0 ="
-            " (sum of the positives' scores + midpoint) / (m + 1)"
+            description=(
+                "value of a bin: its posterior mean, or the authors' code's (m + p0)"
+                " / (n + 1) with p0 = (sum of the positives' scores + midpoint) / (m"
+                " + 1)"
+            )
         ),
     ] = "posterior"
     prune: Annotated[
         Literal["weight", "elbow"],
         Meta(
-            description="models kept: all of weight above 1e-12, or by the authors' code's elbow rule"
+            description=(
+                "models kept: all of weight above 1e-12, or by the authors' code's"
+                " elbow rule"
+            )
         ),
     ] = "weight"
 
 
 @dataclass(frozen=True)
 class BayesianBinning(Steps):
-    """Average over equal-frequency binnings, weighted by how well each explains the outcomes.
+    """Average over equal-frequency binnings, weighted by how well each explains the
+    outcomes.
 
-    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10 n^(1/3))) bins of floor(n / B) rows (the
-    last takes the remainder; bins whose scores tie across a cut are one). With m_b positives among the n_b rows of bin
-    b, whose midpoint is p_b in [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
+    Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10
+    n^(1/3))) bins of floor(n / B) rows (the last takes the remainder; bins whose scores
+    tie across a cut are one). With m_b positives among the n_b rows of bin b, whose
+    midpoint is p_b in [0.005, 0.995], alpha_b = 2 p_b and beta_b = 2 (1 - p_b):
 
     log P(D | M) = sum_b [ lnG(2) - lnG(n_b + 2) + lnG(m_b + alpha_b) - lnG(alpha_b)
                            + lnG(n_b - m_b + beta_b) - lnG(beta_b) ]
     q = sum_M P(M | D) (m_b + alpha_b) / (n_b + 2), P(M | D) proportional to P(D | M).
 
-    An average of step functions is a step function: that is what is stored, as edges and values. (netcal replaces the
-    marginal likelihood by an information criterion and the quantiles by equal widths: another method.)
+    An average of step functions is a step function: that is what is stored, as edges
+    and values. (netcal replaces the marginal likelihood by an information criterion and
+    the quantiles by equal widths: another method.)
 
-    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and ``elbow`` follow the authors' code.
+    Reference: Naeini, Cooper, Hauskrecht (2015), AAAI; options ``official`` and
+    ``elbow`` follow the authors' code.
     """
 
     list_order = 36
@@ -77,9 +89,10 @@ class BayesianBinning(Steps):
 
 @lru_cache(maxsize=2)
 def all_binnings(n: int) -> tuple[IntArray, IntArray]:
-    """First row of each bin of the binnings that are averaged over, for n sorted rows, laid end to end.
+    """List the first row of each bin of all binnings, laid end to end.
 
-    Also where each model's bins begin there and their total number, (models + 1,).
+    The binnings are those averaged over, of n sorted rows. Also where each model's bins
+    begin there and their total number, (models + 1,).
     """
     root = n ** (1.0 / 3.0)
     least = max(1, int(root / 10.0))
@@ -92,39 +105,55 @@ def all_binnings(n: int) -> tuple[IntArray, IntArray]:
 def fit_bbq(
     sample: Sample, prior: str, theta: str, prune: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Edges (as ``sample.x``) and values of the averaged map, weights (m,) and bins (m,) of the models kept."""
+    """Fit the averaged map.
+
+    Returns its edges (as ``sample.x``) and values, and weights (m,) and bins (m,) of
+    the models kept.
+    """
     from scipy.special import gammaln
 
     x, which = tie_groups(sample.x, float(sample.in_log_odds))
     order = np.argsort(which, kind="stable")
-    s, p, hit = x[which[order]], sample.p[order], sample.hit[order]
-    n, (least, most) = len(s), ends(log_odds=sample.in_log_odds)
+    s = x[which[order]]
+    p = sample.p[order]
+    hit = sample.hit[order]
+    n = len(s)
+    least, most = ends(log_odds=sample.in_log_odds)
+    # All bins of all models, end to end: their first rows, and where models begin.
     cut, first = all_binnings(n)
-    # A cut inside a run of equal scores separates nothing: its bin joins the one before.
+    # A cut inside a run of equal scores separates nothing: its bin joins the one
+    # before.
     real = (cut == 0) | (s[cut] > s[cut - 1])
     first = np.concatenate([[0], np.cumsum(real)])[first]
     cut = cut[real]
     model = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    # Rows and ends of every bin; the last bin of a model has the last row.
     stop = np.append(cut[1:], n)
     stop[first[1:] - 1] = n
     low = np.where(cut == 0, least, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
     high = np.append(low[1:], most)
     high[first[1:] - 1] = most
-    center = 0.5 * (sigmoid(low) + sigmoid(high) if sample.in_log_odds else low + high)
+    p_low = sigmoid(low) if sample.in_log_odds else low
+    p_high = sigmoid(high) if sample.in_log_odds else high
+    center = 0.5 * (p_low + p_high)
 
+    # The marginal likelihood of every model.
     ones = np.concatenate([[0.0], np.cumsum(hit)])
-    count, positive = (stop - cut).astype(np.float64), ones[stop] - ones[cut]
+    count = (stop - cut).astype(np.float64)
+    positive = ones[stop] - ones[cut]
     middle = np.clip(center, 0.005, 0.995)
     if prior == "bdeu":
         alpha = beta = 1.0 / np.diff(first)[model]
     else:
-        alpha, beta = 2.0 * middle, 2.0 * (1.0 - middle)
+        alpha = 2.0 * middle
+        beta = 2.0 * (1.0 - middle)
     strength = alpha + beta
     terms = gammaln(strength) - gammaln(count + strength)
     terms += gammaln(positive + alpha) - gammaln(alpha)
     terms += gammaln(count - positive + beta) - gammaln(beta)
     evidence = np.bincount(model, weights=terms)
 
+    # The value of every bin.
     if theta == "official":
         scored = np.concatenate([[0.0], np.cumsum(hit * p)])
         p0 = (scored[stop] - scored[cut] + center) / (positive + 1.0)
@@ -132,19 +161,20 @@ def fit_bbq(
     else:
         value = (positive + alpha) / (count + strength)
 
-    # Neighbouring bins often have the very same value (no positives, lowest midpoint): drop the cut.
+    # Neighbouring bins often have the very same value (no positives, lowest midpoint):
+    # drop the cut.
     fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
     bins = np.diff(first)
-    low, value, first = (
-        low[fresh],
-        value[fresh],
-        np.concatenate([[0], np.cumsum(fresh)])[first],
-    )
+    low = low[fresh]
+    value = value[fresh]
+    first = np.concatenate([[0], np.cumsum(fresh)])[first]
 
+    # The models that are kept, and their weights.
     weights = np.exp(evidence - evidence.max())
-    weights[
-        ~(elbow(weights) if prune == "elbow" else weights > NEGLIGIBLE * weights.sum())
-    ] = 0.0
+    is_kept = weights > NEGLIGIBLE * weights.sum()
+    if prune == "elbow":
+        is_kept = elbow(weights)
+    weights[~is_kept] = 0.0
     weights /= weights.sum()
     kept = np.flatnonzero(weights)
     # Every model is constant on each piece between the union of all cuts.
@@ -152,18 +182,18 @@ def fit_bbq(
     edges = np.concatenate([[least], np.unique(np.concatenate([*inner, [most]]))])
     average = np.zeros(len(edges) - 1)
     for m, cuts in zip(kept, inner, strict=True):
-        average += (
-            weights[m]
-            * value[first[m] : first[m + 1]][
-                np.searchsorted(cuts, edges[1:], side="left")
-            ]
-        )
+        values_of_model = value[first[m] : first[m + 1]]
+        piece = np.searchsorted(cuts, edges[1:], side="left")
+        average += weights[m] * values_of_model[piece]
     return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
 
 
 def elbow(likelihood: FloatArray) -> BoolArray:
-    """Mask of the models that the authors' code keeps: those before the relative likelihoods, sorted,
-    stop falling by more than 0.001 of their variance from one to the next."""
+    """Find the models that the authors' code keeps, as a mask.
+
+    These are the ones before the relative likelihoods, sorted, stop falling by more
+    than 0.001 of their variance from one to the next.
+    """
     order = np.argsort(-likelihood, kind="stable")
     falling = likelihood[order]
     last = len(falling) - 1

@@ -33,7 +33,8 @@ from calcli.rows import (
     to_logits,
 )
 
-# ---- coordinate search over one temperature per class, one column of the softmax at a time
+# ---- coordinate search over one temperature per class, one column of the softmax at a
+# time
 
 
 STRIPE = 32  # columns for which the sums over all later classes are held at once
@@ -43,7 +44,8 @@ STRIPE = 32  # columns for which the sums over all later classes are held at onc
 class Others:
     """Sum and largest of the classes other than one, row by row.
 
-    total : (n,) log of the sum of exponentials; top, index : the largest and its class, ties to the lowest index.
+    total : (n,) log of the sum of exponentials; top, index : the largest and its class,
+    ties to the lowest index.
     """
 
     total: FloatArray
@@ -61,27 +63,31 @@ class Others:
         wins = (other.top > self.top) | (
             (other.top == self.top) & (other.index < self.index)
         )
-        top, index = (
-            np.where(wins, other.top, self.top),
-            np.where(wins, other.index, self.index),
-        )
+        top = np.where(wins, other.top, self.top)
+        index = np.where(wins, other.index, self.index)
         return Others(np.logaddexp(self.total, other.total), top, index)
 
 
 class ClassSearch:
-    """The state of the search: temperatures (k,), the ECE they give, and the accuracy at its start.
+    """The state of the search.
 
-    With class c taken out, a row is known by the log-sum L of the others and the largest of them; the row with z_c / T
-    put back has p_c = sigmoid(z_c / T - L). The others are sums over the classes before c (already moved) and after c
-    (still to move), both built by additions only, so that nothing cancels. Memory: the scores in their own precision
+    Temperatures (k,), the ECE they give, and the accuracy at its start. With class c
+    taken out, a row is known by the log-sum L of the others and the largest of them;
+    the row with z_c / T put back has p_c = sigmoid(z_c / T - L). The others are sums
+    over the classes before c (already moved) and after c (still to move), both built by
+    additions only, so that nothing cancels. Memory: the scores in their own precision
     and about (classes / 32 + 32) numbers per row.
     """
 
     def __init__(self, rows: Rows, start: float, edges: FloatArray) -> None:
-        self.scores, self.kind, self.zeros = rows.array(), rows.kind, rows.zeros
+        self.scores = rows.array()
+        self.kind = rows.kind
+        self.zeros = rows.zeros
         self.logits = ClassLogits(self.scores, self.kind, self.zeros)
-        self.n, self.k = rows.n, rows.k
-        self.y, self.edges = rows.labels(), edges
+        self.n = rows.n
+        self.k = rows.k
+        self.y = rows.labels()
+        self.edges = edges
         weight = rows.weights()
         weight = np.ones(rows.n) if weight is None else weight
         self.share = weight / weight.sum()
@@ -98,10 +104,11 @@ class ClassSearch:
         return others.plus(Others(u, u, np.array(c)))
 
     def _measure(self) -> tuple[float, float]:
-        gaps, right = np.zeros(len(self.edges) - 1), 0.0
+        gaps = np.zeros(len(self.edges) - 1)
+        right = 0.0
         step = rows_per_block(self.k)
-        for at in range(0, self.n, step):
-            rows = slice(at, at + step)
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
             z = to_logits(self.scores[rows], self.kind, self.zeros)
             u = z / self.temperature
             confidence = np.exp(u.max(axis=1) - log_normalizer(u))
@@ -114,8 +121,10 @@ class ClassSearch:
         self, confidence: FloatArray, hit: FloatArray, share: FloatArray
     ) -> FloatArray:
         """Sum of share * (confidence - hit) per bin: (m, n) in, (m, bins) out."""
-        m, bins = len(confidence), len(self.edges) - 1
-        # Equal widths locate the bin by one product; next to an edge between bins the edge itself decides.
+        m = len(confidence)
+        bins = len(self.edges) - 1
+        # Equal widths locate the bin by one product; next to an edge between bins the
+        # edge itself decides.
         place = np.minimum(confidence * bins, bins - 0.5)
         index = (place - 1e-9).astype(np.int32)
         place += 1e-9
@@ -130,25 +139,21 @@ class ClassSearch:
     def candidates(
         self, c: int, others: Others, grid: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """ECE and accuracy with the temperature of class c set to every value of a grid."""
-        z, own, rest_hit = (
-            self.column(c),
-            (self.y == c).astype(float),
-            (others.index == self.y).astype(float),
-        )
+        """Compute ECE and accuracy with class c at every temperature of a grid."""
+        z = self.column(c)
+        class_hit = (self.y == c).astype(float)
+        rest_hit = (others.index == self.y).astype(float)
         rest_share = np.exp(others.top - others.total)
-        bar = np.where(
-            c < others.index, np.nextafter(others.top, -np.inf), others.top
-        )  # what class c is to exceed
+        # what class c is to exceed
+        just_below = np.nextafter(others.top, -np.inf)
+        bar = np.where(c < others.index, just_below, others.top)
+        # several arrays of this size at once
+        step = max(1, BLOCK_BYTES // (32 * len(grid)))
 
-        step = max(
-            1, BLOCK_BYTES // (32 * len(grid))
-        )  # several arrays of this size at once
-
-        def sums(at: int) -> tuple[FloatArray, FloatArray]:
-            rows = slice(at, at + step)
+        def sums(start: int) -> tuple[FloatArray, FloatArray]:
+            rows = slice(start, start + step)
             u = z[rows] / grid[:, None]
-            hit = np.where(u > bar[rows], own[rows], rest_hit[rows])
+            hit = np.where(u > bar[rows], class_hit[rows], rest_hit[rows])
             odds = np.subtract(others.total[rows], u, out=u)
             np.minimum(odds, 700.0, out=odds)
             np.exp(odds, out=odds)
@@ -158,24 +163,23 @@ class ClassSearch:
             confidence = np.maximum(p, odds, out=p)
             return self._gaps(confidence, hit, self.share[rows]), hit @ self.share[rows]
 
-        def several(
-            first: int,
-        ) -> list[tuple[FloatArray, FloatArray]]:  # for one thread
-            return [
-                sums(at) for at in range(first, min(first + 4 * step, self.n), step)
-            ]
+        def sums_of_thread(first: int) -> list[tuple[FloatArray, FloatArray]]:
+            last = min(first + 4 * step, self.n)
+            return [sums(start) for start in range(first, last, step)]
 
-        found = chain.from_iterable(in_order(several, range(0, self.n, 4 * step)))
-        gaps, right = (reduce(add, each) for each in zip(*found, strict=True))
+        parts = in_order(sums_of_thread, range(0, self.n, 4 * step))
+        all_gaps, all_right = zip(*chain.from_iterable(parts), strict=True)
+        gaps = reduce(add, all_gaps)
+        right = reduce(add, all_right)
         return np.abs(gaps).sum(axis=1), right
 
     def sweep(
         self, classes: IntArray, grid: FloatArray, floor: float
     ) -> Iterator[bool]:
-        """One pass over all classes; tells of each in turn whether it moved, as only those of ``classes`` may.
+        """Pass over all classes once, and yield whether each moved.
 
-        A temperature moves to the best candidate whose ECE is strictly below the best so far
-        and whose accuracy is at least ``floor``.
+        Only those of ``classes`` may. A temperature moves to the best candidate whose
+        ECE is strictly below the best so far and whose accuracy is at least ``floor``.
         """
         before = Others.none(self.n)
         for low, after_stripe in self._stripes():
@@ -184,21 +188,25 @@ class ClassSearch:
             for c in range(high - 1, low, -1):
                 after.append(self.plus(after[-1], c))
             for c in range(low, high):
-                others, moves = before.plus(after.pop()), False
+                others = before.plus(after.pop())
+                moves = False
                 if c in classes:
                     ece, accuracy = self.candidates(c, others, grid)
                     ece[accuracy < floor - 1e-12] = np.inf
                     best = int(ece.argmin())
-                    # A millionth of a millionth of gain is rounding, and would never settle.
+                    # A millionth of a millionth of gain is rounding, and would never
+                    # settle.
                     moves = bool(ece[best] < self.ece - 1e-12)
                     if moves:
-                        self.temperature[c], self.ece = grid[best], float(ece[best])
+                        self.temperature[c] = grid[best]
+                        self.ece = float(ece[best])
                 before = self.plus(before, c)
                 yield moves
 
     def _stripes(self) -> list[tuple[int, Others]]:
-        """First column of every stripe, and the sum over the classes behind the stripe."""
-        stripes, behind = [], Others.none(self.n)
+        """List the stripes: first column, and the sum over the classes behind."""
+        stripes = []
+        behind = Others.none(self.n)
         for low in reversed(range(0, self.k, STRIPE)):
             stripes.append((low, behind))
             if low > 0:
@@ -222,7 +230,10 @@ class ClassTemperatureOptions(Options, frozen=True):
     guard: Annotated[
         bool,
         Meta(
-            description="never accept a temperature that takes accuracy below the uncalibrated one"
+            description=(
+                "never accept a temperature that takes accuracy below the uncalibrated"
+                " one"
+            )
         ),
     ] = True
     bins: Annotated[
@@ -235,20 +246,26 @@ class ClassTemperatureOptions(Options, frozen=True):
 class ClassTemperatureScaling(Calibrator):
     """Give every class its own temperature, chosen by calibration error class by class.
 
-    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of temperature scaling. For class after
-    class, T_c runs through 0.1, 0.2, ..., 10 with the others fixed, and moves wherever the ECE of the calibration rows
-    (15 bins of equal width) is strictly below the best seen so far; passes repeat until no class moves. Predictions may
-    change; with ``guard`` the accuracy on the calibration rows never falls below the uncalibrated one. A class without
-    rows keeps the common temperature.
+    p = softmax(z_1 / T_1, ..., z_C / T_C). All T_c start at the temperature of
+    temperature scaling. For class after class, T_c runs through 0.1, 0.2, ..., 10 with
+    the others fixed, and moves wherever the ECE of the calibration rows (15 bins of
+    equal width) is strictly below the best seen so far; passes repeat until no class
+    moves. Predictions may change; with ``guard`` the accuracy on the calibration rows
+    never falls below the uncalibrated one. A class without rows keeps the common
+    temperature.
 
-    Only one column changes at a time, so a candidate costs one logistic function per row, exact in float64: passes *
-    classes * 100 * rows of them, some minutes per pass for 25000 x 1000. The ECE of thousands of candidates is searched
-    on one set of rows, so its value there (recorded as ``ece``) is optimistic, and NLL is not looked at. (The authors'
-    programs start from 2.5 or from an ECE grid; their later one makes local steps.)
+    Only one column changes at a time, so a candidate costs one logistic function per
+    row, exact in float64: passes * classes * 100 * rows of them, some minutes per pass
+    for 25000 x 1000. The ECE of thousands of candidates is searched on one set of rows,
+    so its value there (recorded as ``ece``) is optimistic, and NLL is not looked at.
+    (The authors' programs start from 2.5 or from an ECE grid; their later one makes
+    local steps.)
 
-    The temperatures act on the raw logits: a constant added to a row is not without effect.
+    The temperatures act on the raw logits: a constant added to a row is not without
+    effect.
 
-    Reference: Frenkel, Goldberger (2021), "Network calibration by class-based temperature scaling".
+    Reference: Frenkel, Goldberger (2021), "Network calibration by class-based
+    temperature scaling".
     """
 
     temperature: FloatArray = param("k", within="positive")
@@ -267,7 +284,8 @@ class ClassTemperatureScaling(Calibrator):
         first = TemperatureScaling.fit(rows, TemperatureOptions(), context)
         start = first.calibrator.temperature
         search = ClassSearch(rows, start, width_edges(options.bins))
-        before, floor = search.ece, search.accuracy if options.guard else -np.inf
+        before = search.ece
+        floor = search.accuracy if options.guard else -np.inf
         present = np.flatnonzero(np.bincount(rows.labels(), minlength=rows.k) > 0)
         moves = []
         for done in range(options.passes):
@@ -285,12 +303,16 @@ class ClassTemperatureScaling(Calibrator):
         warnings = list(first.warnings)
         if moves[-1] > 0:
             warnings.append(
-                f"temperatures still moved in pass {options.passes}; raise passes to search on"
+                f"temperatures still moved in pass {options.passes}; raise passes to"
+                " search on"
             )
-            status = "not_converged" if status == "ok" else status
-        if missing := rows.k - len(present):
+            if status == "ok":
+                status = "not_converged"
+        missing = rows.k - len(present)
+        if missing:
             warnings.append(
-                f"{missing} of {rows.k} classes have no rows; their temperature stays at {start:g}"
+                f"{missing} of {rows.k} classes have no rows; their temperature stays"
+                f" at {start:g}"
             )
         if rows.n < 20 * rows.k:
             few = "fewer than 20 rows per class; ts or vs are safer"
@@ -301,12 +323,7 @@ class ClassTemperatureScaling(Calibrator):
             "moves": moves,
             "ece": {"before": before, "after": search.ece},
         }
-        return Fit(
-            cls(search.temperature),
-            status,
-            tuple(warnings),
-            details,
-        )
+        return Fit(cls(search.temperature), status, tuple(warnings), details)
 
     def apply(self, block: Block) -> Prediction:
         scaled = block.z / self.temperature

@@ -16,7 +16,8 @@ class Identity(Calibrator):
 
     p = softmax(z).
 
-    Reference: the baseline of every paper, e.g. Guo, Pleiss, Sun, Weinberger (2017), section 2.
+    Reference: the baseline of every paper, e.g. Guo, Pleiss, Sun, Weinberger (2017),
+    section 2.
     """
 
     list_order = 99

@@ -9,19 +9,22 @@ from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, PiecewiseLinear
 from calcli.numerics import FloatArray
 
-TIE_BREAK = 1e-9  # share of the uncalibrated probability that is added, so that flat stretches keep its order
+# share of the uncalibrated probability that is added, so that flat stretches keep its
+# order
+TIE_BREAK = 1e-9
 
 
 @dataclass(frozen=True)
 class IsotonicOneVsAll(PiecewiseLinear):
     """Fit one isotonic map per class against the rest, and break ties by the old order.
 
-    q_c = g_c(p_c) + 1e-9 p_c, then divided by the row's sum; g_c as in ``ir``. The authors'
-    code divides only inside its ECE and leaves its NLL and squared error unnormalised; we
-    always divide (``row_sum_mean`` records by how much). Predictions can change.
+    q_c = g_c(p_c) + 1e-9 p_c, then divided by the row's sum; g_c as in ``ir``. The
+    authors' code divides only inside its ECE and leaves its NLL and squared error
+    unnormalised; we always divide (``row_sum_mean`` records by how much). Predictions
+    can change.
 
-    Reference: Zadrozny, Elkan (2002), KDD; Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv
-    2003.07329 (IROvA), and their code for the tie-break.
+    Reference: Zadrozny, Elkan (2002), KDD; Zhang, Kailkhura, Han (2020), Mix-n-Match,
+    arXiv 2003.07329 (IROvA), and their code for the tie-break.
     """
 
     list_order = 61

@@ -16,8 +16,9 @@ from calcli.rows import Rows
 class IsotonicAfterTemperature(IsotonicOneVsAll):
     """Scale the temperature by squared error, then fit one isotonic map per class.
 
-    q = IROvA(softmax(z / T)) with T the least squared error's (``ts`` with loss=brier) and the maps of ``irova``: the
-    temperature makes the scores comparable, the maps correct what one temperature cannot.
+    q = IROvA(softmax(z / T)) with T the least squared error's (``ts`` with loss=brier)
+    and the maps of ``irova``: the temperature makes the scores comparable, the maps
+    correct what one temperature cannot.
 
     Reference: Zhang, Kailkhura, Han (2020), Mix-n-Match, arXiv 2003.07329 (IROvA-TS).
     """
@@ -31,7 +32,8 @@ class IsotonicAfterTemperature(IsotonicOneVsAll):
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
         ts = TemperatureScaling.fit(rows, TemperatureOptions(loss="brier"), context)
-        scaled, temperature = mapped(rows, ts.calibrator), ts.calibrator.temperature
+        scaled = mapped(rows, ts.calibrator)
+        temperature = ts.calibrator.temperature
         return behind(
             ts, cls.fit_maps(scaled, options, context, temperature=temperature)
         )
