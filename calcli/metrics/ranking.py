@@ -201,8 +201,9 @@ class _Moments:
 
     def add(self, block: TieBlocks, of_error: FloatArray, of_right: FloatArray) -> None:
         """Add the rows of a block. of_error, of_right : influence of such a row."""
-        self.total += block.wrong @ of_error + block.right @ of_right
-        self.square += block.wrong @ of_error**2 + block.right @ of_right**2
+        self.total += float(block.wrong @ of_error + block.right @ of_right)
+        squares = block.wrong @ of_error**2 + block.right @ of_right**2
+        self.square += float(squares)
 
     @property
     def se(self) -> float:
@@ -249,9 +250,9 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
         moved = rate - (risk_to_end - block_risk) - within
         area.add(block, lifted + moved, moved)
         excess.add(block, lifted + moved - slope, moved)
-        lifted_total += errors @ lifted
-        lifted_square += errors @ lifted**2
-    carrying = float(_carrying(lifted_total, lifted_square))
+        lifted_total += float(errors @ lifted)
+        lifted_square += float(errors @ lifted**2)
+    carrying = _carrying(lifted_total, lifted_square)
     return AreaSpread(area.se, carrying), AreaSpread(excess.se, carrying)
 
 
