@@ -8,96 +8,133 @@ import numpy as np
 
 from calcli.metrics.context import MetricContext, Undefined, Value, metric
 from calcli.metrics.intervals import Interval, t_quantile
-from calcli.metrics.ties import Ranked, running
+from calcli.metrics.ties import Ranked, TieBlocks, running
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units, uneven_error
 
 
 def area_under_roc(ranked: Ranked) -> float | None:
-    """Probability that an outcome of 1 has a higher score than one of 0, ties count half. None when all outcomes are
-    the same. Reference: Hanley, McNeil (1982)."""
+    """Compute the probability that an outcome of 1 has a higher score than one of 0.
+
+    Ties count half. None when all outcomes are the same.
+
+    Reference: Hanley, McNeil (1982).
+    """
     pairs = ranked.right * ranked.wrong
     if pairs <= 0.0:
         return None
     won = (
-        float(each.right @ (below + 0.5 * each.wrong))
-        for each, _, below in running(ranked)
+        float(block.right @ (wrong_below + 0.5 * block.wrong))
+        for block, _, wrong_below in running(ranked)
     )
     return math.fsum(won) / pairs
 
 
-LEAST, LEAST_UNITS = 5.0, 8.0
-"""Fewest rows, and fewest units, that must carry an area for it to have an interval."""
+LEAST = 5.0  # fewest rows that must carry an area for it to have an interval
+LEAST_UNITS = 8.0  # fewest units, likewise
 
 
 @dataclass(frozen=True)
 class AreaSpread:
-    """se : standard error of an area. carrying : rows that carry it, (sum l)^2 / sum l^2 of their shares l."""
+    """How far an area under a curve may be off.
+
+    se : its standard error. carrying : rows that carry the area, (sum l)^2 / sum l^2 of
+    their shares l.
+    """
 
     se: float
     carrying: float
 
 
 def delong(ranked: Ranked, area: float) -> AreaSpread:
-    """Spread of the area under the ROC curve; the rows that carry it are those of the outcome of which fewer do. Each
-    row's share of pairs won, with mid-ranks for ties; the variance of the two means adds; NaN with fewer than two rows
-    of an outcome. Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks."""
-    right, wrong = ranked.right, ranked.wrong
+    """Compute the spread of the area under the ROC curve.
+
+    Each row has a share of pairs won, with mid-ranks for ties, and the variances of the
+    means of the two outcomes add. The rows that carry the area are those of the outcome
+    of which fewer do. NaN with fewer than two rows of an outcome.
+
+    Reference: DeLong, DeLong, Clarke-Pearson (1988); Sun, Xu (2014) for the ranks.
+    """
+    right = ranked.right
+    wrong = ranked.wrong
     if min(right, wrong) < 2:
         return AreaSpread(math.nan, 0.0)
-    squares, lost = np.zeros(2), 1.0 - area
-    for each, below, wrong_below in running(ranked):
-        by_right = 1.0 - (wrong_below + 0.5 * each.wrong) / wrong
-        by_wrong = (below + 0.5 * each.right) / right
-        squares += float(each.right @ by_right**2), float(each.wrong @ by_wrong**2)
-    of_right, of_wrong = (
-        float(squares[at]) - n * lost**2 for at, n in enumerate((right, wrong))
-    )
+    # Sum the squares of the shares of pairs lost, by outcome.
+    right_square = 0.0
+    wrong_square = 0.0
+    for block, right_below, wrong_below in running(ranked):
+        by_right = 1.0 - (wrong_below + 0.5 * block.wrong) / wrong
+        by_wrong = (right_below + 0.5 * block.right) / right
+        right_square += float(block.right @ by_right**2)
+        wrong_square += float(block.wrong @ by_wrong**2)
+    lost = 1.0 - area
+    right_spread = max(right_square - right * lost**2, 0.0)
+    wrong_spread = max(wrong_square - wrong * lost**2, 0.0)
     se = math.sqrt(
-        max(of_right, 0.0) / (right - 1) / right
-        + max(of_wrong, 0.0) / (wrong - 1) / wrong
+        right_spread / (right - 1) / right + wrong_spread / (wrong - 1) / wrong
     )
-    sides = ((right, float(squares[0])), (wrong, float(squares[1])))
-    return AreaSpread(
-        se,
-        min((n * lost) ** 2 / square if square > 0.0 else 0.0 for n, square in sides),
+    carrying = min(
+        _carrying(right * lost, right_square), _carrying(wrong * lost, wrong_square)
     )
+    return AreaSpread(se, carrying)
+
+
+def _carrying(total: float, square: float) -> float:
+    """Compute the number of rows that carry a sum; 0 where nothing does."""
+    if square > 0.0:
+        return total**2 / square
+    return 0.0
 
 
 def average_precision(ranked: Ranked) -> float | None:
-    """Mean precision over the thresholds at which recall rises, weighted by the rise; ties are one threshold. None
-    without an outcome of 1."""
-    right, wrong = ranked.right, ranked.wrong
+    """Compute the mean precision over the thresholds at which recall rises.
+
+    It is weighted by the rise; ties are one threshold. None without an outcome of 1.
+    """
+    right = ranked.right
+    wrong = ranked.wrong
     if right <= 0.0:
         return None
     parts = []
-    for each, below, wrong_below in running(ranked):
-        found = right - below
-        seen = found + (wrong - wrong_below)
-        precision = np.divide(found, seen, out=np.zeros_like(found), where=seen > 0)
-        parts.append(float(each.right @ precision))
+    for block, right_below, wrong_below in running(ranked):
+        hits = right - right_below
+        predicted = hits + (wrong - wrong_below)
+        precision = np.divide(
+            hits, predicted, out=np.zeros_like(hits), where=predicted > 0
+        )
+        parts.append(float(block.right @ precision))
     return math.fsum(parts) / right
 
 
 def risk_coverage(ranked: Ranked) -> float:
-    """Area under the risk-coverage curve: the mean over k of the error rate of the k highest scores. Equal scores enter
-    in random order: the expectation over it, not a draw. With weights coverage is a share of the weight and the area an
-    integral. Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019)."""
-    right, wrong = ranked.right, ranked.wrong
+    """Compute the area under the risk-coverage curve.
+
+    It is the mean over k of the error rate of the k highest scores. Equal scores enter
+    in random order: the area is the expectation over it, not a draw. With weights
+    coverage is a share of the weight and the area an integral.
+
+    Reference: El-Yaniv, Wiener (2010); Geifman, Uziel, El-Yaniv (2019).
+    """
+    right = ranked.right
+    wrong = ranked.wrong
     parts = []
-    for each, below, wrong_below in running(ranked):
-        size, errors = each.right + each.wrong, each.wrong
-        stop = np.maximum(right + wrong - below - wrong_below, size)
-        parts.append(_risks(errors, size, stop, wrong - wrong_below, ranked.weighted))
+    for block, right_below, wrong_below in running(ranked):
+        size = block.right + block.wrong
+        stop = np.maximum(right + wrong - right_below - wrong_below, size)
+        errors = wrong - wrong_below
+        parts.append(_risks(block.wrong, size, stop, errors, ranked.weighted))
     return math.fsum(parts) / (right + wrong)
 
 
 def best_risk_coverage(right: float, wrong: float, weighted: bool = False) -> float:
-    """The least area under the risk-coverage curve with so many right and wrong rows: every error comes last."""
-    size, errors = np.array([right, wrong]), np.array([0.0, wrong])
-    return _risks(errors, size, np.array([right, right + wrong]), errors, weighted) / (
-        right + wrong
-    )
+    """Compute the least area under the risk-coverage curve: every error comes last.
+
+    right, wrong : number of such rows.
+    """
+    size = np.array([right, wrong])
+    stop = np.array([right, right + wrong])
+    errors = np.array([0.0, wrong])
+    return _risks(errors, size, stop, errors, weighted) / (right + wrong)
 
 
 def _risks(
@@ -107,19 +144,24 @@ def _risks(
     errors: FloatArray,
     continuous: bool,
 ) -> float:
-    """Sum of the error rates of the first m rows, over the m inside blocks (b,), random inside.
+    """Sum the error rates of the first m rows, over the m inside blocks (b,).
 
-    stop, errors : rows, and errors, down to the block's end. In a block with error rate r that begins after m rows with
-    e errors the rate at m + j is (e + j r) / (m + j), whose sum over j is r size + (e - r m) (sum of 1 / (m + j)).
+    The order inside a block is random. stop, errors : rows, and errors, down to the
+    block's end. In a block with error rate r that begins after m rows with e errors the
+    rate at m + j is (e + j r) / (m + j), whose sum over j is
+    r size + (e - r m) (sum of 1 / (m + j)).
     """
-    held = size > 0
-    wrong, size, stop, errors = wrong[held], size[held], stop[held], errors[held]
-    before, rate = stop - size, wrong / size
+    occupied = size > 0
+    wrong = wrong[occupied]
+    size = size[occupied]
+    stop = stop[occupied]
+    errors = errors[occupied]
+    before = stop - size
+    rate = wrong / size
     if continuous:
         before = np.where(before < 1e-12 * stop, 0.0, before)
-        inverse = np.log(
-            np.divide(stop, before, out=np.ones_like(stop), where=before > 0)
-        )
+        ratio = np.divide(stop, before, out=np.ones_like(stop), where=before > 0)
+        inverse = np.log(ratio)
     else:
         inverse = _inverses(np.rint(before), np.rint(stop))
     return float((rate * size + (errors - wrong - rate * before) * inverse).sum())
@@ -129,62 +171,89 @@ HARMONIC = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1.0, 65.0))])
 
 
 def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Sums of 1/m over low < m <= high, whole numbers (b,): from 64 on by Euler and Maclaurin's series."""
+    """Sum 1/m over low < m <= high, whole numbers (b,).
+
+    From 64 on it is Euler and Maclaurin's series.
+    """
     out = 1.0 / high
     several = np.flatnonzero(high - low > 1.0)
-    a, b = low[several], high[several]
-    few, start = (
-        HARMONIC[np.minimum(b, 64).astype(np.int64)]
-        - HARMONIC[np.minimum(a, 64).astype(np.int64)],
-        64.0,
-    )
-    a, b = np.maximum(a, start), np.maximum(b, start)
+    a = low[several]
+    b = high[several]
+    up_to_b = HARMONIC[np.minimum(b, 64).astype(np.int64)]
+    up_to_a = HARMONIC[np.minimum(a, 64).astype(np.int64)]
+    a = np.maximum(a, 64.0)
+    b = np.maximum(b, 64.0)
 
     def rest(m: FloatArray) -> FloatArray:
         return np.asarray(1.0 / (2 * m) - 1.0 / (12 * m**2) + 1.0 / (120 * m**4))
 
-    out[several] = few + np.log1p((b - a) / a) + rest(b) - rest(a)
+    out[several] = up_to_b - up_to_a + np.log1p((b - a) / a) + rest(b) - rest(a)
     return np.asarray(out)
 
 
-def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
-    """Spread of the area under the risk-coverage curve of rows without weights, and of its excess over the best.
+@dataclass
+class _Moments:
+    """Running sum and sum of squares of the influences of n rows."""
 
-    The area is E[-e ln S] with the error e of a row and the share S of rows at least as confident, so a
-    row (c, e) moves it by -e ln S(c) - E[e' / S'; c' <= c] + E[e'] - area (the influence function, from which the
-    jackknife differs by rounding); inside a block of ties both are means over its random order.
-    The least area at an error rate r is r + (1 - r) ln(1 - r), its slope -ln(1 - r).
+    n: float
+    total: float = 0.0
+    square: float = 0.0
+
+    def add(self, block: TieBlocks, of_error: FloatArray, of_right: FloatArray) -> None:
+        """Add the rows of a block. of_error, of_right : influence of such a row."""
+        self.total += float(block.wrong @ of_error + block.right @ of_right)
+        squares = block.wrong @ of_error**2 + block.right @ of_right**2
+        self.square += float(squares)
+
+    @property
+    def se(self) -> float:
+        """Standard error of the mean."""
+        variance = max(self.square / self.n - (self.total / self.n) ** 2, 0.0)
+        return math.sqrt(variance / max(self.n - 1.0, 1.0))
+
+
+def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
+    """Compute the spread of the area under the risk-coverage curve, and of its excess.
+
+    The excess is that over the best area. Rows have no weights. The area is E[-e ln S]
+    with the error e of a row and the share S of rows at least as confident, so a row
+    (c, e) moves it by -e ln S(c) - E[e' / S'; c' <= c] + E[e'] - area. This is the
+    influence function, from which the jackknife differs by rounding. Inside a block of
+    ties both are means over its random order. The least area at an error rate r is
+    r + (1 - r) ln(1 - r), its slope -ln(1 - r).
     """
-    right, wrong = ranked.right, ranked.wrong
-    n, rate = right + wrong, wrong / (right + wrong)
+    n = ranked.right + ranked.wrong
+    rate = ranked.wrong / n
     slope = -math.log1p(-rate) if rate < 1.0 else 0.0
-    sums, beneath = np.zeros(6), 0.0
 
     def area_to(rows: FloatArray) -> FloatArray:
         return np.asarray(rows * np.log(np.where(rows > 0.0, rows, n) / n))
 
-    for each, below, wrong_below in running(ranked):
-        size, errors = each.right + each.wrong, each.wrong
-        before = np.rint(n - below - wrong_below - size)
-        inverse = np.log(
-            (before + size) / np.where(before > 0.0, before, before + size)
-        )
-        lifted = 1.0 - (area_to(before + size) - area_to(before)) / size
-        passed = errors / size * inverse
-        upto = beneath + np.cumsum(passed)
-        beneath = float(upto[-1])
-        moved = rate - (upto - passed) - errors / size * (1.0 - before / size * inverse)
-        ones, zeros = lifted + moved, moved
-        for at, (one, zero) in enumerate([(ones, zeros), (ones - slope, zeros)]):
-            sums[2 * at] += errors @ one + each.right @ zero
-            sums[2 * at + 1] += errors @ one**2 + each.right @ zero**2
-        sums[4:] += errors @ lifted, errors @ lifted**2
-    se, excess = (
-        math.sqrt(max(sums[at + 1] / n - (sums[at] / n) ** 2, 0.0) / max(n - 1.0, 1.0))
-        for at in (0, 2)
-    )
-    carrying = float(sums[4] ** 2 / sums[5]) if sums[5] > 0.0 else 0.0
-    return AreaSpread(se, carrying), AreaSpread(excess, carrying)
+    area = _Moments(n)
+    excess = _Moments(n)
+    lifted_total = 0.0
+    lifted_square = 0.0
+    risk_below = 0.0  # sum of e' / S' over the less confident rows
+    for block, right_below, wrong_below in running(ranked):
+        errors = block.wrong
+        size = block.right + errors
+        before = np.rint(n - right_below - wrong_below - size)
+        stop = before + size
+        inverse = np.log(stop / np.where(before > 0.0, before, stop))
+        # Of an error: -ln S(c), its mean over the block.
+        lifted = 1.0 - (area_to(stop) - area_to(before)) / size
+        # Of every row: - E[e' / S'; c' <= c] + E[e'].
+        block_risk = errors / size * inverse
+        risk_to_end = risk_below + np.cumsum(block_risk)
+        risk_below = float(risk_to_end[-1])
+        within = errors / size * (1.0 - before / size * inverse)
+        moved = rate - (risk_to_end - block_risk) - within
+        area.add(block, lifted + moved, moved)
+        excess.add(block, lifted + moved - slope, moved)
+        lifted_total += float(errors @ lifted)
+        lifted_square += float(errors @ lifted**2)
+    carrying = _carrying(lifted_total, lifted_square)
+    return AreaSpread(area.se, carrying), AreaSpread(excess.se, carrying)
 
 
 @metric("label:top", better="high", report="full", reads="order")
@@ -197,8 +266,8 @@ def auroc(context: MetricContext) -> Value:
     ranked = context.labelled("top").ranked()
     value = area_under_roc(ranked)
     if value is None:
-        which = "right" if ranked.right > 0 else "wrong"
-        raise Undefined(f"every row is {which}: nothing to separate")
+        outcome = "right" if ranked.right > 0 else "wrong"
+        raise Undefined(f"every row is {outcome}: nothing to separate")
     return _with_delong(context, ranked, value)
 
 
@@ -226,38 +295,54 @@ def roc_auc(context: MetricContext) -> Value:
 def delong_of_units(
     score: FloatArray, outcome: FloatArray, area: float, units: Units
 ) -> AreaSpread:
-    """Spread of the area under the ROC curve where rows belong together: pairs won, and lost, summed by unit. score,
-    outcome : (n,). Reference: Obuchowski (1997), Biometrics 53, 567-578."""
+    """Compute the spread of the area under the ROC curve where rows belong together.
+
+    Pairs won, and lost, are summed by unit. score, outcome : (n,).
+
+    Reference: Obuchowski (1997), Biometrics 53, 567-578.
+    """
     up = outcome > 0
-    right, wrong = np.sort(score[up]), np.sort(score[~up])
+    right = np.sort(score[up])
+    wrong = np.sort(score[~up])
 
-    def below(ordered: FloatArray, at: FloatArray) -> FloatArray:
-        ends = (np.searchsorted(ordered, at, side=side) for side in ("left", "right"))
-        return np.asarray(sum(ends) / (2.0 * len(ordered)))
+    def share_below(ordered: FloatArray) -> FloatArray:
+        below = np.searchsorted(ordered, score, side="left")
+        up_to = np.searchsorted(ordered, score, side="right")
+        return np.asarray((below + up_to) / (2.0 * len(ordered)))
 
-    lost = np.where(up, 1.0 - below(wrong, score), below(right, score))
-    part = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
-    sums = [units.sums(lost * side) for side in (up, ~up)]
-    carrying = min(float(s.sum() ** 2 / (s @ s)) if s.any() else 0.0 for s in sums)
-    return AreaSpread(uneven_error(part, units)[0], carrying)
+    lost = np.where(up, 1.0 - share_below(wrong), share_below(right))
+    influence = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
+    carrying = min(
+        _carrying_units(units.sums(lost * up)), _carrying_units(units.sums(lost * ~up))
+    )
+    return AreaSpread(uneven_error(influence, units)[0], carrying)
+
+
+def _carrying_units(sums: FloatArray) -> float:
+    """Compute the number of units that carry a total, from their sums (g,)."""
+    if not sums.any():
+        return 0.0
+    return float(sums.sum() ** 2 / (sums @ sums))
 
 
 def _with_delong(
     context: MetricContext, ranked: Ranked, value: float, by_odds: bool = False
 ) -> Value:
-    """An area under the ROC curve with its interval. by_odds : of class 1 by its log-odds, else of the confidence."""
+    """Give an area under the ROC curve its interval.
+
+    by_odds : the area is of class 1 by its log-odds, else of the confidence.
+    """
     t = context.table
     if t.units is None or ranked.weighted:
         return _with_interval(
             context, ranked, Value(value), "delong", lambda: delong(ranked, value)
         )
-    score, outcome = (
-        (t.log_odds, (t.y == 1).astype(np.float64))
-        if by_odds
-        else (t.confidence, t.correct)
-    )
-    assert score is not None
-    spread = delong_of_units(score, outcome, value, t.units)
+    if by_odds:
+        assert t.log_odds is not None
+        outcome = (t.y == 1).astype(np.float64)
+        spread = delong_of_units(t.log_odds, outcome, value, t.units)
+    else:
+        spread = delong_of_units(t.confidence, t.correct, value, t.units)
     return _with_interval(context, ranked, Value(value), "unit t", lambda: spread)
 
 
@@ -268,36 +353,42 @@ def _with_interval(
     method: str,
     spread_of: Callable[[], AreaSpread],
 ) -> Value:
-    """An area with its interval: Student's on the scale of its log-odds, with one degree less than rows that carry it,
-    or by ``unit t`` than units. None for weighted rows, and where fewer than ``LEAST`` rows or units carry the area."""
-    area, by_unit = value.value, method == "unit t"
+    """Give an area its interval, Student's on the scale of its log-odds.
+
+    It has one degree of freedom less than rows that carry the area, or by ``unit t`` than
+    units. There is none for weighted rows, and where fewer than ``LEAST`` rows or
+    ``LEAST_UNITS`` units carry the area.
+    """
+    area = value.value
     assert area is not None
-    if ranked.weighted or (context.table.units is not None and not by_unit):
-        what = "weighted rows" if ranked.weighted else "rows that belong together"
-        return replace(value, more={"ci_reason": f"no interval is computed for {what}"})
-    spread, level = spread_of(), context.settings.level
+    units = context.table.units
+    by_unit = method == "unit t"
+    if ranked.weighted:
+        reason = "no interval is computed for weighted rows"
+        return replace(value, more={"ci_reason": reason})
+    if units is not None and not by_unit:
+        reason = "no interval is computed for rows that belong together"
+        return replace(value, more={"ci_reason": reason})
+    spread = spread_of()
     se = spread.se if math.isfinite(spread.se) else None
     if by_unit and context.few_wrong is not None:
         return replace(value, se=se, more={"ci_reason": context.few_wrong})
     few = spread.carrying < (LEAST_UNITS if by_unit else LEAST)
     if few or not 0.0 < area < 1.0 or se is None:
-        of = (
-            f"{context.table.units.n} units"
-            if by_unit and context.table.units
-            else f"{context.n} rows"
-        )
-        reason = f"about {spread.carrying:.0f} of {of} carry this area"
         if area in (0.0, 1.0) and not few:
             reason = f"the area is {area:g}, the end of its scale"
+        else:
+            whole = f"{context.n} rows"
+            if by_unit and units is not None:
+                whole = f"{units.n} units"
+            reason = f"about {spread.carrying:.0f} of {whole} carry this area"
         return replace(value, se=se, more={"ci_reason": f"{reason}: no interval"})
-    by = (
-        t_quantile(0.5 + level / 2.0, spread.carrying - 1.0)
-        * se
-        / (area * (1.0 - area))
-    )
-    low, high = (
-        1.0 / (1.0 + (1.0 - area) / area * math.exp(-side * by)) for side in (-1.0, 1.0)
-    )
+    level = context.settings.level
+    quantile = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0)
+    reach = quantile * se / (area * (1.0 - area))  # in log-odds
+    odds_against = (1.0 - area) / area
+    low = 1.0 / (1.0 + odds_against * math.exp(reach))
+    high = 1.0 / (1.0 + odds_against * math.exp(-reach))
     return replace(value, se=se, interval=Interval(low, high, level, method))
 
 
@@ -318,13 +409,15 @@ def mean_average_precision(context: MetricContext) -> Value:
     return Value(value)
 
 
-def _one_vs_rest(context: MetricContext, of: Callable[[Ranked], float | None]) -> Value:
-    """Mean of a one-vs-rest statistic over the classes for which it is defined."""
-    found = [
-        of(Ranked.of(p, outcome, context.table.weight))
-        for _, p, outcome in context.each_class()
-    ]
-    values = [value for value in found if value is not None]
+def _one_vs_rest(
+    context: MetricContext, statistic: Callable[[Ranked], float | None]
+) -> Value:
+    """Average a one-vs-rest statistic over the classes for which it is defined."""
+    values = []
+    for _, p, outcome in context.each_class():
+        value = statistic(Ranked.of(p, outcome, context.table.weight))
+        if value is not None:
+            values.append(value)
     if not values:
         raise Undefined("all labels are the same class: nothing to rank")
     return Value(
@@ -342,7 +435,7 @@ def aurc(context: MetricContext) -> Value:
     Reference: Geifman, Uziel, El-Yaniv (2019); interval: by its influence function (Hampel 1974)
     """
     ranked = context.labelled("top").ranked()
-    return _of_risks(context, ranked, risk_coverage(ranked), 0)
+    return _of_risks(context, ranked, risk_coverage(ranked), excess=False)
 
 
 @metric("label:top", report="full", reads="order")
@@ -357,12 +450,18 @@ def eaurc(context: MetricContext) -> Value:
     value = risk_coverage(ranked) - best_risk_coverage(
         ranked.right, ranked.wrong, ranked.weighted
     )
-    return _of_risks(context, ranked, max(value, 0.0), 1)
+    return _of_risks(context, ranked, max(value, 0.0), excess=True)
 
 
-def _of_risks(context: MetricContext, ranked: Ranked, area: float, which: int) -> Value:
-    """An area under the risk-coverage curve (0), or its excess (1), with its interval."""
-    value = Value(area, signature={"coverage": "weight"} if ranked.weighted else {})
-    return _with_interval(
-        context, ranked, value, "influence function", lambda: risk_spread(ranked)[which]
-    )
+def _of_risks(
+    context: MetricContext, ranked: Ranked, area: float, excess: bool
+) -> Value:
+    """Give an area under the risk-coverage curve, or its excess, its interval."""
+
+    def spread() -> AreaSpread:
+        of_area, of_excess = risk_spread(ranked)
+        return of_excess if excess else of_area
+
+    signature = {"coverage": "weight"} if ranked.weighted else {}
+    value = Value(area, signature=signature)
+    return _with_interval(context, ranked, value, "influence function", spread)

@@ -1,6 +1,7 @@
 """Smooth calibration error: no bins, a kernel whose width is the error itself."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -15,56 +16,86 @@ SMALLEST = 1e-5  # narrowest kernel that is considered
 
 STEPS = 60  # most iterations of the search for the width
 
-SECANTS, START, SLOPE = 12, -3.5, -1.4
-"""Steps of the secant, its first point (a width of .03) and the slope it first assumes."""
+SECANTS = 12  # steps of the secant; later ones halve
+START = -3.5  # ln of its first width, .03
+SLOPE = -1.4  # slope that its first step assumes
 
 
 def grid_cells(n: int) -> int:
-    """Grid cells on [0, 1] for n rows: fine against the kernel, which narrows as n grows."""
+    """Return the number of grid cells on [0, 1] for n rows.
+
+    They are fine against the kernel, which narrows as n grows.
+    """
     return 1024 if n <= 100_000 else 4096
 
 
 def smooth_residuals(
     scores: FloatArray, residuals: FloatArray, cells: int, total: float | None = None
 ) -> FloatArray:
-    """Cosine coefficients of the residuals over [0, 1] (see ``spectrum``). scores : (n,). residuals : (n,) score minus
-    outcome, weighted if so. Each residual is shared linearly between the two nearest grid points, the cells'
-    midpoints."""
+    """Compute the cosine coefficients of the residuals over [0, 1] (``spectrum``).
+
+    scores : (n,). residuals : (n,) score minus outcome, weighted if so. total : what
+    their sums are divided by; the number of rows by default.
+    """
+    # Share each residual linearly between the two nearest midpoints of cells.
     place = np.clip(scores * cells - 0.5, 0.0, cells - 1.0)
     low = np.minimum(place.astype(np.int64), cells - 2)
     part = place - low
     mass = np.bincount(low, weights=residuals * (1.0 - part), minlength=cells)
     mass += np.bincount(low + 1, weights=residuals * part, minlength=cells)[:cells]
-    return spectrum(mass / (len(scores) if total is None else total))
+    if total is None:
+        return spectrum(mass / len(scores))
+    return spectrum(mass / total)
 
 
 def spectrum(mass: FloatArray) -> FloatArray:
-    """Cosine coefficients (…, cells + 1) of masses (…, cells) at the cells' midpoints. The even extension is what
-    reflects the kernel at 0 and 1."""
+    """Compute the cosine coefficients (…, cells + 1) of masses (…, cells).
+
+    The masses lie at the cells' midpoints.
+    """
     cells = mass.shape[-1]
-    waves = np.fft.rfft(np.concatenate([mass, mass[..., ::-1]], axis=-1), axis=-1)
-    return np.asarray(
-        (waves * np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))).real
-    )
+    # The even extension is what reflects the kernel at 0 and 1.
+    even = np.concatenate([mass, mass[..., ::-1]], axis=-1)
+    waves = np.fft.rfft(even, axis=-1)
+    half_cell = np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))
+    return np.asarray((waves * half_cell).real)
 
 
-FINE, COARSE = (9.0, 2, 256), (5.3, 4, 64)
-"""For 1e-9 and for 1e-4: standard deviations of a kernel's spectrum that are kept, points a wave, fewest points."""
+@dataclass(frozen=True)
+class Accuracy:
+    """How finely E(s) is computed.
+
+    reach : standard deviations of a kernel's spectrum that are kept. points_per_wave :
+    grid points for each wave. fewest_points : least points of a grid.
+    """
+
+    reach: float
+    points_per_wave: int
+    fewest_points: int
+
+
+FINE = Accuracy(reach=9.0, points_per_wave=2, fewest_points=256)  # to 1e-9
+COARSE = Accuracy(reach=5.3, points_per_wave=4, fewest_points=64)  # to 1e-4
 
 FEW_CELLS = 256  # non-empty cells up to which the waves are summed cell by cell
 
 
 def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
-    """cos(pi w (j + 1/2) / cells) for waves w = 0..waves at the midpoints of cells j (m,), (waves + 1, m)."""
+    """Compute cos(pi w (j + 1/2) / cells), (waves + 1, m).
+
+    The waves w are 0 to ``waves``. cell : (m,) the cells j.
+    """
     turn = np.cos(np.pi / (2 * cells) * np.arange(4 * cells))
-    return np.asarray(
-        turn[np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)]
-    )
+    quarter_turns = np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)
+    return np.asarray(turn[quarter_turns])
 
 
 @lru_cache(maxsize=4)
 def _inverse(points: int) -> FloatArray:
-    """Matrix from cosine coefficients to the values at the midpoints of a grid, (points + 1, points)."""
+    """Make the matrix from cosine coefficients to values, (points + 1, points).
+
+    The values are those at the midpoints of a grid.
+    """
     back = cosines(points, np.arange(points), points) / points
     back[0] /= 2.0
     return back
@@ -72,44 +103,42 @@ def _inverse(points: int) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _doubled(waves: int, cells: int) -> FloatArray:
-    """Twice the cosines at every cell, (cells, waves + 1)."""
+    """Compute twice the cosines at every cell, (cells, waves + 1)."""
     return np.ascontiguousarray(2.0 * cosines(waves, np.arange(cells), cells).T)
 
 
 class Spectra:
-    """Cosine coefficients of masses at the midpoints of a grid's cells: where few hold any, of the waves asked for.
-    parts : (masses, cells) some at a time, whose spectra stand one after the other."""
+    """Cosine coefficients of masses at the midpoints of a grid's cells.
+
+    Where few cells hold any mass, only the waves that are asked for are computed.
+    parts : (masses, cells) some at a time, whose spectra stand one after the other.
+    """
 
     def __init__(self, parts: Sequence[Residuals], cells: int) -> None:
-        self.parts, self.known = (
-            parts,
-            np.empty((sum(len(mass) for mass, _ in parts), 0)),
-        )
-        self.shape = len(self.known), cells + 1
+        n_spectra = sum(len(mass) for mass, _ in parts)
+        self.parts = parts
+        self.computed = np.empty((n_spectra, 0))
+        self.shape = (n_spectra, cells + 1)
 
     def first(self, waves: int) -> FloatArray:
-        """Coefficients of the mean and at least so many waves, (r, …)."""
-        if self.known.shape[1] <= waves:
-            few = max(len(cell) for _, cell in self.parts) <= FEW_CELLS
-            count = (
-                min(self.shape[1] - 1, 1 << waves.bit_length())
-                if few
-                else self.shape[1] - 1
-            )
-            self.known = np.concatenate(
-                [self._of_part(*part, count) for part in self.parts]
-            )
-        return self.known
+        """Return coefficients of the mean and at least so many waves, (r, …)."""
+        if self.computed.shape[1] > waves:
+            return self.computed
+        count = self.shape[1] - 1
+        if max(len(cell) for _, cell in self.parts) <= FEW_CELLS:
+            count = min(count, 1 << waves.bit_length())
+        self.computed = np.concatenate(
+            [self._of_part(mass, cell, count) for mass, cell in self.parts]
+        )
+        return self.computed
 
     def _of_part(self, mass: FloatArray, cell: IntArray, waves: int) -> FloatArray:
         cells = self.shape[1] - 1
         if len(cell) <= FEW_CELLS:
-            several = len(self.parts) > 1  # each of which looks up a few of its own
-            return mass @ (
-                _doubled(waves, cells)[cell]
-                if several
-                else 2.0 * cosines(waves, cell, cells).T
-            )
+            if len(self.parts) > 1:
+                # Several parts look up a few columns each of one table.
+                return mass @ _doubled(waves, cells)[cell]
+            return mass @ (2.0 * cosines(waves, cell, cells).T)
         whole = np.zeros((len(mass), cells))
         whole[:, cell] = mass
         return spectrum(whole)
@@ -120,73 +149,91 @@ def smooth_errors(
     tolerance: float = 1e-9,
     start: float | FloatArray = START,
 ) -> FloatArray:
-    """Smooth calibration errors of cosine spectra (…, cells + 1).
+    """Compute the smooth calibration errors of cosine spectra (…, cells + 1).
 
-    With a Gaussian kernel of width s, reflected at 0 and 1, r_s(t) = (1/N) sum_i K_s(t, c_i) (c_i - y_i) and E(s) =
-    integral |r_s|; E falls with s, and the smooth calibration error is the s at which E(s) = s, up to a relative
-    ``tolerance``. All spectra are solved at once. start : ln s to begin with, one for all or (…,).
+    With a Gaussian kernel of width s, reflected at 0 and 1,
+    r_s(t) = (1/N) sum_i K_s(t, c_i) (c_i - y_i) and E(s) = integral |r_s|. E falls with
+    s. The smooth calibration error is the s at which E(s) = s, up to a relative
+    ``tolerance``. All spectra are solved at once. start : ln s to begin with, one for
+    all or (…,).
 
     Reference: Blasiok, Nakkiran (2024), definition 3.4, arXiv 2309.12236.
     """
     flat = spectra if isinstance(spectra, Spectra) else np.atleast_2d(spectra)
-    n, exact = flat.shape[0], FINE if tolerance < 1e-4 else COARSE
-    # f(x) = ln E(e^x) - x falls at least as fast as -x, but for rounding below a cell's width: its root lies
-    # between x and x + 1.25 f(x). A secant no flatter stays there, and f is nearly straight; what is left
-    # after some steps is halved.
+    n = flat.shape[0]
+    accuracy = FINE if tolerance < 1e-4 else COARSE
+    # f(x) = ln E(e^x) - x falls at least as fast as -x, but for rounding below a cell's
+    # width: its root lies between x and x + 1.25 f(x).
     floor = np.log(SMALLEST)
-    low, high = np.full(n, floor), np.zeros(n)
-    x, before = np.clip(np.full(n, start), floor, 0.0), np.full((2, n), np.nan)
-    left = np.arange(n)
+    low = np.full(n, floor)
+    high = np.zeros(n)
+    x = np.clip(np.full(n, start), floor, 0.0)
+    open_rows = np.arange(n)
+    last_point = np.full(n, np.nan)
+    last_f = np.full(n, np.nan)
     for step in range(STEPS):
-        at = x[left]
-        f = (
-            np.log(np.maximum(smooth_error_at(flat, np.exp(at), left, exact), 1e-320))
-            - at
-        )
-        low[left] = np.maximum(low[left], np.where(f > 0.0, at, at + 1.25 * f))
-        high[left] = np.minimum(high[left], np.where(f > 0.0, at + 1.25 * f, at))
-        # Where even the narrowest kernel smooths everything away, the error is that kernel's.
-        going = (np.abs(f) > tolerance) & ~((at <= floor) & (f <= 0.0))
-        left, at, f, last = left[going], at[going], f[going], before[:, going]
-        if not len(left):
+        point = x[open_rows]
+        error = smooth_error_at(flat, np.exp(point), open_rows, accuracy)
+        f = np.log(np.maximum(error, 1e-320)) - point
+        bound = point + 1.25 * f
+        low[open_rows] = np.maximum(low[open_rows], np.where(f > 0.0, point, bound))
+        high[open_rows] = np.minimum(high[open_rows], np.where(f > 0.0, bound, point))
+        # Where even the narrowest kernel smooths everything away, the error is that
+        # kernel's.
+        going = (np.abs(f) > tolerance) & ~((point <= floor) & (f <= 0.0))
+        open_rows = open_rows[going]
+        if not len(open_rows):
             break
-        with np.errstate(invalid="ignore", divide="ignore"):
-            slope = np.where(np.isnan(last[0]), SLOPE, (f - last[1]) / (at - last[0]))
-        there = at - f / np.minimum(np.nan_to_num(slope, nan=SLOPE, neginf=-1e9), -0.8)
-        if step >= SECANTS:
-            there = 0.5 * (low[left] + high[left])
-        x[left] = np.clip(there, low[left], high[left])
-        before = np.stack([at, f])
-    out = np.exp(x)
+        point = point[going]
+        f = f[going]
+        last_point = last_point[going]
+        last_f = last_f[going]
+        if step < SECANTS:
+            # f is nearly straight, and a secant no flatter than -0.8 stays within.
+            with np.errstate(invalid="ignore", divide="ignore"):
+                secant = (f - last_f) / (point - last_point)
+            slope = np.where(np.isnan(last_point), SLOPE, secant)
+            slope = np.nan_to_num(slope, nan=SLOPE, neginf=-1e9)
+            next_point = point - f / np.minimum(slope, -0.8)
+        else:
+            next_point = 0.5 * (low[open_rows] + high[open_rows])
+        x[open_rows] = np.clip(next_point, low[open_rows], high[open_rows])
+        last_point = point
+        last_f = f
+    errors = np.exp(x)
     narrow = np.flatnonzero(x <= floor)
     if len(narrow):
-        out[narrow] = smooth_error_at(
-            flat, np.full(len(narrow), SMALLEST), narrow, exact
-        )
-    return np.asarray(out)
+        narrowest = np.full(len(narrow), SMALLEST)
+        errors[narrow] = smooth_error_at(flat, narrowest, narrow, accuracy)
+    return np.asarray(errors)
 
 
 def smooth_error_at(
     spectra: FloatArray | Spectra,
     s: FloatArray,
     rows: IntArray | None = None,
-    exact: tuple[float, int, int] = FINE,
+    accuracy: Accuracy = FINE,
 ) -> FloatArray:
-    """E(s), the integral of |r_s|, for spectra (r, cells + 1) and kernel widths s (r,). rows : spectra that the widths
-    belong to, by default all. Rows on grids of as many points are computed together."""
-    rows = np.arange(len(s)) if rows is None else rows
-    (reach, dense, least), cells = exact, spectra.shape[1] - 1
+    """Compute E(s), the integral of |r_s|, for spectra (r, cells + 1).
+
+    s : (r,) widths of the kernel. rows : spectra that the widths belong to, by default
+    all.
+    """
+    if rows is None:
+        rows = np.arange(len(s))
+    cells = spectra.shape[1] - 1
     # Waves of which next to nothing is left are not worth their transform, and what
     # remains is smooth enough for a coarser grid.
-    waves = np.minimum(cells, np.ceil(reach / (np.pi * s)) + 1.0)
-    points = np.clip(2.0 ** np.ceil(np.log2(dense * waves)), min(least, cells), cells)
-    out = np.empty(len(rows))
-    for many in set(points.tolist()):
-        here = np.flatnonzero(points == many)
-        out[here] = _on_grid(
-            spectra, rows[here], s[here], int(waves[here].max()), int(many)
-        )
-    return out
+    waves = np.minimum(cells, np.ceil(accuracy.reach / (np.pi * s)) + 1.0)
+    points = 2.0 ** np.ceil(np.log2(accuracy.points_per_wave * waves))
+    points = np.clip(points, min(accuracy.fewest_points, cells), cells)
+    # Rows on grids of as many points are computed together.
+    errors = np.empty(len(rows))
+    for n_points in set(points.tolist()):
+        here = np.flatnonzero(points == n_points)
+        most_waves = int(waves[here].max())
+        errors[here] = _on_grid(spectra, rows[here], s[here], most_waves, int(n_points))
+    return errors
 
 
 def _on_grid(
@@ -196,31 +243,36 @@ def _on_grid(
     waves: int,
     points: int,
 ) -> FloatArray:
-    """E(s) from ``waves`` waves at the midpoints of ``points`` grid points."""
-    held = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
+    """Compute E(s) from ``waves`` waves at the midpoints of ``points`` grid points."""
+    coefficients = spectra.first(waves) if isinstance(spectra, Spectra) else spectra
     exponent = 0.5 * (s[:, None] * (np.pi * np.arange(waves + 1))) ** 2
-    kept = held[rows, : waves + 1] * np.exp(-np.minimum(exponent, 80.0))
+    kernel = np.exp(-np.minimum(exponent, 80.0))
+    product = coefficients[rows, : waves + 1] * kernel
     if points <= FEW_CELLS:
-        return np.asarray(np.abs(kept @ _inverse(points)[: waves + 1]).sum(axis=-1))
-    midpoints = np.exp(0.5j * np.pi / points * np.arange(waves + 1))
-    smoothed = np.fft.irfft(kept * midpoints, 2 * points, axis=-1)[:, :points]
+        smoothed = product @ _inverse(points)[: waves + 1]
+    else:
+        midpoints = np.exp(0.5j * np.pi / points * np.arange(waves + 1))
+        even = np.fft.irfft(product * midpoints, 2 * points, axis=-1)
+        smoothed = even[:, :points]
     return np.asarray(np.abs(smoothed).sum(axis=-1))
 
 
-def dyadic_smooth_error(one: FloatArray) -> float:
-    """relplot's rule on our exact integral, for a spectrum (cells + 1,): E at a width found by ten halvings.
+def dyadic_smooth_error(coefficients: FloatArray) -> float:
+    """Compute E of a spectrum (cells + 1,) at the width that relplot's rule finds.
 
-    relplot 1.0.3 sums on a grid whose last node is counted once where the reflection at 1
-    needs it twice, so its own number is larger where confidences sit at 1; that is not imitated.
+    The rule makes ten halvings, here on our exact integral. relplot 1.0.3 sums on a grid
+    whose last node is counted once where the reflection at 1 needs it twice, so its own
+    number is larger where confidences sit at 1; that is not imitated.
 
-    The width stays on the side where E(s) >= s or s < 0.001 has not been met; the error at
-    that width, not the width, is the result.
+    The width stays on the side where E(s) >= s or s < 0.001 has not been met. The error
+    at that width, not the width, is the result.
     """
 
     def error(s: float) -> float:
-        return float(smooth_error_at(one[None], np.array([s]))[0])
+        return float(smooth_error_at(coefficients[None], np.array([s]))[0])
 
-    start, end = 1.0, 0.0  # no error is above 1
+    start = 1.0  # no error is above 1
+    end = 0.0
     for _ in range(10):
         middle = 0.5 * (start + end)
         if middle < 0.001 or middle < error(middle):
@@ -242,110 +294,141 @@ def smece(context: MetricContext) -> Value:
     """
     if context.settings.compat == "relplot":
         return Value(
-            dyadic_smooth_error(_own_spectrum(context)),
+            dyadic_smooth_error(_observed_spectrum(context)),
             signature={"compat": "relplot-rule"},
         )
-    draws, own = smooth_draws(context)
-    return Value(smooth_error(context), null=context.null_of(own, draws))
+    draws, observed = smooth_draws(context)
+    return Value(smooth_error(context), null=context.null_of(observed, draws))
 
 
 @made_once
 def smooth_error(context: MetricContext) -> float:
-    """Smooth calibration error of the rows."""
-    return float(smooth_errors(_own_spectrum(context))[0])
+    """Compute the smooth calibration error of the rows."""
+    return float(smooth_errors(_observed_spectrum(context))[0])
 
 
 @made_once
 def smooth_draws(context: MetricContext) -> tuple[FloatArray, float]:
-    """Smooth errors under calibration, (draws,), and that of the observed outcomes, computed alike."""
-    return of_draws([drawn_residuals(context)[0]], grid_cells(context.n))[0]
+    """Compute the smooth errors under calibration, (draws,), and the observed one.
+
+    That of the observed outcomes is computed as those of the draws.
+    """
+    residuals, _ = drawn_residuals(context)
+    return of_draws([residuals], grid_cells(context.n))[0]
 
 
 AT_ONCE = 4  # contexts whose draws are solved together
 
 
 def solve_together(contexts: Sequence[MetricContext]) -> None:
-    """Compute and cache the smooth errors of many contexts of few rows, and of their draws, some contexts at once."""
-    contexts = [
-        each
-        for each in contexts
-        if grid_cells(each.n) == grid_cells(0) and each.table.weights.sum() > 0.0
+    """Compute and cache the smooth errors of many contexts, and of their draws.
+
+    Contexts of few rows are solved some at once; those of many rows are left out.
+    """
+    cells = grid_cells(0)
+    small = [
+        context
+        for context in contexts
+        if grid_cells(context.n) == cells and context.table.weights.sum() > 0.0
     ]
-    for at in range(0, len(contexts), AT_ONCE):
-        some = contexts[at : at + AT_ONCE]
-        own = smooth_errors(
-            np.stack([_own_spectrum(context) for context in some])
-        ).tolist()
-        drawn = of_draws(
-            [drawn_residuals(context)[0] for context in some], grid_cells(0)
-        )
-        for context, *found in zip(some, own, drawn, strict=True):
-            for way, one in zip((smooth_error, smooth_draws), found, strict=True):
-                context.keep((way,), one)
+    for start in range(0, len(small), AT_ONCE):
+        batch = small[start : start + AT_ONCE]
+        spectra = np.stack([_observed_spectrum(context) for context in batch])
+        errors = smooth_errors(spectra).tolist()
+        residuals = [drawn_residuals(context)[0] for context in batch]
+        draws = of_draws(residuals, cells)
+        for context, error, errors_of_draws in zip(batch, errors, draws, strict=True):
+            context.keep((smooth_error,), error)
+            context.keep((smooth_draws,), errors_of_draws)
 
 
-def _own_spectrum(context: MetricContext) -> FloatArray:
-    t, c = context.table, context.scores
-    w = t.weights
-    return smooth_residuals(
-        c, w * (c - context.outcomes), grid_cells(t.n), float(w.sum())
-    )
+def _observed_spectrum(context: MetricContext) -> FloatArray:
+    """Compute the spectrum of the observed residuals."""
+    scores = context.scores
+    weights = context.table.weights
+    residuals = weights * (scores - context.outcomes)
+    cells = grid_cells(context.table.n)
+    return smooth_residuals(scores, residuals, cells, float(weights.sum()))
 
 
 def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:
-    """Smooth errors of sums of residuals on a grid: for each part (draws + 1, m) those of the draws, and that of the
-    last row, the observed one. It is computed as those of the draws, so that equal outcomes have equal errors."""
-    # Residuals without order, even over [0, 1], have E(s)^2 = sum of squares / (pi^1.5 s).
+    """Compute the smooth errors of sums of residuals on a grid.
+
+    For each part (draws + 1, m) these are the errors of the draws, and that of the last
+    row, the observed one. It is computed as those of the draws, so that equal outcomes
+    have equal errors.
+    """
+    # Residuals without order, even over [0, 1], have
+    # E(s)^2 = sum of squares / (pi^1.5 s).
     square = np.concatenate([(mass**2).sum(axis=1) for mass, _ in parts])
     start = np.log(np.maximum(square, SMALLEST**3) / np.pi**1.5) / 3.0
     errors = smooth_errors(Spectra(parts, cells), 1e-4, start)
-    each = np.split(errors, np.cumsum([len(mass) for mass, _ in parts])[:-1])
-    return [(one[:-1], float(one[-1])) for one in each]
+    ends = np.cumsum([len(mass) for mass, _ in parts])
+    return [
+        (errors_of_part[:-1], float(errors_of_part[-1]))
+        for errors_of_part in np.split(errors, ends[:-1])
+    ]
 
 
 def null_draws(
     context: MetricContext, columns: FloatArray
 ) -> tuple[tuple[FloatArray, float], FloatArray]:
-    """Smooth calibration errors (draws,) with outcomes y drawn from the scores, and sums of columns over y = 1.
+    """Compute smooth errors with outcomes y drawn from the scores, and sums of columns.
 
-    columns : (n, m) in the order of the rows. Returns (draws,) beside the error of the observed outcomes to
-    compare with them, and (draws, m); the draws are the same whatever the columns, so statistics of different
-    calls belong together.
+    columns : (n, m) in the order of the rows. Returns the errors (draws,) with the
+    observed one to compare with them, and the sums of the columns over y = 1, (draws, m).
+    The draws are the same whatever the columns, so statistics of different calls belong
+    together.
     """
     if context.shared is not None:
         return smooth_draws(context), context.shared.sums(columns, context.heavy_draws)
     residuals, sums = drawn_residuals(context, columns)
-    return context.once(
+    errors = context.once(
         (smooth_draws,), lambda: of_draws([residuals], grid_cells(context.n))[0]
-    ), sums
+    )
+    return errors, sums
+
+
+def _order_by_score(context: MetricContext) -> IntArray:
+    """Return the row numbers by ascending score, (n,)."""
+    if context.shared is None:
+        return np.argsort(context.scores, kind="stable")
+    return context.shared.order
 
 
 def drawn_residuals(
     context: MetricContext, columns: FloatArray | None = None
 ) -> tuple[Residuals, FloatArray]:
-    """Means of residuals by cell for outcomes drawn from the scores, the observed ones last; sums as ``null_draws``."""
-    t, c = context.table, context.scores
-    w = t.weights
-    total, cells = float(w.sum()), grid_cells(t.n)
-    order = (
-        np.argsort(c, kind="stable") if context.shared is None else context.shared.order
-    )
-    c, w = c[order], w[order]
+    """Compute means of residuals by cell for outcomes drawn from the scores.
+
+    Those of the observed outcomes come last. The second result are the sums of
+    ``null_draws``.
+    """
+    t = context.table
+    total = float(t.weights.sum())
+    cells = grid_cells(t.n)
+    # Sort the rows by score, and find where each cell that holds any begins.
+    order = _order_by_score(context)
+    c = context.scores[order]
+    w = t.weights[order]
     cell = np.minimum((c * cells).astype(np.int64), cells - 1)
     first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
-    held = cell[first]
-    score = np.bincount(cell, weights=w * c, minlength=cells)[held]
-    beside = np.empty((t.n, 0)) if columns is None else columns[order]
-    draws = context.heavy_draws
-    right, sums = np.empty((draws + 1, len(held))), np.empty((draws, beside.shape[1]))
+    occupied = cell[first]
+    score = np.bincount(cell, weights=w * c, minlength=cells)[occupied]
 
     def by_cell(outcomes: AnyArray) -> FloatArray:
         weighted = outcomes if t.weight is None else outcomes * w
         return np.add.reduceat(weighted, first, axis=1, dtype=np.float64)
 
+    # Sum the outcomes of every draw by cell, and the columns over outcomes of 1.
+    ordered_columns = np.empty((t.n, 0)) if columns is None else columns[order]
+    n_columns = ordered_columns.shape[1]
+    draws = context.heavy_draws
+    right = np.empty((draws + 1, len(occupied)))
+    sums = np.empty((draws, n_columns))
     right[-1:] = by_cell(context.outcomes[None, order] > 0)
     for rows, drawn in context.drawn("smece", draws):
         right[rows] = by_cell(drawn)
-        if beside.shape[1]:
-            sums[rows] = drawn @ beside
-    return ((score - right) / total, held), sums
+        if n_columns:
+            sums[rows] = drawn @ ordered_columns
+    return ((score - right) / total, occupied), sums

@@ -1,4 +1,7 @@
-"""Warnings about labelled rows: what limits the conclusions from them, or suggests that labels do not match."""
+"""Warnings about labelled rows.
+
+They say what limits the conclusions from them, or suggests that labels do not match.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,67 +20,86 @@ if TYPE_CHECKING:
 
 ROWS_PER_BIN = 50
 
-FEWEST_NEIGHBOURS, ALIKE = 100, 4.0
-"""Fewest rows whose neighbours are compared, and standard score above which neighbours count as alike."""
+FEWEST_NEIGHBOURS = 100  # fewest rows whose neighbours are compared
+ALIKE = 4.0  # standard score above which neighbours count as alike
 
-FEWEST_EACH, ROUNDS = 5, 5
-"""Fewest rows per class and group for which their joint means are subtracted; rounds of subtracting means."""
+FEWEST_EACH = 5
+"""Fewest rows per class and group for which their joint means are subtracted."""
+
+ROUNDS = 5  # rounds of subtracting means
 
 
 def data_warnings(
     n: int, classes: int | None, spread: float, bins: int | None = None
 ) -> list[str]:
-    """Warnings about rows that are evaluated or fitted to. n : rows. classes : how many occur, None where there are
-    none. spread : largest minus smallest confidence. bins : None where none are asked for."""
-    found = []
+    """Warn about rows that are evaluated or fitted to.
+
+    n : rows. classes : how many occur, None where there are none. spread : largest minus
+    smallest confidence. bins : None where none are asked for.
+    """
+    warnings = []
     if bins is not None and n < ROWS_PER_BIN * bins:
-        few = f"{n} row{'s'[: n != 1]} in {bins} bins: even a calibrated model's ECE is well above 0 here"
-        found.append(f"{few}; read it beside its expected value, or use fewer --bins")
+        rows = "1 row" if n == 1 else f"{n} rows"
+        warnings.append(
+            f"{rows} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
+            " read it beside its expected value, or use fewer --bins"
+        )
     if classes == 1:
-        found.append(
+        warnings.append(
             "all labels are the same class: this says nothing about the others"
         )
     if n > 1 and spread == 0.0:
-        found.append("all confidences are equal: calibration errors see one point only")
-    return found
+        warnings.append(
+            "all confidences are equal: calibration errors see one point only"
+        )
+    return warnings
 
 
 def unit_warnings(table: "RowTable") -> list[str]:
-    """Warning where rows that count as independent seem to depend on each other: neighbours are alike.
+    """Warn where rows that count as independent seem to depend on each other.
 
-    table : in the order of the file. z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2). r_i is the outcome after its
-    means by confidence (fifteen bins of equally many rows), label, prediction and group are subtracted in turn, so that
-    a file in the order of one of these does not count as alike. There is no warning for files in the order of the
-    confidence, or of right and wrong answers.
+    table : in the order of the file. Neighbours are alike where
+    z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2) is large. r_i is the outcome after its
+    means by confidence (fifteen bins of equally many rows), label, prediction and group
+    are subtracted in turn, so that a file in the order of one of these does not count as
+    alike. There is no warning for files in the order of the confidence, or of right and
+    wrong answers.
     """
-    n, c = table.n, table.confidence
+    n = table.n
     if table.units is not None or table.weight is not None or n < FEWEST_NEIGHBOURS:
         return []
-    index = np.empty(n, dtype=np.int64)
-    index[np.argsort(c, kind="stable")] = np.arange(n) * 15 // n
-    z = _alike(table.correct, [index])
-    if z <= ALIKE:
+    confidence_bin = np.empty(n, dtype=np.int64)
+    order = np.argsort(table.confidence, kind="stable")
+    confidence_bin[order] = np.arange(n) * 15 // n
+    if _alike(table.correct, [confidence_bin]) <= ALIKE:
         return []
-    known = [table.y, table.prediction] if table.k > 1 else []
+    # Subtract the means by what else the file may be in the order of.
+    columns = [table.y, table.prediction] if table.k > 1 else []
     answers = [table.correct.astype(np.int64), table.y * table.k + table.prediction]
     if table.group is not None:
         group = np.unique(table.group, return_inverse=True)[1].astype(np.int64)
-        both = [
-            group * table.k + each
-            for each in known
-            if n > FEWEST_EACH * table.k * (group.max() + 1)
-        ]
-        known += [group, *both]
-        answers += [group * (table.k + 1) ** 2 + each for each in answers]
-    rises, falls = (np.count_nonzero(np.diff(sign * c) > 0) for sign in (1, -1))
-    z = _alike(table.correct, [index, *known])
-    if z <= ALIKE or 2 * abs(rises - falls) > n or any(map(_in_order, answers)):
+        n_groups = group.max() + 1
+        joint = []
+        if n > FEWEST_EACH * table.k * n_groups:
+            joint = [group * table.k + column for column in columns]
+        columns += [group, *joint]
+        answers += [group * (table.k + 1) ** 2 + answer for answer in answers]
+    z = _alike(table.correct, [confidence_bin, *columns])
+    if z <= ALIKE or _is_sorted(table.confidence) or any(map(_in_order, answers)):
         return []
-    alike = f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much"
-    unit = "if they belong together (a patient, an image, a question), say so with --unit NAME"
     return [
-        f"{alike}; {unit}, and if the file is in the order of a column, with --group-by NAME"
+        f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much;"
+        " if they belong together (a patient, an image, a question), say so with"
+        " --unit NAME, and if the file is in the order of a column, with --group-by NAME"
     ]
+
+
+def _is_sorted(values: FloatArray) -> bool:
+    """Test whether values (n,) mostly rise, or mostly fall."""
+    steps = np.diff(values)
+    rises = np.count_nonzero(steps > 0)
+    falls = np.count_nonzero(steps < 0)
+    return bool(2 * abs(rises - falls) > len(values))
 
 
 def _in_order(code: IntArray) -> bool:
@@ -88,14 +110,24 @@ def _in_order(code: IntArray) -> bool:
     )
 
 
-def _alike(outcome: FloatArray, known: Sequence[IntArray]) -> float:
-    """Standard score of the products of neighbouring residuals; 0 where there are none."""
-    r = outcome
-    for each in [*known] * (ROUNDS if len(known) > 1 else 1):
-        r = r - (np.bincount(each, r) / np.maximum(np.bincount(each), 1))[each]
-    pairs = r[1:] * r[:-1]
+def _alike(outcome: FloatArray, columns: Sequence[IntArray]) -> float:
+    """Compute the standard score of the products of neighbouring residuals.
+
+    columns : (n,) each, whose means are subtracted in turn. The score is 0 where no
+    residuals are left.
+    """
+    residual = outcome
+    rounds = ROUNDS if len(columns) > 1 else 1
+    for _ in range(rounds):
+        for column in columns:
+            count = np.maximum(np.bincount(column), 1)
+            mean = np.bincount(column, residual) / count
+            residual = residual - mean[column]
+    pairs = residual[1:] * residual[:-1]
     spread = float(np.sqrt(pairs @ pairs))
-    return float(pairs.sum()) / spread if spread > 0.0 else 0.0
+    if not spread > 0.0:
+        return 0.0
+    return float(pairs.sum()) / spread
 
 
 def zero_warnings(
@@ -105,8 +137,11 @@ def zero_warnings(
     counts_as: str,
     between: Sequence[float] | None = None,
 ) -> list[str]:
-    """Warning about an NLL of n rows, some of which give their label a probability of 0. counts_as : what that counts
-    as. between : range in which the NLL lies, where it depends on them."""
+    """Warn about an NLL of n rows, some of which give their label a probability of 0.
+
+    counts_as : what that counts as. between : range in which the NLL lies, where it
+    depends on them.
+    """
     if not zeros:
         return []
     give = "gives its label" if zeros == 1 else "give their label"
@@ -131,28 +166,35 @@ def zero_warnings(
 def label_doubts(
     table: "RowTable | RunningSums", names: Sequence[str] | None
 ) -> list[str]:
-    """Warning where the labels do not seem to match the scores. names : of the classes."""
-    met, stats = table.agreement, table.classes
-    found: list[str] = []
-    if met is not None and not table.few_units:
-        found = met.doubts(table.mean_confidence, names, table.answers, _ranking(table))
-    if found or stats is None:
-        return found
+    """Warn where the labels do not seem to match the scores. names : of the classes."""
+    agreement = table.agreement
+    if agreement is not None and not table.few_units:
+        doubts = agreement.doubts(
+            table.mean_confidence, names, table.answers, _ranking(table)
+        )
+        if doubts:
+            return doubts
+    stats = table.classes
+    if stats is None:
+        return []
+    # Find the class with most labels among those that the scores exclude.
     total = stats.score.sum(axis=1) / stats.weight.sum(axis=1) * table.n
     count = np.where(total < NONE, table.label_counts, 0)
-    if count[c := int(count.argmax())] < FEWEST_EACH:
+    c = int(count.argmax())
+    if count[c] < FEWEST_EACH:
         return []
-    labels = (
-        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities"
-        f" sum to {total[c]:.1g} over all rows"
-    )
     return [
-        f"{labels}: does the model have this class, and are the classes of scores and labels in the same order?"
+        f"{count[c]} labels are class {class_words(c, names)}, whose probabilities"
+        f" sum to {total[c]:.1g} over all rows: does the model have this class, and"
+        " are the classes of scores and labels in the same order?"
     ]
 
 
 def _ranking(table: "RowTable | RunningSums") -> "ClassRanking | None":
-    """How the scores rank two classes; None of more, or of too many rows for a table."""
+    """Rank two classes by the scores.
+
+    None of more classes, or of too many rows for a table.
+    """
     from calcli.metrics.class_ranking import ClassRanking  # imports row tables
 
     odds = getattr(table, "log_odds", None)

@@ -1,10 +1,12 @@
-"""Class frequencies of unlabelled rows, from calibrated probabilities: maximum likelihood by EM, with a prior.
+"""Class frequencies of unlabelled rows, from calibrated probabilities.
 
-Label shift: the class frequencies change, the distribution of rows within a class does not. Then
-p'(y | x) is proportional to p(y | x) q_y / s_y, where s are the shares before and q those now.
+They are estimated by maximum likelihood with a prior, by EM. Label shift: the class
+frequencies change, the distribution of rows within a class does not. Then p'(y | x) is
+proportional to p(y | x) q_y / s_y, where s are the shares before and q those now.
 
-Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alexandari, Kundaje, Shrikumar (2020),
-ICML, for calibration with class biases and s as the mean probability.
+Reference: Saerens, Latinne, Decaestecker (2002), Neural Computation 14(1); Alexandari,
+Kundaje, Shrikumar (2020), ICML, for calibration with class biases and s as the mean
+probability.
 """
 
 from dataclasses import dataclass
@@ -15,9 +17,9 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which EM has converged
-BAG = (
-    4000  # most distinct rows per resample: larger sets use a bag of little bootstraps
-)
+BAG = 4000
+"""Most distinct rows per resample: larger sets use a bag of little bootstraps."""
+
 AT_ONCE = 1 << 19  # most rows times resamples in one run of EM
 FIFTHS = 5  # bins of confidence by which the check compares source and target
 
@@ -29,59 +31,63 @@ def class_shares(
     count: FloatArray | None = None,
     fixed: BoolArray | None = None,
 ) -> FloatArray:
-    """Maximum penalised likelihood estimate of the class frequencies q among rows.
+    """Estimate the class frequencies q among rows by maximum penalised likelihood.
 
-    Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps of which are
-    extrapolated (SQUAREM).
+    Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps
+    of which are extrapolated (SQUAREM).
 
-    p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among the rows of the fit. prior_rows :
-    m, weight of the prior in rows of frequencies s. count : (n,) or (n, r) multiplicity of each row, for r resamples
-    at once. fixed : bool as source, classes that keep their share (absent from the source). Returns (k,) or (k, r).
+    p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among the
+    rows of the fit. prior_rows : m, weight of the prior in rows of frequencies s. count :
+    (n,) or (n, r) multiplicity of each row, for r resamples at once. fixed : bool as
+    source, classes that keep their share (absent from the source). Returns (k,) or (k, r).
 
     Reference: Saerens et al. (2002); Varadhan, Roland (2008) for SQUAREM.
     """
     counts = np.ones((len(p), 1)) if count is None else count.reshape(len(p), -1)
-    total, like = counts.sum(axis=0), (p.shape[1], counts.shape[1])
-    before = np.broadcast_to(source.reshape(len(source), -1), like)
-    held = np.broadcast_to(
-        np.zeros(like, dtype=bool) if fixed is None else fixed.reshape(len(source), -1),
-        like,
-    )
-    room = 1.0 - np.where(held, before, 0.0).sum(axis=0)
+    total = counts.sum(axis=0)
+    shape = (p.shape[1], counts.shape[1])
+    before = np.broadcast_to(source.reshape(len(source), -1), shape)
+    is_fixed = np.zeros(shape, dtype=bool)
+    if fixed is not None:
+        is_fixed = np.broadcast_to(fixed.reshape(len(source), -1), shape)
+    free_share = 1.0 - np.where(is_fixed, before, 0.0).sum(axis=0)
 
     def step(q: FloatArray) -> FloatArray:
         ratio = q / before
-        new = (ratio * (p.T @ (counts / (p @ ratio))) + prior_rows * before) / (
-            total + prior_rows
-        )
-        new *= room / np.where(held, 0.0, new).sum(axis=0)
-        return np.where(held, before, new)
+        expected = ratio * (p.T @ (counts / (p @ ratio)))
+        new = (expected + prior_rows * before) / (total + prior_rows)
+        new *= free_share / np.where(is_fixed, 0.0, new).sum(axis=0)
+        return np.where(is_fixed, before, new)
 
     q = before
     for _ in range(STEPS):
         once = step(q)
         twice = step(once)
-        first, second = once - q, (twice - once) - (once - q)
-        curve = (second**2).sum(axis=0)
-        length = np.sqrt(
-            np.divide(
-                (first**2).sum(axis=0), curve, out=np.ones_like(curve), where=curve > 0
-            )
-        )
-        length = np.maximum(length, 1.0)
-        far = q + 2.0 * length * first + length**2 * second
-        good = (far > 0).all(axis=0)
         if float(np.abs(twice - once).max()) <= SETTLED:
             q = twice
             break
-        q = step(np.where(good, far, twice))
-    return q[:, 0] if count is None or count.ndim == 1 else q
+        # Extrapolate the two steps where the result stays positive.
+        first = once - q
+        second = (twice - once) - first
+        curve = (second**2).sum(axis=0)
+        square = (first**2).sum(axis=0)
+        ratio = np.divide(square, curve, out=np.ones_like(curve), where=curve > 0)
+        length = np.maximum(np.sqrt(ratio), 1.0)
+        far = q + 2.0 * length * first + length**2 * second
+        is_positive = (far > 0).all(axis=0)
+        q = step(np.where(is_positive, far, twice))
+    if count is None or count.ndim == 1:
+        return q[:, 0]
+    return q
 
 
 def likelihood_ratio(
     p: FloatArray, source: FloatArray, shares: FloatArray, count: FloatArray
 ) -> FloatArray:
-    """Likelihood ratio statistic 2 [l(q) - l(s)], (r,). source, shares : (k, r); count : (n, r)."""
+    """Compute the likelihood ratio statistic 2 [l(q) - l(s)], (r,).
+
+    source, shares : (k, r). count : (n, r).
+    """
     return np.asarray(2.0 * (count * np.log(p @ (shares / source))).sum(axis=0))
 
 
@@ -89,12 +95,14 @@ def likelihood_ratio(
 class Source:
     """Labelled rows of the model before the shift.
 
-    The check bins rows by ``raw``: the calibrated scores of the rows of its fit differ in distribution from new ones.
+    p : (n, k) held-out calibrated probabilities. y : (n,) labels. raw : (n, k)
+    uncalibrated probabilities. The check bins rows by them: the calibrated scores of the
+    rows of its fit differ in distribution from new ones.
     """
 
-    p: FloatArray  # (n, k) held-out calibrated probabilities
+    p: FloatArray
     y: IntArray
-    raw: FloatArray  # (n, k) uncalibrated probabilities
+    raw: FloatArray
 
     @property
     def shares(self) -> FloatArray:
@@ -104,15 +112,21 @@ class Source:
 
 @dataclass(frozen=True)
 class Shift:
-    """Estimated class frequencies of unlabelled rows, with the tests of no shift and of the assumption."""
+    """Estimated class frequencies of unlabelled rows, with two tests.
 
-    shares: FloatArray  # (k,)
-    low: FloatArray  # (k,) ends of 95 % bootstrap intervals
+    shares : (k,). low, high : (k,) ends of 95 % bootstrap intervals. ratio, ratio_p :
+    likelihood ratio against no shift, and its p-value. distance : chi-square distance of
+    the rows from the source reweighted to these shares. distance_p : its p-value, small
+    where the assumption of label shift does not hold.
+    """
+
+    shares: FloatArray
+    low: FloatArray
     high: FloatArray
-    ratio: float  # likelihood ratio against no shift
+    ratio: float
     ratio_p: float
-    distance: float  # chi-square distance of the rows from the source reweighted to these shares
-    distance_p: float  # small where the assumption of label shift does not hold
+    distance: float
+    distance_p: float
 
 
 def estimate_shift(
@@ -122,100 +136,118 @@ def estimate_shift(
     resamples: int,
     rng: np.random.Generator,
 ) -> Shift:
-    """Estimate class frequencies with intervals, test for no shift, and check the assumption of label shift.
+    """Estimate class frequencies with intervals, and test two hypotheses.
 
-    p, raw : (n, k) calibrated and uncalibrated probabilities of the unlabelled rows.
-    Both null distributions are simulated: the source is resampled, a target of the same size is drawn from it (for
-    the check: from the source reweighted to the estimate), and the class frequencies are estimated anew each time.
+    They are that of no shift, and the assumption of label shift. p, raw : (n, k)
+    calibrated and uncalibrated probabilities of the unlabelled rows.
     """
     n, k = p.shape
-    absent = np.bincount(source.y, minlength=k) == 0
+    n_cells = k * FIFTHS
+    n_source = len(source.y)
+    # Estimate the shares, and compute both statistics.
+    source_counts = np.bincount(source.y, minlength=k)
+    absent = source_counts == 0
     before = source.shares
     shares = class_shares(p, before, k, fixed=absent)
-    ratio = float(
-        likelihood_ratio(p, before[:, None], shares[:, None], np.ones((n, 1)))[0]
-    )
+    ones = np.ones((n, 1))
+    ratio = float(likelihood_ratio(p, before[:, None], shares[:, None], ones)[0])
     cells, edges = cells_of(source.raw)
-    distance = _distance(
-        source.y,
-        cells,
-        shares,
-        np.bincount(cells_of(raw, edges)[0], minlength=k * FIFTHS),
-    )
-    weight = (shares / np.maximum(np.bincount(source.y, minlength=k), 1))[source.y]
-    bag = p if n <= BAG else p[rng.choice(n, BAG, replace=False)]
-    scale = len(bag) / n
-    centre = shares if bag is p else class_shares(bag, before, k * scale, fixed=absent)
-    ratios, distances, drawn = (
-        np.empty(resamples),
-        np.empty(resamples),
-        np.empty((resamples, k)),
-    )
-    held = len(source.y)
-    size = min(max(AT_ONCE // max(held, len(bag)), 1), resamples)
-    for start in range(0, resamples, size):
-        here = range(start, min(start + size, resamples))
-        taken, (same, shifted, count) = (
-            [],
-            (np.empty((each, len(here))) for each in (held, held, len(bag))),
+    target_counts = np.bincount(cells_of(raw, edges)[0], minlength=n_cells)
+    distance = _distance(source.y, cells, shares, target_counts)
+    # Resample many rows by a bag of them, whose estimate is the centre of its own.
+    bag = p
+    centre = shares
+    scale = 1.0
+    if n > BAG:
+        bag = p[rng.choice(n, BAG, replace=False)]
+        scale = len(bag) / n
+        centre = class_shares(bag, before, k * scale, fixed=absent)
+    bag_chance = np.full(len(bag), 1.0 / len(bag))
+    source_chance = np.full(n_source, 1.0 / n_source)
+    shifted_chance = (shares / np.maximum(source_counts, 1))[source.y]
+    shifted_chance = shifted_chance / shifted_chance.sum()
+    # Simulate both null distributions: resample the source, draw a target of the same
+    # size from it (for the check: from the source reweighted to the estimate), and
+    # estimate the class frequencies anew each time.
+    ratios = np.empty(resamples)
+    distances = np.empty(resamples)
+    drawn_shares = np.empty((resamples, k))
+    step = min(max(AT_ONCE // max(n_source, len(bag)), 1), resamples)
+    for start in range(0, resamples, step):
+        chunk = range(start, min(start + step, resamples))
+        m = len(chunk)
+        samples = []
+        same = np.empty((n_source, m))
+        shifted = np.empty((n_source, m))
+        bag_counts = np.empty((len(bag), m))
+        times = np.empty((n_source, m))
+        missing = np.empty((k, m), dtype=bool)
+        for r in range(m):
+            sample = rng.integers(0, n_source, n_source)
+            same[:, r] = rng.multinomial(n, source_chance)
+            shifted[:, r] = rng.multinomial(n, shifted_chance)
+            bag_counts[:, r] = rng.multinomial(n, bag_chance) * scale
+            times[:, r] = np.bincount(sample, minlength=n_source)
+            missing[:, r] = np.bincount(source.y[sample], minlength=k) == 0
+            samples.append(sample)
+        sample_shares = source.p.T @ times / n_source
+        estimates = class_shares(
+            source.p,
+            np.tile(sample_shares, 2),
+            k,
+            np.hstack([same, shifted]),
+            np.tile(missing, 2),
         )
-        for r in range(len(here)):
-            taken.append(rng.integers(0, held, held))
-            same[:, r] = rng.multinomial(n, np.full(held, 1.0 / held))
-            shifted[:, r] = rng.multinomial(n, weight / weight.sum())
-            count[:, r] = rng.multinomial(n, np.full(len(bag), 1.0 / len(bag))) * scale
-        gone = np.stack(
-            [np.bincount(source.y[each], minlength=k) == 0 for each in taken], axis=1
-        )
-        times = np.stack([np.bincount(each, minlength=held) for each in taken], axis=1)
-        own = source.p.T @ times.astype(float) / held
-        both = class_shares(
-            source.p, np.tile(own, 2), k, np.hstack([same, shifted]), np.tile(gone, 2)
-        )
-        ratios[here] = likelihood_ratio(source.p, own, both[:, : len(here)], same)
-        drawn[here] = class_shares(bag, own, k * scale, count, gone).T
-        for r, each in enumerate(taken):
-            seen = np.bincount(cells, weights=shifted[:, r], minlength=k * FIFTHS)
-            distances[here[r]] = _distance(
-                source.y[each], cells[each], both[:, len(here) + r], seen
+        same_shares = estimates[:, :m]
+        shifted_shares = estimates[:, m:]
+        ratios[chunk] = likelihood_ratio(source.p, sample_shares, same_shares, same)
+        bag_shares = class_shares(bag, sample_shares, k * scale, bag_counts, missing)
+        drawn_shares[chunk] = bag_shares.T
+        for r, sample in enumerate(samples):
+            counts = np.bincount(cells, weights=shifted[:, r], minlength=n_cells)
+            distances[chunk[r]] = _distance(
+                source.y[sample], cells[sample], shifted_shares[:, r], counts
             )
-    low, high = np.clip(
-        shares + np.quantile(drawn - centre, [0.025, 0.975], axis=0), 0.0, 1.0
-    )
+    errors = np.quantile(drawn_shares - centre, [0.025, 0.975], axis=0)
+    low, high = np.clip(shares + errors, 0.0, 1.0)
     return Shift(
-        shares,
-        low,
-        high,
-        ratio,
-        _p_value(ratio, ratios),
-        distance,
-        _p_value(distance, distances),
+        shares=shares,
+        low=low,
+        high=high,
+        ratio=ratio,
+        ratio_p=_p_value(ratio, ratios),
+        distance=distance,
+        distance_p=_p_value(distance, distances),
     )
 
 
 def cells_of(
     p: FloatArray, edges: FloatArray | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """Cell of every row by prediction and fifth of the confidence, (n,), and the edges of the fifths."""
+    """Find the cell of every row, (n,), and the edges of the fifths of confidence.
+
+    A cell is a prediction and a fifth of the confidence.
+    """
     confidence = p.max(axis=1)
-    edges = (
-        np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS)
-        if edges is None
-        else edges
-    )
+    if edges is None:
+        edges = np.quantile(confidence, np.arange(1, FIFTHS) / FIFTHS)
     return p.argmax(axis=1) * FIFTHS + np.searchsorted(edges, confidence), edges
 
 
 def _distance(
-    y: IntArray, cells: IntArray, shares: FloatArray, seen: AnyArray
+    y: IntArray, cells: IntArray, shares: FloatArray, counts: AnyArray
 ) -> float:
-    """Chi-square distance of observed counts per cell from source rows, labels y, reweighted to the shares."""
+    """Compute the chi-square distance of observed counts per cell from source rows.
+
+    The source rows, with labels y, are reweighted to the shares.
+    """
     weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
-    expected = np.bincount(cells, weights=weight, minlength=len(seen)) * (
-        seen.sum() / weight.sum()
-    )
-    return float(((seen - expected) ** 2 / (expected + 0.5)).sum())
+    source_counts = np.bincount(cells, weights=weight, minlength=len(counts))
+    expected = source_counts * (counts.sum() / weight.sum())
+    return float(((counts - expected) ** 2 / (expected + 0.5)).sum())
 
 
 def _p_value(observed: float, draws: FloatArray) -> float:
-    return float((1 + (draws >= observed * (1.0 - 1e-6)).sum()) / (1 + len(draws)))
+    """Compute the share of draws that reach the observed value, itself among them."""
+    reached = (draws >= observed * (1.0 - 1e-6)).sum()
+    return float((1 + reached) / (1 + len(draws)))
