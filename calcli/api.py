@@ -1,4 +1,6 @@
-"""The public Python API: the same core as the command line, for arrays, tensors and bundles."""
+"""The public Python API: the same core as the command line, for arrays, tensors and
+bundles.
+"""
 
 import json
 import logging
@@ -93,8 +95,11 @@ LOG = logging.getLogger("calcli")
 Made = TypeVar("Made")
 
 Scores = Any
-"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
-of such names, or a list of them, which are one data set."""
+"""An array (n, k), or (n,) for two classes.
+
+A torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern of such names, or a
+list of them, which are one data set.
+"""
 
 
 def plain(value: Any) -> Any:
@@ -103,7 +108,9 @@ def plain(value: Any) -> Any:
 
 
 def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
-    """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
+    """Build settings from keyword arguments, checked against the types and bounds of
+    the fields (``held_to``).
+    """
     types = get_type_hints(cls, include_extras=True)
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
@@ -129,7 +136,8 @@ def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
 
 
 def _are_log_odds(scores: AnyArray) -> bool:
-    """True for one column of numbers that are neither probabilities nor their logarithms.
+    """True for one column of numbers that are neither probabilities nor their
+    logarithms.
 
     Scores of a file may be another column; an argument is what it is called.
     """
@@ -151,7 +159,10 @@ def open_scores(
     units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[DataSet]:
-    """Open labelled rows from arrays or bundles. units : (n,) for arrays; for bundles the name of a dataset."""
+    """Open labelled rows from arrays or bundles.
+
+    units : (n,) for arrays; for bundles the name of a dataset.
+    """
     given = scores if isinstance(scores, list | tuple) else [scores]
     if given and all(isinstance(name, str | PathLike) for name in given):
         if labels is not None:
@@ -160,7 +171,8 @@ def open_scores(
             )
         if units is not None and not isinstance(units, str):
             raise DataError(
-                f"{given[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'"
+                f"{given[0]}: a bundle brings its own units; name their dataset,"
+                " units='NAME', or 'none'"
             )
         layout = Layout(unit=units)
         names = [bundle for name in given for bundle in expand(str(name), layout)]
@@ -183,8 +195,11 @@ def open_scores(
 def _bring(
     rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
 ) -> None:
-    """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that calibrators by group read. Raises
-    DataError for groups of another shape."""
+    """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that
+    calibrators by group read.
+
+    Raises DataError for groups of another shape.
+    """
     if groups is None:
         return
     values = _groups_of(groups, rows.n)
@@ -214,7 +229,9 @@ def _held_out(
     again: bool = False,
     **about: Any,
 ) -> Iterator[tuple[DataSet, list[str]]]:
-    """Open labelled rows that the calibrators fit, with a list of warnings, issued at the end, to append to."""
+    """Open labelled rows that the calibrators fit, with a list of warnings, issued at
+    the end, to append to.
+    """
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
         _bring(rows, groups, given)
         notes = [
@@ -267,23 +284,28 @@ def fit(
 ) -> "FittedCalibrator":
     """Fit one calibrator to scores with labels.
 
-    scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
-    of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
-    0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
-    best few by cross-validation (by group ``ts``, of confidences ``platt``).
-    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); left out, what all values prove. Or
-    ``confidence``, where scores are (n,) confidences and labels whether each answer was right (bool or 0/1), for
-    methods of the top label.
-    units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
-    of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
-    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
-    keep_predictions : True keeps every prediction, by a projection, whatever the method; False lets ``auto`` change
-    them; left out, ``auto`` keeps those of three and more classes unless changing them is shown to help. options :
-    those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
+    scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the
+    path of a bundle (or several, taken together), whose labels, weights and kind are
+    then its own. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
+    two), bool or -1 and +1, where a warning says what was read as class 1. method : a
+    name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``,
+    which weighs the best few by cross-validation (by group ``ts``, of confidences
+    ``platt``). kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1);
+    left out, what all values prove. Or ``confidence``, where scores are (n,)
+    confidences and labels whether each answer was right (bool or 0/1), for methods of
+    the top label. units : (n,) names (numbers, words, dates) that rows which belong
+    together share (a patient, an image, a question); of a bundle the name of its
+    dataset, or ``none``. groups : (n,) names, each of which gets a map of its own,
+    pulled towards the common one; of a bundle the name of its dataset, or
+    ``prediction`` (methods ts and platt). keep_predictions : True keeps every
+    prediction, by a projection, whatever the method; False lets ``auto`` change them;
+    left out, ``auto`` keeps those of three and more classes unless changing them is
+    shown to help. options : those of ``calcli methods NAME``; a trailing underscore is
+    dropped (``lambda_=1``).
 
-    Raises UsageError for methods and options that do not exist, DataError for bad rows, FitError where a fit is
-    impossible. A fit that went badly has a ``status`` and ``warnings``, which are Python's warnings too.
+    Raises UsageError for methods and options that do not exist, DataError for bad rows,
+    FitError where a fit is impossible. A fit that went badly has a ``status`` and
+    ``warnings``, which are Python's warnings too.
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
@@ -330,16 +352,18 @@ def evaluate(
     again: bool = False,
     **settings: Any,
 ) -> Evaluation:
-    """Measure scores with labels, uncalibrated and through each calibrator, with uncertainty.
+    """Measure scores with labels, uncalibrated and through each calibrator, with
+    uncertainty.
 
-    scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of arrays, for findings by group
-    and for calibrators by group. metrics : a name of ``calcli metrics``, or several;
-    left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
-    ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
-    calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
+    scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of
+    arrays, for findings by group and for calibrators by group. metrics : a name of
+    ``calcli metrics``, or several; left out, the report with its verdict. settings :
+    fields of ``MetricSettings`` (``bins``, ``norm``, ``scheme``, ``label``, ``level``,
+    ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a calibrator
+    has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
 
-    Raises UsageError for metrics and settings that do not exist, DataError for bad rows and for
-    calibrators of other classes.
+    Raises UsageError for metrics and settings that do not exist, DataError for bad rows
+    and for calibrators of other classes.
 
     >>> import numpy as np
     >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
@@ -394,11 +418,13 @@ def report(
     force: bool = False,
     **how: Any,
 ) -> Evaluation:
-    """Write an HTML report of scores with labels, uncalibrated and through each calibrator.
+    """Write an HTML report of scores with labels, uncalibrated and through each
+    calibrator.
 
-    path : of the page, which ends in .html. title : its name. how : all else that ``evaluate`` takes but ``metrics``.
-    Its result is returned; the page holds its JSON. Raises UsageError where a file exists, unless ``force``, and what
-    ``evaluate`` raises.
+    path : of the page, which ends in .html. title : its name. how : all else that
+    ``evaluate`` takes but ``metrics``. Its result is returned; the page holds its JSON.
+    Raises UsageError where a file exists, unless ``force``, and what ``evaluate``
+    raises.
 
     >>> import tempfile, numpy as np
     >>> page = Path(tempfile.mkdtemp()) / "report.html"
@@ -444,7 +470,10 @@ def report(
 
 
 def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
-    """Plan of an evaluation: the metrics named, or else the report. Raises UsageError for unknown settings."""
+    """Plan of an evaluation: the metrics named, or else the report.
+
+    Raises UsageError for unknown settings.
+    """
     how = checked(MetricSettings, settings)
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
@@ -466,7 +495,9 @@ def _tried(
     groups: Any = None,
     **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
-    """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
+    """Open rows to evaluate: rows, subject, candidates, and a list of warnings to
+    append to.
+    """
     if groups is not None:
         groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
@@ -512,14 +543,17 @@ def compare(
 ) -> dict[str, Any]:
     """Rank methods by rows that they were not fitted on.
 
-    scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names, with options as in
-    ``hb(bins=20)``, or ``all``; left out, those that ``calcli methods`` lists first. settings : ``baseline``, what
-    differences are taken to, ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each scored by
-    the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of ``all`` also methods with more parameters
-    than rows. Returns what ``calcli compare --json`` prints.
+    scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names,
+    with options as in ``hb(bins=20)``, or ``all``; left out, those that ``calcli
+    methods`` lists first. settings : ``baseline``, what differences are taken to,
+    ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each
+    scored by the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of
+    ``all`` also methods with more parameters than rows. Returns what ``calcli compare
+    --json`` prints.
 
-    Raises UsageError for methods and settings that do not exist, DataError for bad rows and for confidences. A method
-    whose fit fails has ``status`` ``failed`` and a reason.
+    Raises UsageError for methods and settings that do not exist, DataError for bad rows
+    and for confidences. A method whose fit fails has ``status`` ``failed`` and a
+    reason.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -588,13 +622,16 @@ def threshold(
     groups: Any = None,
     again: bool = False,
 ) -> dict[str, Any]:
-    """Find the lowest confidence above which accuracy is at least ``accuracy``, with a guarantee.
+    """Find the lowest confidence above which accuracy is at least ``accuracy``, with a
+    guarantee.
 
-    scores, labels, kind, units, groups, again : as for ``evaluate``; held-out rows, without weights. accuracy : in
-    0..1, of the rows that are accepted. confidence : probability with which the guarantee holds. Returns what
-    ``calcli threshold --json`` prints: ``threshold``, ``coverage``, ``accuracy``, ``accuracy_lower``, ``level``, …
+    scores, labels, kind, units, groups, again : as for ``evaluate``; held-out rows,
+    without weights. accuracy : in 0..1, of the rows that are accepted. confidence :
+    probability with which the guarantee holds. Returns what ``calcli threshold --json``
+    prints: ``threshold``, ``coverage``, ``accuracy``, ``accuracy_lower``, ``level``, …
 
-    Raises FitError where no threshold guarantees it, UsageError for an accuracy outside 0..1, DataError for bad rows.
+    Raises FitError where no threshold guarantees it, UsageError for an accuracy outside
+    0..1, DataError for bad rows.
 
     >>> import numpy as np
     >>> right = np.arange(1000) >= 100
@@ -631,14 +668,17 @@ def export(
     at: str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs NumPy only.
+    """Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs
+    NumPy only.
 
-    to : ``onnx``, ``torch`` or ``python``; left out, by the ending of ``path`` (.onnx, .pt2, .py). onto : an ONNX
-    classifier to join it to, at its output ``at``. What was written is run beside the calibrator before it is kept.
-    Returns what ``calcli export --json`` prints: ``rows`` tried, the largest ``difference``, ``labels_differ``, …
+    to : ``onnx``, ``torch`` or ``python``; left out, by the ending of ``path`` (.onnx,
+    .pt2, .py). onto : an ONNX classifier to join it to, at its output ``at``. What was
+    written is run beside the calibrator before it is kept. Returns what ``calcli export
+    --json`` prints: ``rows`` tried, the largest ``difference``, ``labels_differ``, …
 
-    Raises UsageError for another target, for a method that cannot be exported, for a package that is missing, and
-    where a file exists, unless ``force``; CalcliError where the export differs by more than 1e-6.
+    Raises UsageError for another target, for a method that cannot be exported, for a
+    package that is missing, and where a file exists, unless ``force``; CalcliError
+    where the export differs by more than 1e-6.
 
     >>> import tempfile, numpy as np
     >>> file = Path(tempfile.mkdtemp()) / "calibrator.py"
@@ -673,14 +713,16 @@ def extract(
 ) -> dict[str, Any]:
     """Import files of saved scores into a bundle.
 
-    sources : one file or several, of any format of ``calcli extract``. path : the HDF5 file to write. split :
-    ``cal=0.5``, ``test=rest``, …: named parts of the rows, stratified by label unless ``stratify`` is False, drawn by
-    ``seed``, or in order if ``ordered``. ignore_labels : rows with these are left out. options : fields of
-    ``ImportRequest``, those of the command with underscores (``scores=("val_logits",)``, ``kind``, ``confidence``,
-    ``unit``, …). Returns what ``calcli extract --json`` prints: ``bundles`` with their sizes, and ``notes``.
+    sources : one file or several, of any format of ``calcli extract``. path : the HDF5
+    file to write. split : ``cal=0.5``, ``test=rest``, …: named parts of the rows,
+    stratified by label unless ``stratify`` is False, drawn by ``seed``, or in order if
+    ``ordered``. ignore_labels : rows with these are left out. options : fields of
+    ``ImportRequest``, those of the command with underscores
+    (``scores=("val_logits",)``, ``kind``, ``confidence``, ``unit``, …). Returns what
+    ``calcli extract --json`` prints: ``bundles`` with their sizes, and ``notes``.
 
-    Raises UsageError for options that do not exist and where a file exists, unless ``force``; DataError for sources
-    that cannot be read; then nothing is written.
+    Raises UsageError for options that do not exist and where a file exists, unless
+    ``force``; DataError for sources that cannot be read; then nothing is written.
 
     >>> import tempfile, numpy as np
     >>> folder = Path(tempfile.mkdtemp())
@@ -724,7 +766,8 @@ class Picture:
         self._figure = figure
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
-        """Write the diagram in the format of the file's ending: png, svg, pdf (with matplotlib), json or csv.
+        """Write the diagram in the format of the file's ending: png, svg, pdf (with
+        matplotlib), json or csv.
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
@@ -761,11 +804,13 @@ def diagram(
     ax: Any = None,
     **settings: Any,
 ) -> Picture:
-    """Draw the reliability of scores with labels, uncalibrated and through each calibrator.
+    """Draw the reliability of scores with labels, uncalibrated and through each
+    calibrator.
 
-    scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
-    ``calcli diagram --help``. ax : matplotlib axes to draw all curves into, without histogram and numbers, of the
-    styles ``corp`` and ``bins``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
+    scores, labels, calibrators, kind, weights, units, groups, again : as for
+    ``evaluate``. style : one of ``calcli diagram --help``. ax : matplotlib axes to draw
+    all curves into, without histogram and numbers, of the styles ``corp`` and ``bins``.
+    settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
     >>> import numpy as np
@@ -818,15 +863,18 @@ def watch(
     again: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Take one batch of labelled rows into a state file, and say whether a deployed calibrator still holds.
+    """Take one batch of labelled rows into a state file, and say whether a deployed
+    calibrator still holds.
 
-    scores, labels, kind, units, groups, again : as for ``evaluate``. state : the file of ``calcli watch``, made at
-    the first batch. reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label``
-    (``top`` or ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints:
+    scores, labels, kind, units, groups, again : as for ``evaluate``. state : the file
+    of ``calcli watch``, made at the first batch. reset : open a new episode. settings :
+    ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or ``positive``); left
+    out, those of the batches before. Returns what ``calcli watch --json`` prints:
     ``alarm``, ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
 
-    Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
-    the fit, and where calibrator or settings are others than before.
+    Raises UsageError for settings that do not exist, DataError for bad rows, a batch
+    that was there before, rows of the fit, and where calibrator or settings are others
+    than before.
     """
     from calcli.evaluation.watch import check_state_path
     from calcli.evaluation.watch import watch as take_in
@@ -851,7 +899,10 @@ def watch(
 def _artifacts(
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]",
 ) -> list[Artifact]:
-    """Artifacts of one calibrator or a list of them. Raises UsageError for anything else."""
+    """Artifacts of one calibrator or a list of them.
+
+    Raises UsageError for anything else.
+    """
     given = (
         [calibrators]
         if isinstance(calibrators, FittedCalibrator | str | PathLike)
@@ -860,7 +911,8 @@ def _artifacts(
     for each in given:
         if not isinstance(each, FittedCalibrator):
             raise UsageError(
-                f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)"
+                f"calibrators: found {each!r}, expected what fit or load gives:"
+                " calcli.load(PATH)"
             )
     return [each._artifact for each in given]
 
@@ -885,7 +937,8 @@ def warn_all(notes: Sequence[str]) -> None:
 def load(path: str | PathLike[str]) -> "FittedCalibrator":
     """Read a calibrator that ``calcli fit`` or ``FittedCalibrator.save`` has written.
 
-    Nothing in the file is executed. Raises DataError for anything that is no valid artifact.
+    Nothing in the file is executed. Raises DataError for anything that is no valid
+    artifact.
     """
     return FittedCalibrator(load_artifact(str(path)))
 
@@ -893,9 +946,10 @@ def load(path: str | PathLike[str]) -> "FittedCalibrator":
 class FittedCalibrator:
     """A fitted calibrator, as ``fit`` and ``load`` give it.
 
-    method, options, params : as in the artifact, every option with its value. status : ``ok``, ``at_bound``,
-    ``no_root``, ``degenerate`` or ``not_converged``. warnings : what a user should know about the fit. before, after :
-    accuracy, NLL, Brier score and ECE of the calibration rows. n_classes : 1 where it was fitted to confidences.
+    method, options, params : as in the artifact, every option with its value. status :
+    ``ok``, ``at_bound``, ``no_root``, ``degenerate`` or ``not_converged``. warnings :
+    what a user should know about the fit. before, after : accuracy, NLL, Brier score
+    and ECE of the calibration rows. n_classes : 1 where it was fitted to confidences.
     kind : of the scores it was fitted on.
     """
 
@@ -921,11 +975,13 @@ class FittedCalibrator:
     ) -> Any:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
-        scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
-        calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
-        the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, for NaN, and where the fit has seen the group of no row. A pandas DataFrame of scores
-        gives one of probabilities, with its index and the names of the classes.
+        scores : as for ``fit``. kind : of the scores, where it is not that of the fit.
+        groups : (n,), which a calibrator by group needs beside an array; those that its
+        fit has not seen get the common map. Of confidences the columns are the
+        probabilities that the answer is wrong, and right. Raises DataError for scores
+        of other classes or kinds, for NaN, and where the fit has seen the group of no
+        row. A pandas DataFrame of scores gives one of probabilities, with its index and
+        the names of the classes.
         """
         probs, _ = self._applied(scores, kind, groups)
         if not _is_data_frame(scores):
@@ -938,14 +994,19 @@ class FittedCalibrator:
     def predict(
         self, scores: Scores, kind: str | None = None, groups: Any = None
     ) -> IntArray:
-        """Predicted classes, (n,) int64; of confidences 1 where the answer is likelier right than wrong.
+        """Predicted classes, (n,) int64.
+
+        Of confidences 1 where the answer is likelier right than wrong.
 
         They need not be the largest probability's: see the method's laws.
         """
         return self._applied(scores, kind, groups)[1]
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
-        """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
+        """Write the artifact that ``calcli apply`` reads.
+
+        Raises UsageError where a file exists, unless ``force``.
+        """
         _check_free(_path(path, "path"), force)
         save_artifact(self._artifact, str(path), force=force)
 
@@ -964,17 +1025,20 @@ class FittedCalibrator:
                 check_fits(self._artifact, self.method, rows)
             elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:
                 raise DataError(
-                    f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ"
+                    f"scores are {rows.kind}, this calibrator was fitted on"
+                    f" {self.kind}: the kinds differ"
                 )
             elif rows.k != self.n_classes:
                 raise DataError(
-                    f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}"
+                    f"scores have {rows.k} classes, this calibrator was fitted for"
+                    f" {self.n_classes}"
                 )
             elif lacking := [
                 c for c in calibrator.required_columns if c not in rows.columns
             ]:
                 raise DataError(
-                    f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row"
+                    f"scores: this calibrator is by {lacking[0]!r}; pass groups= with"
+                    " one value per row"
                 )
             else:
                 warn_all(unseen(calibrator, rows, "scores"))
@@ -995,7 +1059,10 @@ class FittedCalibrator:
 
     def __repr__(self) -> str:
         n = self._artifact.fit.n
-        return f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows, {self.status}>"
+        return (
+            f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows,"
+            f" {self.status}>"
+        )
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
@@ -1004,7 +1071,10 @@ class FittedCalibrator:
             name: ["-" if x is None else f"{x:.4f}" for x in found.values()]
             for name, found in rows.items()
         }
-        title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
+        title = (
+            f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows,"
+            f" status {self.status}"
+        )
         return html_table(title, list(self.before), lines, self.warnings)
 
 
@@ -1016,8 +1086,12 @@ def _path(value: Any, name: str) -> Path:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raise UsageError where a file exists, unless ``force``. (The command line names its own option.)"""
+    """Raise UsageError where a file exists, unless ``force``.
+
+    (The command line names its own option.)
+    """
     if path.exists() and not force:
         raise UsageError(
-            f"{path}: exists already; choose another name or pass force=True to replace it"
+            f"{path}: exists already; choose another name or pass force=True to"
+            " replace it"
         )

@@ -68,19 +68,25 @@ DEEPEST = (
 )
 
 UNPACKED_BYTES = 160 << 20
-"""Maximum size of chunked scores kept in memory, as every pass looks up and unpacks chunks again; contiguous scores
-(limit: ``CACHE_BYTES``) are read as fast as memory is allocated."""
+"""Maximum size of chunked scores kept in memory, as every pass looks up and unpacks
+chunks again; contiguous scores (limit: ``CACHE_BYTES``) are read as fast as memory
+is allocated.
+"""
 
 OWN_NAMES = "own_names"
-"""Attribute with the original column names in the source of a bundle: JSON, a list of names by dataset."""
+"""Attribute with the original column names in the source of a bundle: JSON, a list of
+names by dataset.
+"""
 
 QUESTION, QUESTION_TYPE = "question", "question_type"
 """Attributes of a bundle of answers: the name of the question, as the log has it, and
-yes/no, choice or score."""
+yes/no, choice or score.
+"""
 
 CONFIDENCE_FORMULA = "confidence_formula"
 """Attribute of a bundle of answers: which function of the probabilities the log calls
-confidence."""
+confidence.
+"""
 
 AT_ONCE = 1 << 20  # rows of labels read and checked at once
 
@@ -107,9 +113,12 @@ def open_bundle(
     ignore_labels: Sequence[float] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
-    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
-    exist and none is named. ignore_labels : rows with these labels are left out and counted. Raises DataError for
-    anything that is not a valid bundle."""
+    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows.
+
+    prefer : groups to choose, in order, if several bundles exist and none is named.
+    ignore_labels : rows with these labels are left out and counted. Raises DataError
+    for anything that is not a valid bundle.
+    """
     path, group = split_where(where)
     with open_file(path) as file:
         name = choose_group(file, path, group, prefer, layout)
@@ -117,8 +126,11 @@ def open_bundle(
 
 
 class BundleRows(DataSet):
-    """Rows of one bundle, read in slabs; small bundles stay in memory after the first pass. small : whether the scores
-    stay in memory. assigned : whether the bundle holds predictions."""
+    """Rows of one bundle, read in slabs.
+
+    Small bundles stay in memory after the first pass. small : whether the scores stay
+    in memory. assigned : whether the bundle holds predictions.
+    """
 
     def __init__(
         self,
@@ -151,7 +163,8 @@ class BundleRows(DataSet):
             self.k = 1
             if self._scores.shape not in ((self.total,), (self.total, 1)):
                 raise DataError(
-                    f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
+                    f"{self.scores_where}: has shape {self._scores.shape}, expected"
+                    " (rows,): one a row"
                 )
         self.dtype = dtype.newbyteorder("=")
         self.n_options = self._find_n_options()
@@ -211,8 +224,12 @@ class BundleRows(DataSet):
 
     @property
     def location(self) -> Location:
-        """These rows, with the other labelled splits of their file if the groups have usual names. A calibrator is
-        fitted on the calibration split, even if it is these rows, when there is another to evaluate it on."""
+        """These rows, with the other labelled splits of their file if the groups have
+        usual names.
+
+        A calibrator is fitted on the calibration split, even if it is these rows, when
+        there is another to evaluate it on.
+        """
         here, (folder, slash, own) = super().location, self.group.rpartition("/")
         if (
             own not in (*CALIBRATION, *HELD_OUT)
@@ -237,7 +254,9 @@ class BundleRows(DataSet):
         )
 
     def _is_alike(self, group: str) -> bool:
-        """Return True if a group of the file holds labelled scores of the same kind and number of classes."""
+        """Return True if a group of the file holds labelled scores of the same kind and
+        number of classes.
+        """
         node, labels = (
             lookup(self._node.file, group),
             "correct" if self.kind == "confidence" else "labels",
@@ -253,7 +272,10 @@ class BundleRows(DataSet):
     # ---- what the group holds
 
     def _find(self, path: str) -> h5py.Dataset | None:
-        """Find a dataset and check that its data is complete; None if nothing has this name."""
+        """Find a dataset and check that its data is complete.
+
+        None if nothing has this name.
+        """
         node = lookup(self._node, path)
         if node is None:
             return None
@@ -282,11 +304,13 @@ class BundleRows(DataSet):
             and name not in SCORE_KINDS
         ):
             raise UsageError(
-                f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}"
+                f"--scores {path}: say what they are with --kind"
+                f" {'|'.join(SCORE_KINDS)}"
             )
         if layout.scores is None and layout.kind is not None and name == "confidence":
             raise UsageError(
-                f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes"
+                f"--kind {layout.kind}: {self.name} holds confidences, no scores of"
+                " classes"
             )
         dataset = self._find(path)
         if dataset is None:
@@ -327,14 +351,18 @@ class BundleRows(DataSet):
                     if self.kind == "confidence"
                     else "labels are"
                 )
-                told = f"has no dataset {path!r}, and {what} needed here; it holds: {names_in(self._node)}"
+                told = (
+                    f"has no dataset {path!r}, and {what} needed here; it holds:"
+                    f" {names_in(self._node)}"
+                )
                 raise DataError(f"{self.name}: {told}; name them with --labels PATH")
             return None
         where = self._where(dataset)
         if self.kind == "confidence":
             if ignore:
                 raise UsageError(
-                    f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out"
+                    f"--ignore-label: {self.name} holds confidences; calcli extract"
+                    " can leave rows out"
                 )
             return validate.check_correct(
                 self._read_column(dataset), self.total, where
@@ -351,8 +379,11 @@ class BundleRows(DataSet):
         ignore: tuple[float, ...] = (),
         what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
-        """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
-        hold. Sets which rows are kept if labels are to be ignored. Raises DataError."""
+        """Check labels or predictions of the rows kept.
+
+        Returns an array, or the dataset itself if it is too large to hold. Sets which
+        rows are kept if labels are to be ignored. Raises DataError.
+        """
         small = np.min_scalar_type(self.k - 1)
         tall = (
             dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
@@ -384,7 +415,8 @@ class BundleRows(DataSet):
             self._keep = np.concatenate(stay)
             if not self._keep.any():
                 raise DataError(
-                    f"{self.scores_where}: every row has an ignored label, nothing is left"
+                    f"{self.scores_where}: every row has an ignored label, nothing is"
+                    " left"
                 )
         return np.concatenate(found) if held else dataset
 
@@ -413,7 +445,10 @@ class BundleRows(DataSet):
         specs = self._strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
         if data.shape != expected:
-            told = f"expected {expected}: {len(specs)} specs, and the same rows and classes as the scores"
+            told = (
+                f"expected {expected}: {len(specs)} specs, and the same rows and"
+                " classes as the scores"
+            )
             raise DataError(
                 f"{self.name}: transforms/logits has shape {data.shape}, {told}"
             )
@@ -433,11 +468,13 @@ class BundleRows(DataSet):
         names = None if self.kind == "confidence" else self._strings("class_names")
         if names is not None and len(names) != self.k:
             raise DataError(
-                f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class"
+                f"{self.name}: class_names has {len(names)} entries, expected"
+                f" {self.k}, one per class"
             )
         if names is not None and len(set(names)) == 1:
             raise DataError(
-                f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them"
+                f"{self.name}: all class_names are {names[0]!r}; name each class, or"
+                " delete them"
             )
         return names
 
@@ -461,8 +498,10 @@ class BundleRows(DataSet):
         return names_of(values, NameColumn(f"{self.name}: {own}", role))
 
     def _names(self, role: str) -> list[str]:
-        """Names of the columns of a role in the source; several in an order of their
-        own, as that of ``intersections``."""
+        """Names of the columns of a role in the source.
+
+        Several in an order of their own, as that of ``intersections``.
+        """
         named = self._layout.named.get(role) or self.own_names.get(role, [role])
         return sorted(named) if len(named) > 1 else named
 
@@ -471,7 +510,8 @@ class BundleRows(DataSet):
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
         """Values of a column by its original name, or the columns that it is combined
-        from by theirs; texts of whole numbers stay texts."""
+        from by theirs; texts of whole numbers stay texts.
+        """
         names = self._names(role)
         found = {}
         for name in names:
@@ -508,7 +548,9 @@ class BundleRows(DataSet):
 
     @property
     def own_names(self) -> dict[str, list[str]]:
-        """Original names of ids, groups, units and weights in the source of the bundle, if recorded."""
+        """Original names of ids, groups, units and weights in the source of the bundle,
+        if recorded.
+        """
         try:
             found = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
             return {
@@ -519,7 +561,9 @@ class BundleRows(DataSet):
             return {}
 
     def _datasets(self, role: str) -> dict[str, h5py.Dataset]:
-        """Find the datasets of a column, by original name: those named by the user, else the default one."""
+        """Find the datasets of a column, by original name: those named by the user,
+        else the default one.
+        """
         asked = self._layout.named.get(role)
         if asked is None:
             dataset = self._find(role)
@@ -544,18 +588,22 @@ class BundleRows(DataSet):
                 )
                 have = ", ".join(known) or "none"
                 raise DataError(
-                    f"{self.name}: has no dataset {name!r}; one value per row have: {have}"
+                    f"{self.name}: has no dataset {name!r}; one value per row have:"
+                    f" {have}"
                 )
             found[name] = dataset
         return found
 
     def _column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> AnyArray:
-        """Read numbers or strings of a column for those of the file's rows that are kept."""
+        """Read numbers or strings of a column for those of the file's rows that are
+        kept.
+        """
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
             raise DataError(
-                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it"
+                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8"
+                " strings; rename it"
             )
         values: AnyArray = self._read_column(dataset, rows)
         if words:
@@ -577,7 +625,10 @@ class BundleRows(DataSet):
 
     @property
     def corrupted_labels(self) -> str | None:
-        """Description of deliberately corrupted labels, as recorded in the bundle; None if there are none."""
+        """Description of deliberately corrupted labels, as recorded in the bundle.
+
+        None if there are none.
+        """
         text = self._node.attrs.get("corrupted_labels")
         return text if isinstance(text, str) else None
 
@@ -585,7 +636,8 @@ class BundleRows(DataSet):
     def recorded(self) -> list[str]:
         made = [] if self.corrupted_labels is None else [self.corrupted_labels[:200]]
         return [
-            f"labels corrupted on purpose ({how}): numbers about them say nothing about the model"
+            f"labels corrupted on purpose ({how}): numbers about them say nothing"
+            " about the model"
             for how in made
         ]
 
@@ -624,7 +676,10 @@ class BundleRows(DataSet):
             start += len(piece)
 
     def _in_file(self, start: int, stop: int) -> tuple[int, int]:
-        """Map a range of kept rows to a range in the file; for all rows, include ignored ones at both ends."""
+        """Map a range of kept rows to a range in the file.
+
+        For all rows, include ignored ones at both ends.
+        """
         if self._keep is None:
             return start, stop
         if (start, stop) == (0, self.n):
@@ -707,8 +762,10 @@ class BundleRows(DataSet):
 
     @cached_property
     def recorded_zeros(self) -> Zeros | None:
-        """Resolution of the probabilities, as the bundle's attributes record it; None where they do not. Raises
-        DataError."""
+        """Resolution of the probabilities, as the bundle's attributes record it.
+
+        None where they do not. Raises DataError.
+        """
         if self.kind not in ("probs", "confidence"):
             return None
         zeros = Zeros.recorded(self._node.attrs, self.name)

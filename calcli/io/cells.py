@@ -46,8 +46,11 @@ def is_blank(text: str) -> bool:
 
 
 def number(text: str) -> float:
-    """Read a number. Raises ValueError, also for underscores and for digits
-    beyond ASCII, which ``float`` reads."""
+    """Read a number.
+
+    Raises ValueError, also for underscores and for digits beyond ASCII, which ``float``
+    reads.
+    """
     if "_" in text or not text.isascii():
         raise ValueError(f"no number: {text!r}")
     return float(text)
@@ -176,8 +179,11 @@ OPTION_OF = {"ids": "--ids", "unit": "--unit", "group": "--group-by"}
 
 @dataclass(frozen=True)
 class NameColumn:
-    """A column of names, for messages. role : ``ids``, ``unit``, ``group`` or another.
-    in_file : False for an argument of a Python function."""
+    """A column of names, for messages.
+
+    role : ``ids``, ``unit``, ``group`` or another. in_file : False for an argument of a
+    Python function.
+    """
 
     where: str
     role: str = "group"
@@ -292,7 +298,10 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
 
 def _times_as_text(cells: Sequence[Any]) -> Sequence[Any]:
     """Dates and times as pandas writes them, where all cells are such: without the
-    hours where all are at midnight. Other cells as they are."""
+    hours where all are at midnight.
+
+    Other cells as they are.
+    """
     known = [cell for cell in cells if not is_null(cell)]
     if not known or not all(map(_is_plain_time, known)):
         return cells
@@ -337,8 +346,9 @@ def texts_of_names(names: AnyArray) -> list[str]:
 
 
 def sortable(names: AnyArray) -> AnyArray:
-    """Names as integers where all are texts of whole numbers, or all of such as
-    floats (7.0), so that 10 follows 9 whichever type the file gave them."""
+    """Names as integers where all are texts of whole numbers, or all of such as floats
+    (7.0), so that 10 follows 9 whichever type the file gave them.
+    """
     if names.dtype.kind not in "OU" or not names.size:
         return names
     texts = texts_of_names(names)
@@ -361,8 +371,11 @@ def together(columns: Sequence[AnyArray]) -> AnyArray:
 
 
 def answer_of(cell: Any) -> str | None:
-    """Canonical text of an answer, None for a blank one: true, "True", 1, 1.0 and
-    "1.0" are "1"; 0.50 is "0.5"; words are stripped. Raises ValueError."""
+    """Canonical text of an answer, None for a blank one: true, "True", 1, 1.0 and "1.0"
+    are "1"; 0.50 is "0.5"; words are stripped.
+
+    Raises ValueError.
+    """
     if is_null(cell):
         return None
     text = text_of(cell).strip()

@@ -89,7 +89,10 @@ class DataSet(Rows):
 
     @property
     def location(self) -> Location:
-        """Names of these rows and of others of their model, for suggested commands; empty unless from one file."""
+        """Names of these rows and of others of their model, for suggested commands.
+
+        Empty unless from one file.
+        """
         own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
         here = str(self.path.parent / self.name) if own and self.path.is_file() else ""
         return Location(here, options=self.options)
@@ -107,7 +110,8 @@ class DataSet(Rows):
     @property
     def is_stratified(self) -> bool:
         """True if the rows are recorded as part of a split by label, whose parts have
-        the same proportions of labels."""
+        the same proportions of labels.
+        """
         source = self.source
         split = source.get("split") if isinstance(source, dict) else None
         return isinstance(split, dict) and split.get("method") == "stratified"
@@ -120,7 +124,9 @@ class DataSet(Rows):
     @property
     @abstractmethod
     def recorded(self) -> list[str]:
-        """Warnings for every report of these rows, from the file's record of its origin."""
+        """Warnings for every report of these rows, from the file's record of its
+        origin.
+        """
 
     @property
     def caveats(self) -> list[str]:
@@ -141,11 +147,17 @@ class DataSet(Rows):
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
-        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None if missing. Columns named
-        by the user replace those with the standard names. Raises DataError if a named column does not exist."""
+        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or
+        None if missing.
+
+        Columns named by the user replace those with the standard names. Raises
+        DataError if a named column does not exist.
+        """
 
     def own_name(self, role: str) -> str:
-        """Original name of a column in the source of the rows: ``patient`` for ``unit``."""
+        """Original name of a column in the source of the rows: ``patient`` for
+        ``unit``.
+        """
         return role
 
     def units(self) -> Units | None:
@@ -154,14 +166,19 @@ class DataSet(Rows):
 
     @property
     def unit_name(self) -> str | None:
-        """Dataset of the units, ``none`` if the user opted out, None if there are no units."""
+        """Dataset of the units, ``none`` if the user opted out, None if there are no
+        units.
+        """
         if self.unit == NO_UNIT:
             return NO_UNIT
         return None if self.units() is None else self.own_name("unit")
 
     @cached_property
     def given_units(self) -> Units | None:
-        """Units as given, even if each has one row only. Raises DataError if invalid: NaN, or all rows in one unit."""
+        """Units as given, even if each has one row only.
+
+        Raises DataError if invalid: NaN, or all rows in one unit.
+        """
         if self.unit == NO_UNIT:
             return None
         values, name = self.column("unit"), self.own_name("unit")
@@ -169,14 +186,21 @@ class DataSet(Rows):
             return None
         units = Units.of(values)
         if units.n < 2:
-            told = f"all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one"
+            told = (
+                f"all {self.n} rows are of one {name} ({values[0]}), and nothing can"
+                " be told from one"
+            )
             raise DataError(
-                f"{self.name}: {told}; name another with --unit NAME, or pass --unit none"
+                f"{self.name}: {told}; name another with --unit NAME, or pass --unit"
+                " none"
             )
         return units
 
     def carry(self, name: str) -> Codes:
-        """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
+        """Attach a column to every block, and return the whole column.
+
+        Raises DataError if it does not exist.
+        """
         if name not in self.columns:
             is_group = _same_columns(self.own_name("group"), name)
             values = self.column("group" if is_group else name)
@@ -185,7 +209,10 @@ class DataSet(Rows):
             ):  # multi-label: the groups are the labels' names
                 values = self.column("group")
             if values is None:
-                told = f"has no dataset {name!r} with one value per row, which is needed here"
+                told = (
+                    f"has no dataset {name!r} with one value per row, which is needed"
+                    " here"
+                )
                 raise DataError(
                     f"{self.name}: {told}; of a table name it with --group-by {name}"
                 )
@@ -196,8 +223,10 @@ class DataSet(Rows):
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
     ) -> Iterator[Block]:
-        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible, without their
-        weights, whose scale only all rows together give."""
+        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it
+        where possible, without their weights, whose scale only all rows together
+        give.
+        """
 
     @property
     @abstractmethod
@@ -240,7 +269,10 @@ class DataSet(Rows):
             yield replace(block, columns=columns, zeros=zeros)
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
-        """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
+        """Yield the pieces.
+
+        The first complete pass also sets the hash and the facts of the rows.
+        """
         hashed, known = (
             self.data_sha256 is not None or not self.hashed,
             self.facts is not None,
@@ -302,7 +334,9 @@ class DataSet(Rows):
         return found if walk.add_up else chain.from_iterable(found)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
-        """Set the hash, from the digests of the parts' scores, or the hash object of a single part's scores."""
+        """Set the hash, from the digests of the parts' scores, or the hash object of a
+        single part's scores.
+        """
         digest = (
             hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
         )
@@ -340,7 +374,9 @@ def _carrying(
     block: Block,
     *along: Any,
 ) -> Any:
-    """Attach columns to a block in another process (names given, codes first in ``along``), and call ``work``."""
+    """Attach columns to a block in another process (names given, codes first in
+    ``along``), and call ``work``.
+    """
     columns = {
         name: Codes(known, code)
         for (name, known), code in zip(names.items(), along, strict=False)
@@ -351,7 +387,9 @@ def _carrying(
 def within(
     counts: Iterable[int], start: int, stop: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the parts that overlap rows start..stop-1: index, first row of the part, start and stop within it."""
+    """Yield the parts that overlap rows start..stop-1: index, first row of the part,
+    start and stop within it.
+    """
     begin = 0
     for at, count in enumerate(counts):
         low, high = max(start, begin), min(stop, begin + count)
@@ -361,7 +399,10 @@ def within(
 
 
 def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
-    """Regroup pieces into blocks of ``step`` rows; only blocks that span several pieces are copied."""
+    """Regroup pieces into blocks of ``step`` rows.
+
+    Only blocks that span several pieces are copied.
+    """
     rest: list[Block] = []
     waiting = 0
     for piece in pieces:
@@ -381,10 +422,11 @@ def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
 
 
 class PooledRows(DataSet):
-    """Concatenated rows of several open bundles, with the same results as one file of them.
+    """Concatenated rows of several open bundles, with the same results as one file of
+    them.
 
-    Raises DataError that names the first bundle whose classes, kind, class names, transforms,
-    upstream calibrators or columns differ from those of the first.
+    Raises DataError that names the first bundle whose classes, kind, class names,
+    transforms, upstream calibrators or columns differ from those of the first.
     """
 
     def __init__(self, parts: "Sequence[BundleRows]") -> None:
@@ -466,8 +508,14 @@ class PooledRows(DataSet):
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
-                told = f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name} hold rows of it"
-                advice = "keep the rows of a unit in one file, give others names of their own, or pass --unit none"
+                told = (
+                    f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
+                    " hold rows of it"
+                )
+                advice = (
+                    "keep the rows of a unit in one file, give others names of their"
+                    " own, or pass --unit none"
+                )
                 raise DataError(
                     f"{self.own_name('unit')} {name} is cut: {told}; {advice}"
                 )

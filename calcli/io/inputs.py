@@ -1,7 +1,8 @@
-"""Record of the files that a command reads, noted as they are opened, so that none is overwritten.
+"""Record of the files that a command reads, noted as they are opened, so that none is
+overwritten.
 
-Files named on the command line are known beforehand; those reached through a template, a pattern,
-a folder, a link or an external dataset are known only here.
+Files named on the command line are known beforehand; those reached through a template,
+a pattern, a folder, a link or an external dataset are known only here.
 """
 
 import io
@@ -25,19 +26,24 @@ DESCRIPTORS = (
 LOCATION = re.compile(
     rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL
 )
-"""Bytes before the name of a file of weights in an ONNX model: a protobuf entry with this key, and the length of the
-name as a varint."""
+"""Bytes before the name of a file of weights in an ONNX model: a protobuf entry with
+this key, and the length of the name as a varint.
+"""
 
 PIECE = 1 << 20  # bytes read at once
 
 _read: dict[int, dict[tuple[int, int], Path]] = {}
-"""Files read during each running command, by device and inode. Nothing is noted while none runs: a program that uses
-the API may overwrite its inputs."""
+"""Files read during each running command, by device and inode.
+
+Nothing is noted while none runs: a program that uses the API may overwrite its inputs.
+"""
 
 
 @contextmanager
 def noting() -> Iterator[None]:
-    """Record the files that a command or a worker's task reads, and those that concurrent ones read meanwhile."""
+    """Record the files that a command or a worker's task reads, and those that
+    concurrent ones read meanwhile.
+    """
     files: dict[tuple[int, int], Path] = {}
     _read[id(files)] = files
     try:
@@ -56,8 +62,10 @@ def note(path: Path | str) -> None:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Identify a file and its state by device, inode, size, mtime and ctime; no program can set the last. Raises
-    OSError."""
+    """Identify a file and its state by device, inode, size, mtime and ctime.
+
+    No program can set the last. Raises OSError.
+    """
     about = path.stat()
     return (
         about.st_dev,
@@ -107,8 +115,11 @@ def is_read(path: Path) -> bool:
 
 @contextmanager
 def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file to read sequentially; ``-`` is standard input. own : it is this command's own earlier output, to
-    resume from. Raises DataError for one that cannot be opened, and for a pipe or device that no shell has opened."""
+    """Open a file to read sequentially; ``-`` is standard input.
+
+    own : it is this command's own earlier output, to resume from. Raises DataError for
+    one that cannot be opened, and for a pipe or device that no shell has opened.
+    """
     if path == "-":
         yield sys.stdin.buffer
         return
@@ -143,7 +154,9 @@ def at_most(file: IO[bytes], most: int) -> bytes:
 
 
 def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
-    """Read all of a file or standard input, at most ``most`` bytes (see ``open_document``). Raises DataError."""
+    """Read all of a file or standard input, at most ``most`` bytes (see
+    ``open_document``). Raises DataError.
+    """
     with open_document(path, what, own=own) as file:
         data = at_most(file, most + 1)
     if len(data) > most:
@@ -156,7 +169,10 @@ class DoubledKey(ValueError):
 
 
 def once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse duplicate keys, as ``object_pairs_hook`` of ``json.loads``. Raises DoubledKey."""
+    """Refuse duplicate keys, as ``object_pairs_hook`` of ``json.loads``.
+
+    Raises DoubledKey.
+    """
     seen = set()
     for name, _ in pairs:
         if name in seen:
@@ -165,10 +181,19 @@ def once(pairs: list[tuple[str, Any]]) -> None:
 
 
 def refuse_more(where: object, rest: bytes) -> None:
-    """Raise DataError if more than padding follows the end of the data read. rest : first bytes after the end."""
+    """Raise DataError if more than padding follows the end of the data read.
+
+    rest : first bytes after the end.
+    """
     if rest.strip(b"\0 \t\r\n"):
-        told = "goes on behind its end: several were written one after another, of which one would be read"
-        advice = "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
+        told = (
+            "goes on behind its end: several were written one after another, of which"
+            " one would be read"
+        )
+        advice = (
+            "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes"
+            " them as one"
+        )
         raise DataError(f"{where}: {told}; {advice}")
 
 
@@ -180,7 +205,10 @@ FEWEST_BESIDE = 16  # the minimum of these
 
 
 def allow_open_files(count: int) -> int | None:
-    """Raise the limit of open files to fit ``count``, as far as allowed; returns it, None if unknown."""
+    """Raise the limit of open files to fit ``count``, as far as allowed.
+
+    Returns it, None if unknown.
+    """
     with suppress(
         ImportError, OSError, ValueError
     ):  # no such module, or refused: open will name the file
@@ -195,9 +223,17 @@ def allow_open_files(count: int) -> int | None:
 
 
 def check_open_files(count: int) -> None:
-    """Raise CalcliError if the system does not allow ``count`` files to be open at once."""
+    """Raise CalcliError if the system does not allow ``count`` files to be open at
+    once.
+    """
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
-        told = f"{count} bundles are open together as one data set, and this system allows {allowed} open files"
-        advice = "raise the limit (ulimit -n), or make one bundle of them first: calcli extract --join"
+        told = (
+            f"{count} bundles are open together as one data set, and this system"
+            f" allows {allowed} open files"
+        )
+        advice = (
+            "raise the limit (ulimit -n), or make one bundle of them first: calcli"
+            " extract --join"
+        )
         raise CalcliError(f"{told}; {advice}")

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]":
-    """Start an interpreter that runs ``code`` and uses this process's module path without the working folder,
-    where a download may hold a ``struct.py``. calcli itself is always found. keep : descriptors that the interpreter
-    inherits. streams : arguments of ``subprocess.Popen``. Raises OSError where no process can be started."""
+    """Start an interpreter that runs ``code`` and uses this process's module path
+    without the working folder, where a download may hold a ``struct.py``.
+
+    calcli itself is always found. keep : descriptors that the interpreter inherits.
+    streams : arguments of ``subprocess.Popen``. Raises OSError where no process can be
+    started.
+    """
     import subprocess
 
     path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])

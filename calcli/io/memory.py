@@ -19,10 +19,14 @@ from calcli.rows import ScoreKind
 
 
 def as_array(values: Any, what: str) -> AnyArray:
-    """Convert an array, list, tensor, column or table to a NumPy array of any type. Numbers stored as objects
-    (Decimal, nullable columns of pandas) become float64. Raises DataError for ragged lists and other non-arrays, and
-    for tensors without values (device meta)."""
-    # Same test as ``numpy.ma.is_masked``, whose module is large and may be loading in another thread.
+    """Convert an array, list, tensor, column or table to a NumPy array of any type.
+
+    Numbers stored as objects (Decimal, nullable columns of pandas) become float64.
+    Raises DataError for ragged lists and other non-arrays, and for tensors without
+    values (device meta).
+    """
+    # Same test as ``numpy.ma.is_masked``, whose module is large and may be loading in
+    # another thread.
     if np.any(getattr(values, "_mask", False)):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
     try:
@@ -54,7 +58,10 @@ def as_array(values: Any, what: str) -> AnyArray:
 
 def as_names(values: Any, what: str, role: str) -> AnyArray:
     """Names of rows, (n,), from an array, list, Series, tensor or generator (see
-    ``names_of``). Raises DataError for a missing value and for what is no column."""
+    ``names_of``).
+
+    Raises DataError for a missing value and for what is no column.
+    """
     column = NameColumn(what, role, in_file=False)
     if isinstance(values, np.ndarray) or hasattr(values, "detach"):
         array = as_array(values, what)
@@ -77,8 +84,11 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
 
 
 def plain_array(values: Any, what: str) -> AnyArray:
-    """Convert to a NumPy array of numbers (see ``as_array``); integer and bfloat16 scores become floats. Raises
-    DataError for anything but numbers, and for boolean scores."""
+    """Convert to a NumPy array of numbers (see ``as_array``).
+
+    Integer and bfloat16 scores become floats. Raises DataError for anything but
+    numbers, and for boolean scores.
+    """
     array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
@@ -86,13 +96,15 @@ def plain_array(values: Any, what: str) -> AnyArray:
         missing = np.array([not isinstance(value, Number) for value in array.flat])
         at = np.unravel_index(int(missing.argmax()), array.shape)
         raise DataError(
-            f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows without them out"
+            f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows"
+            " without them out"
         )
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what}: have type {array.dtype}, expected numbers")
     if what == "scores" and array.dtype.kind == "b":
         raise DataError(
-            "scores: are true or false, expected numbers; pass what the model said before it decided"
+            "scores: are true or false, expected numbers; pass what the model said"
+            " before it decided"
         )
     return (
         array.astype(np.float64)
@@ -111,9 +123,12 @@ def bundle_in_memory(
     units: Any = None,
     class_names: Any = None,
 ) -> Iterator[BundleRows]:
-    """Open arrays like a bundle named ``scores``. scores : (n, k) or (n,); labels : (n,)
-    integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)
-    numbers or strings. Raises DataError as for a file."""
+    """Open arrays like a bundle named ``scores``.
+
+    scores : (n, k) or (n,); labels : (n,) integers. Of kind ``confidence``, scores are
+    (n,) in [0, 1] and labels whether each answer was right. units : (n,) numbers or
+    strings. Raises DataError as for a file.
+    """
     alone = kind == "confidence"
     if labels is None:
         each = "whether each answer was right" if alone else "one integer per row"
@@ -129,7 +144,8 @@ def bundle_in_memory(
             file["unit"] = as_names(units, "units", "unit")
         if class_names is not None and alone:
             raise DataError(
-                "scores: are confidences, of which no class is known; leave class_names out"
+                "scores: are confidences, of which no class is known; leave"
+                " class_names out"
             )
         if class_names is not None:
             file["class_names"] = np.asarray(

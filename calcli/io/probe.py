@@ -1,8 +1,10 @@
-"""Test of HDF5 files in a short-lived child process, because HDF5 may crash or loop forever on a damaged one.
+"""Test of HDF5 files in a short-lived child process, because HDF5 may crash or loop
+forever on a damaged one.
 
-The child visits every HDF5 structure that opening and reading will use. If it survives, the parent can open the file.
-A fork costs a few milliseconds; without fork, files are opened directly. A fork copies one thread and the state of
-every lock: h5py's own is held across it, and if a child of a multi-threaded process makes no progress, a new
+The child visits every HDF5 structure that opening and reading will use. If it survives,
+the parent can open the file. A fork costs a few milliseconds; without fork, files are
+opened directly. A fork copies one thread and the state of every lock: h5py's own is
+held across it, and if a child of a multi-threaded process makes no progress, a new
 interpreter, which takes a few tenths of a second, does the test instead.
 """
 
@@ -31,7 +33,9 @@ from calcli.io.interpreter import start
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
-"""Time limit of a child: ``SECONDS``, plus time for a large file, whose strings it reads."""
+"""Time limit of a child: ``SECONDS``, plus time for a large file, whose strings it
+reads.
+"""
 
 MEMORY = 1 << 30  # bytes that a child may use beyond the memory of this process
 OBJECTS = 10_000  # most datasets and groups visited; more would take too long
@@ -50,7 +54,10 @@ _survived: set[tuple[int, ...]] = (
 
 
 def probe_together(paths: Sequence[Path]) -> None:
-    """Test many HDF5 files in one child. If it fails, ``probe`` finds the file that caused it."""
+    """Test many HDF5 files in one child.
+
+    If it fails, ``probe`` finds the file that caused it.
+    """
     waiting = {known: path for path in paths if (known := stamp(path)) not in _survived}
     if len(waiting) > 1 and threading.active_count() == 1 and hasattr(os, "fork"):
         seconds = sum(map(_seconds, waiting))
@@ -59,7 +66,10 @@ def probe_together(paths: Sequence[Path]) -> None:
 
 
 def probe(path: Path) -> None:
-    """Test an HDF5 file in a child process. Raises DataError if the child crashes or exceeds a limit."""
+    """Test an HDF5 file in a child process.
+
+    Raises DataError if the child crashes or exceeds a limit.
+    """
     known = stamp(path)
     if known in _survived or not hasattr(os, "fork"):
         return
@@ -89,7 +99,10 @@ def _seconds(known: tuple[int, ...]) -> int:
 
 
 def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
-    """Test files in a fork; returns its exit status (see ``_exit_status``). patience : seconds that it may sleep."""
+    """Test files in a fork; returns its exit status (see ``_exit_status``).
+
+    patience : seconds that it may sleep.
+    """
     alive, held = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -108,7 +121,10 @@ def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
 
 
 def _spawned(path: Path, seconds: int) -> int | None:
-    """Test a file in a new interpreter; returns its exit status (see ``_exit_status``)."""
+    """Test a file in a new interpreter.
+
+    Returns its exit status (see ``_exit_status``).
+    """
     from subprocess import DEVNULL
 
     alive, held = os.pipe()
@@ -128,9 +144,13 @@ def _spawned(path: Path, seconds: int) -> int | None:
 def _exit_status(
     alive: int, patience: float, child: int, reap: Callable[[], int]
 ) -> int | None:
-    """Wait for a child: returns the byte it sent, else its exit code (negative for a signal), or None if it took too
-    long. alive : pipe whose other end the child holds. reap : waits for the child, and returns its exit code. If other
-    code reaps all children, or SIGCHLD is ignored, the cause of death is unknown and SIGKILL is assumed."""
+    """Wait for a child: returns the byte it sent, else its exit code (negative for a
+    signal), or None if it took too long.
+
+    alive : pipe whose other end the child holds. reap : waits for the child, and
+    returns its exit code. If other code reaps all children, or SIGCHLD is ignored, the
+    cause of death is unknown and SIGKILL is assumed.
+    """
     try:
         ended = select.select([alive], [], [], patience)[0]
         while not ended and _at_work(
@@ -160,7 +180,10 @@ def _at_work(child: int) -> bool:
 
 
 def _child_main(paths: Sequence[Path], seconds: int, held: int) -> None:
-    """Main function of the child. Exceptions of h5py are harmless in the parent. held : pipe for the status."""
+    """Main function of the child.
+
+    Exceptions of h5py are harmless in the parent. held : pipe for the status.
+    """
     code = FINE
     faulthandler.disable()  # a crash is expected, and reported by the parent
     try:

@@ -1,7 +1,8 @@
 """Chain of the calibrators applied to rows, as stored in bundles and artifacts.
 
-A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and ``calibrated_by``, one link
-for every calibrator from the first to this one. Bundles of calcli 0.1 have only the former.
+A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself,
+and ``calibrated_by``, one link for every calibrator from the first to this one. Bundles
+of calcli 0.1 have only the former.
 """
 
 import hashlib
@@ -38,7 +39,9 @@ LONGEST = 1 << 28  # maximum bytes of a provenance text in an archive
 
 
 def identity(artifact: Artifact) -> str:
-    """SHA-256 of the function of an artifact: method, classes and parameters, without the record of the fit."""
+    """SHA-256 of the function of an artifact: method, classes and parameters, without
+    the record of the fit.
+    """
     content = {
         "method": artifact.method,
         "n_classes": artifact.n_classes,
@@ -48,7 +51,10 @@ def identity(artifact: Artifact) -> str:
 
 
 def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
-    """Make an artifact's link of a chain. in_sample : part of the rows that it was fitted on."""
+    """Make an artifact's link of a chain.
+
+    in_sample : part of the rows that it was fitted on.
+    """
     return Link(
         identity(artifact),
         artifact.method,
@@ -58,7 +64,10 @@ def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
 
 
 def in_sample(links: Sequence[Link]) -> str:
-    """Describe which of the rows the applied calibrators were fitted on; empty if none."""
+    """Describe which of the rows the applied calibrators were fitted on.
+
+    Empty if none.
+    """
     found: dict[str, list[str]] = {}
     for link in links:
         if link.in_sample:
@@ -81,8 +90,11 @@ def of_several(*links: Link) -> Link:
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
-    """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated. An unreadable text becomes a link
-    with the hash of the text, so that it never reads as uncalibrated."""
+    """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated.
+
+    An unreadable text becomes a link with the hash of the text, so that it never reads
+    as uncalibrated.
+    """
     chain, last = (
         _text(attributes.get("calibrated_by")),
         _text(attributes.get("calibrator")),
@@ -103,7 +115,9 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def carried(path: Path, dataset: str) -> dict[str, str]:
-    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet file."""
+    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet
+    file.
+    """
     with path.open("rb") as file:
         start = file.read(4)
     found: Mapping[str, Any] = {}
@@ -159,8 +173,11 @@ def chain_text(links: Sequence[Link]) -> str:
 
 
 def mark(chain: str) -> str:
-    """Encode a chain for a column of a table, which has no attributes: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``. The
-    in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
+    """Encode a chain for a column of a table, which has no attributes:
+    ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``.
+
+    The in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``.
+    """
     links = chain_of({"calibrated_by": chain})
     seen = [
         f":{link.in_sample.replace(' ', '_')}" if link.in_sample else ""
@@ -173,13 +190,17 @@ def mark(chain: str) -> str:
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
-    """Decode the chain from the column of a table; None if empty. Raises DataError if rows differ."""
+    """Decode the chain from the column of a table; None if empty.
+
+    Raises DataError if rows differ.
+    """
     first = marks[0].strip()
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
             none, told = "no calibrator", f"{where}: row 0 has been through"
             raise DataError(
-                f"{told} {first or none!r}, row {row} through {text or none!r}; take them one by one"
+                f"{told} {first or none!r}, row {row} through {text or none!r}; take"
+                " them one by one"
             )
     if not first:
         return None
@@ -203,7 +224,9 @@ def words(links: Sequence[Link]) -> str:
 
 
 def title_of(links: Sequence[Link]) -> str:
-    """Title of scores after these calibrators: ``calibrated by ts, then hb``, or ``uncalibrated``."""
+    """Title of scores after these calibrators: ``calibrated by ts, then hb``, or
+    ``uncalibrated``.
+    """
     return (
         f"calibrated by {', then '.join(link.method for link in links)}"
         if links
@@ -227,7 +250,9 @@ def check_upstream(
     artifact: Artifact, where: str, name: str, links: Sequence[Link]
 ) -> None:
     """Refuse rows with upstream calibrators other than those of the artifact's fit.
-    where, name : names of the artifact and of the rows. Raises DataError."""
+
+    where, name : names of the artifact and of the rows. Raises DataError.
+    """
     expected = artifact.fit.upstream or []
     check_chain(links, expected, name, f"{where} was fitted")
 

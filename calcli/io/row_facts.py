@@ -1,4 +1,6 @@
-"""Detection of rows never written, duplicated, or used in a fit, from single rows in any order."""
+"""Detection of rows never written, duplicated, or used in a fit, from single rows in
+any order.
+"""
 
 import base64
 import binascii
@@ -36,17 +38,22 @@ ALL = 0.9  # proportion of recognised rows that counts as all: rounding hides so
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
 """Proportions of rows in words: estimates from the 96 rows that a sketch holds are too
-coarse for percentages."""
+coarse for percentages.
+"""
 
 COPIED, EVEN = 0.25, 3.0
-"""Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
-counts: copies repeat all rows equally often, rounded scores and trees mostly the confident ones."""
+"""Minimum proportion of duplicated rows for a warning, and maximum index of dispersion
+(variance by mean) of their counts: copies repeat all rows equally often, rounded
+scores and trees mostly the confident ones.
+"""
 
 HUGE = 1e38
-"""Maximum gap between logits, to which larger ones are cut: float64 can square and sum it,
-and a class so far below has probability 0 at every temperature."""
+"""Maximum gap between logits, to which larger ones are cut: float64 can square and sum
+it, and a class so far below has probability 0 at every temperature.
+"""
 
-LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
+# Gaps between logits beyond this count as equal: in float32 such probabilities are 0.
+LARGEST_GAP = 80.0
 
 SCORE_CELLS = 50_000  # cells of a probability, far wider than the last of six digits
 
@@ -151,7 +158,8 @@ def signatures(block: "Block") -> Signatures:
 
 def _gaps(block: "Block") -> NDArray[np.uint64]:
     """Gaps of the label and the two classes after it to the largest logit, rounded:
-    fewer of less than three classes, the confidence where there are none. (3, b)"""
+    fewer of less than three classes, the confidence where there are none. (3, b)
+    """
     s, y = block.scores, block.labels
     k, row = s.shape[1], np.arange(len(s))
     classes = [s[row, (y + i) % k] for i in range(min(k, 3))]
@@ -169,7 +177,8 @@ def _gaps(block: "Block") -> NDArray[np.uint64]:
 
 def _scrambled(found: Signatures, cells: NDArray[np.uint64]) -> Signatures:
     """Mix the cells, (m, b), into the numbers found, (b,): splitmix64 (Steele, Lea and
-    Flood, 2014)."""
+    Flood, 2014).
+    """
     for column in cells:
         x = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -191,13 +200,17 @@ def facts_of(rows: "Rows") -> RowFacts:
 def cut_off(rows: "Rows") -> list[str]:
     """Warning if logits were so large that they were cut, else none."""
     facts = facts_of(rows)
-    told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
+    told = (
+        f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model"
+        " overflow, or a mask stay in?"
+    )
     return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
 
 
 def rounding(rows: "Rows") -> list[str]:
-    """Remark on the digit to which probabilities were rounded, where it matters: where some are 0, or rows miss a sum
-    of 1 by it."""
+    """Remark on the digit to which probabilities were rounded, where it matters: where
+    some are 0, or rows miss a sum of 1 by it.
+    """
     zeros = rows.zeros
     if zeros is None or not zeros.is_rounded or len(zeros.steps) > 1:
         return []
@@ -216,9 +229,13 @@ def rounding(rows: "Rows") -> list[str]:
 
 
 def unwritten(rows: "Rows") -> list[str]:
-    """Warning if rows look never written: a run at the end, or many with all logits equal. A run counts if it is
-    improbable given the rows before it, and if its label, when there is only one, occurs before it too: in rows
-    sorted by class the last may all be certain."""
+    """Warning if rows look never written: a run at the end, or many with all logits
+    equal.
+
+    A run counts if it is improbable given the rows before it, and if its label, when
+    there is only one, occurs before it too: in rows sorted by class the last may all be
+    certain.
+    """
     facts = facts_of(rows)
     before, run = facts.n - facts.tail, facts.tail
     what = "score 0" if rows.k == 1 else "all scores equal"
@@ -232,11 +249,15 @@ def unwritten(rows: "Rows") -> list[str]:
             or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0
         ):
             what += " and label 0" * (labels is not None and not labels[before:].any())
-            told = f"the last {run} of {facts.n} rows have {what}: was the file written to its end?"
+            told = (
+                f"the last {run} of {facts.n} rows have {what}: was the file written"
+                " to its end?"
+            )
             return [f"{told} Write it again, or leave these rows out"]
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
         return [
-            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"
+            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever"
+            " written? Leave them out"
         ]
     return []
 
@@ -251,8 +272,12 @@ def _has_distinct_ids(rows: "Rows") -> bool:
 
 
 def copies(rows: "Rows") -> list[str]:
-    """Warning if many rows duplicate scores and label of another, which intervals and tests treat as independent. With
-    two classes many rows repeat by chance; so do the scores of trees, and rounded ones."""
+    """Warning if many rows duplicate scores and label of another, which intervals and
+    tests treat as independent.
+
+    With two classes many rows repeat by chance; so do the scores of trees, and rounded
+    ones.
+    """
     if _has_distinct_ids(rows):
         return []
     facts = facts_of(rows)
@@ -267,7 +292,10 @@ def copies(rows: "Rows") -> list[str]:
     times = np.unique(hashes, return_counts=True)[1]
     if times.var() > EVEN * times.mean():
         return []
-    told = f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
+    told = (
+        f"about {share:.0%} of the {facts.n} rows have the same scores and label as"
+        " another row: are they copies?"
+    )
     advice = "keep one of each, or name what repeats with --unit NAME"
     return [f"{told} Intervals and p-values take every row for a new one; {advice}"]
 
@@ -318,8 +346,10 @@ def sketch(facts: RowFacts) -> RowSketch | None:
 
 
 def sketch_of(found: Signatures, total: int) -> RowSketch:
-    """Make a sketch of sorted signatures, of which the largest may be left out. total :
-    sum of all."""
+    """Make a sketch of sorted signatures, of which the largest may be left out.
+
+    total : sum of all.
+    """
     smallest = np.unique(found)[:STORED]
     return RowSketch(
         smallest=base64.b64encode(smallest.astype("<u8").tobytes()).decode(),
@@ -391,7 +421,8 @@ class Overlap:
     @property
     def chance(self) -> float:
         """Chance of so many shared signatures in independent sets of one source: two
-        rows with one signature are in different sets with chance 2 n m / (n + m)^2."""
+        rows with one signature are in different sets with chance 2 n m / (n + m)^2.
+        """
         apart = 2.0 * self.n * self.n_stored / (self.n + self.n_stored) ** 2
         return _binomial_tail(self.shared, self.shared + self.pairs, apart)
 
@@ -461,8 +492,10 @@ def _binomial_tail(least: int, trials: int, p: float) -> float:
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if
-    chance explains the matches (see ``overlap``)."""
+    """Estimate the proportion of rows that are among the n rows of a sketch.
+
+    0 if chance explains the matches (see ``overlap``).
+    """
     both = overlap(stored, n, SignatureSet(facts.signatures, facts.n))
     return 0.0 if both is None else both.share
 
@@ -482,8 +515,10 @@ def _limit(smallest: Signatures, most: int) -> int:
 
 @dataclass(frozen=True)
 class SignedRows:
-    """Rows by their signatures, (n,) each, in the order of the rows. scores :
-    signatures of the scores alone, which do not tell which class is the label."""
+    """Rows by their signatures, (n,) each, in the order of the rows.
+
+    scores : signatures of the scores alone, which do not tell which class is the label.
+    """
 
     signatures: Signatures
     scores: Signatures
@@ -517,7 +552,8 @@ def _signed(largest: int, block: "Block") -> SignedRows:
 def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
     """Signatures of probabilities, (n,), beside whether what they are of came true:
     equal for copies of six digits, whatever the classes are, unless a probability
-    rounds differently."""
+    rounds differently.
+    """
     cells = np.rint(score * SCORE_CELLS).astype(np.int64).view(np.uint64)
     labels = outcome.astype(np.int64)
     return SignedRows(
@@ -534,8 +570,8 @@ def some_signed_rows(rows: "Rows") -> SignedRows:
 
 def matches_by_chance(rows: SignedRows, n: int) -> float:
     """Expected proportion of the rows with a signature of their own that n independent
-    rows hold too, if these have the same labels and their scores do not depend on the
-    label.
+    rows hold too, if these have the same labels and their scores do not depend on
+    the label.
 
     In a set with one row of each class no two rows are equal, even if all are certain.
     """

@@ -1,4 +1,6 @@
-"""Unlinked temporary files for data larger than memory, such as unpacked scores in tall chunks."""
+"""Unlinked temporary files for data larger than memory, such as unpacked scores in tall
+chunks.
+"""
 
 import errno
 import os
@@ -17,7 +19,10 @@ from calcli.numerics import AnyArray
 
 
 class Spool:
-    """Unlinked temporary file of numbers of one type. why : its purpose and how to do without, for messages."""
+    """Unlinked temporary file of numbers of one type.
+
+    why : its purpose and how to do without, for messages.
+    """
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
         self.dtype, self.count, self._why = dtype, 0, why
@@ -76,7 +81,10 @@ def check_room(needed: int, why: str) -> None:
     except OSError:
         return
     if needed > free:
-        told = f"{free / 2**20:.0f} MiB are free for temporary files, {needed / 2**20:.0f} MiB are needed"
+        told = (
+            f"{free / 2**20:.0f} MiB are free for temporary files,"
+            f" {needed / 2**20:.0f} MiB are needed"
+        )
         raise CalcliError(f"{folder()}: {told}, and {why}")
 
 
@@ -84,7 +92,8 @@ TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this s
 HELD_BYTES = 48 << 20  # bytes unpacked at once, or the columns of one chunk if larger
 
 WHY = (
-    "scores in chunks of so many rows are unpacked there; name another folder with TMPDIR, or write the file in smaller"
+    "scores in chunks of so many rows are unpacked there; name another folder with"
+    " TMPDIR, or write the file in smaller"
     " chunks (h5repack -l CHUNK=…)"
 )
 
@@ -97,8 +106,11 @@ def is_tall(scores: h5py.Dataset) -> bool:
 
 
 class Unpacked:
-    """Scores (n, k) unpacked on disk in groups of columns, each stored row by row. For chunks with so many rows that a
-    few rows cannot be read alone. Raises CalcliError."""
+    """Scores (n, k) unpacked on disk in groups of columns, each stored row by row.
+
+    For chunks with so many rows that a few rows cannot be read alone. Raises
+    CalcliError.
+    """
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:
         n, k = scores.shape
