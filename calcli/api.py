@@ -86,7 +86,7 @@ from calcli.registry import (
 )
 from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind, classes
 
-# ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
+# ---- input: arrays, tensors and paths as rows, keyword arguments as settings
 
 
 LOG = logging.getLogger("calcli")
@@ -107,7 +107,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
+def checked(cls: type[Made], settings: Mapping[str, Any]) -> Made:
     """Build settings from keyword arguments, checked against the types and bounds of
     the fields (``held_to``).
     """
@@ -115,7 +115,7 @@ def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
-            types, {name: plain(value) for name, value in given.items()}, "setting"
+            types, {name: plain(value) for name, value in settings.items()}, "setting"
         )
     )
 
@@ -163,31 +163,38 @@ def open_scores(
 
     units : (n,) for arrays; for bundles the name of a dataset.
     """
-    given = scores if isinstance(scores, list | tuple) else [scores]
-    if given and all(isinstance(name, str | PathLike) for name in given):
+    sources = scores if isinstance(scores, list | tuple) else [scores]
+    if sources and all(isinstance(name, str | PathLike) for name in sources):
         if labels is not None:
             raise DataError(
-                f"{given[0]}: a bundle brings its own labels; leave labels out"
+                f"{sources[0]}: a bundle brings its own labels; leave labels out"
             )
         if units is not None and not isinstance(units, str):
             raise DataError(
-                f"{given[0]}: a bundle brings its own units; name their dataset,"
+                f"{sources[0]}: a bundle brings its own units; name their dataset,"
                 " units='NAME', or 'none'"
             )
         layout = Layout(unit=units)
-        names = [bundle for name in given for bundle in expand(str(name), layout)]
+        names = []
+        for source in sources:
+            names += expand(str(source), layout)
         with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
     scores = plain_array(scores, "scores")
-    own = _kind_of(scores, kind)
-    if labels is not None and own != "confidence":
-        with remarks() as told:
+    score_type = _kind_of(scores, kind)
+    if labels is not None and score_type != "confidence":
+        with remarks() as message:
             labels, words = labels_in_memory(labels, scores.shape, class_names)
         class_names = class_names or words
-        warn_all(told)
+        warn_all(message)
     with bundle_in_memory(
-        scores, labels, own, weights=weights, units=units, class_names=class_names
+        scores,
+        labels,
+        score_type,
+        weights=weights,
+        units=units,
+        class_names=class_names,
     ) as rows:
         yield rows
 
@@ -203,7 +210,9 @@ def _bring(
     if groups is None:
         return
     values = _groups_of(groups, rows.n)
-    names = [name for each in artifacts for name in each.calibrator.required_columns]
+    names: list[str] = []
+    for artifact in artifacts:
+        names += artifact.calibrator.required_columns
     rows.columns = {
         **rows.columns,
         **dict.fromkeys([*columns, *names], Codes.of(values)),
@@ -214,8 +223,8 @@ def _groups_of(groups: Any, n: int) -> AnyArray:
     """Names of the groups of n rows. Raises DataError for another number of them."""
     names = sortable(as_names(groups, "groups", "group"))
     if names.shape != (n,):
-        told = f"have shape {names.shape}, expected ({n},): one per row"
-        raise DataError(f"groups: {told}")
+        message = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {message}")
     return names
 
 
@@ -224,7 +233,7 @@ def _held_out(
     scores: Scores,
     labels: Any,
     kind: str | None,
-    given: Sequence[Artifact],
+    artifacts: Sequence[Artifact],
     groups: Any,
     again: bool = False,
     **about: Any,
@@ -233,12 +242,10 @@ def _held_out(
     the end, to append to.
     """
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
-        _bring(rows, groups, given)
-        notes = [
-            note
-            for each in given
-            for note in check_fits(each, each.method, rows, again=again)
-        ]
+        _bring(rows, groups, artifacts)
+        notes: list[str] = []
+        for artifact in artifacts:
+            notes += check_fits(artifact, artifact.method, rows, again=again)
         yield rows, notes
         warn_all(notes)
 
@@ -250,18 +257,19 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
             yield rows
         return
-    array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
+    array = plain_array(scores, "scores")
+    score_type = score_kind(kind, confidence=True)
     n, _ = check_shape(array.shape, array.dtype, "scores")
-    if own == "confidence" and array.size != n:
+    if score_type == "confidence" and array.size != n:
         raise DataError(
             f"scores: have shape {array.shape}, expected one confidence a row, ({n},)"
         )
     checked = (
         check_confidences(array, "scores")
-        if own == "confidence"
-        else check_scores(array, own, "scores")
+        if score_type == "confidence"
+        else check_scores(array, score_type, "scores")
     )
-    held = ArrayRows(checked, kind=own)
+    held = ArrayRows(checked, kind=score_type)
     held.dtype = array.dtype
     held.one_column = array.ndim == 1 or array.shape[1] == 1
     yield held
@@ -320,10 +328,8 @@ def fit(
             method = default_method(rows, by=True)
         method, written = split_method(method)
         if groups is not None:
-            method, written = (
-                by_group(method),
-                written | {"by": groups if isinstance(groups, str) else "group"},
-            )
+            method = by_group(method)
+            written = written | {"by": groups if isinstance(groups, str) else "group"}
         chosen = parse_options(
             method,
             written
@@ -387,11 +393,11 @@ def evaluate(
         candidates,
         doubts,
     ):
-        found = assess(
+        assessed = assess(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
-        doubts += label_doubts(found.seen, subject.class_names)
-        results = _with_caveats(found, rows, artifacts, plan)
+        doubts += label_doubts(assessed.seen, subject.class_names)
+        results = _with_caveats(assessed, rows, artifacts, plan)
     for result in results:
         if result.report is not None:
             LOG.info("%s: %s", result.title, result.report.headline)
@@ -435,7 +441,8 @@ def report(
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, artifacts = _path(path, "path"), _artifacts(calibrators)
+    target = _path(path, "path")
+    artifacts = _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
@@ -451,10 +458,13 @@ def report(
         candidates,
         doubts,
     ):
-        model, found = gather(subject, candidates, plan)
-        doubts += label_doubts(found.seen, rows.class_names)
-        results = _with_caveats(found, rows, artifacts, plan)
-        files = [None, *((f"{each.method}.json", each) for each in artifacts)]
+        model, assessed = gather(subject, candidates, plan)
+        doubts += label_doubts(assessed.seen, rows.class_names)
+        results = _with_caveats(assessed, rows, artifacts, plan)
+        files = [
+            None,
+            *((f"{artifact.method}.json", artifact) for artifact in artifacts),
+        ]
         versions = tuple(
             replace(version, result=result, file=file)
             for version, result, file in zip(
@@ -501,8 +511,9 @@ def _tried(
     if groups is not None:
         groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
-        candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
-        methods = [each.method for each in artifacts]
+        candidates = [Candidate(None, "uncalibrated", None)]
+        doubts = list[str]()
+        methods = [artifact.method for artifact in artifacts]
         for i, own in enumerate(artifacts):
             rows.places_of(own.calibrator.required_transforms, rows.name)
             name = (
@@ -585,13 +596,13 @@ def compare(
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)
         names, _ = board.entrants(asked, rows, s.thorough)
-        base, scene = (
-            board.baseline_of(s.baseline, names),
-            board.OpenedFolds(rows, rows, parts),
-        )
+        base = board.baseline_of(s.baseline, names)
+        scene = board.OpenedFolds(rows, rows, parts)
         first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
-        against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
+        against = [
+            (held_out, fit) for (_, held_out, _), fit in zip(parts, fits, strict=False)
+        ]
         facts = rows.name, base, rows.n, rows.k, board.digest_of(rows)
         planned = board.LeaderboardEntry(*facts, 0.0, {}, unit=rows.unit_name)
         entries = [board.entered(planned, first, None, how)]
@@ -640,14 +651,14 @@ def threshold(
     """
     from calcli.evaluation.selective_threshold import search_threshold
 
-    given = _artifacts(() if calibrator is None else calibrator)
-    own, name = (given[0], given[0].method) if given else (None, None)
-    with _held_out(scores, labels, kind, given, groups, again, units=units) as (
+    artifacts = _artifacts(() if calibrator is None else calibrator)
+    artifact, name = (artifacts[0], artifacts[0].method) if artifacts else (None, None)
+    with _held_out(scores, labels, kind, artifacts, groups, again, units=units) as (
         rows,
         notes,
     ):
-        searched = search_threshold(rows, own, accuracy, confidence, name)
-        met = None if own is None else fitted_on(own, rows)
+        searched = search_threshold(rows, artifact, accuracy, confidence, name)
+        met = None if artifact is None else fitted_on(artifact, rows)
         seen = (
             []
             if met is None
@@ -689,14 +700,14 @@ def export(
     from calcli.exporting.exporting import check, export_facts, target_of
     from calcli.exporting.exporting import export as made_of
 
-    (own,) = _artifacts(calibrator)
+    (artifact,) = _artifacts(calibrator)
     _check_free(_path(path, "path"), force)
     target = target_of(str(path), to)
-    made = made_of(own, target, None if onto is None else str(onto), at)
+    made = made_of(artifact, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
     write_bytes(Path(path), made.data, force=force)
-    return export_facts(str(path), target, own, made, made.agreement)
+    return export_facts(str(path), target, artifact, made, made.agreement)
 
 
 def extract(
@@ -818,17 +829,19 @@ def diagram(
     >>> picture.to_dict()["style"]
     'corp'
     """
-    given = _artifacts(calibrators)
+    artifacts = _artifacts(calibrators)
     how = find_style(style)
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
     with _held_out(
-        scores, labels, kind, given, groups, again, weights=weights, units=units
+        scores, labels, kind, artifacts, groups, again, weights=weights, units=units
     ) as (rows, notes):
-        tables = collect_all(rows, [None, *(each.calibrator for each in given)])
+        tables = collect_all(
+            rows, [None, *(artifact.calibrator for artifact in artifacts)]
+        )
         notes += [*rows.caveats, *label_doubts(tables[0], rows.class_names)]
-        names = [title_of(rows.upstream), *(each.method for each in given)]
+        names = [title_of(rows.upstream), *(artifact.method for artifact in artifacts)]
         sets = [
             Measured(rows.name, name, table)
             for name, table in zip(names, tables, strict=True)
@@ -881,19 +894,21 @@ def watch(
     from calcli.evaluation.watch_state import Settings
 
     path = _path(state, "state")
-    own = None if calibrator is None else _artifacts(calibrator)[0]
-    given = {
+    artifact = None if calibrator is None else _artifacts(calibrator)[0]
+    settings_given = {
         name: getattr(checked(Settings, {name: value}), name)
         for name, value in settings.items()
     }
     with _held_out(
-        scores, labels, kind, [own] if own else [], groups, again, units=units
+        scores, labels, kind, [artifact] if artifact else [], groups, again, units=units
     ) as (rows, notes):
         notes += rows.caveats
         if rows.location.name:
             check_state_path(path, [rows.path])
-        taken = take_in(path, rows, own, given, new_episode=reset, tell=notes.append)
-        return taken.to_dict()
+        state_after = take_in(
+            path, rows, artifact, settings_given, new_episode=reset, tell=notes.append
+        )
+        return state_after.to_dict()
 
 
 def _artifacts(
@@ -903,18 +918,18 @@ def _artifacts(
 
     Raises UsageError for anything else.
     """
-    given = (
+    calibrator_list = (
         [calibrators]
         if isinstance(calibrators, FittedCalibrator | str | PathLike)
         else list(calibrators)
     )
-    for each in given:
-        if not isinstance(each, FittedCalibrator):
+    for calibrator in calibrator_list:
+        if not isinstance(calibrator, FittedCalibrator):
             raise UsageError(
-                f"calibrators: found {each!r}, expected what fit or load gives:"
+                f"calibrators: found {calibrator!r}, expected what fit or load gives:"
                 " calcli.load(PATH)"
             )
-    return [each._artifact for each in given]
+    return [calibrator._artifact for calibrator in calibrator_list]
 
 
 def _is_data_frame(scores: Any) -> bool:
@@ -924,12 +939,15 @@ def _is_data_frame(scores: Any) -> bool:
 
 def warn_all(notes: Sequence[str]) -> None:
     """Issue Python warnings, attributed to the nearest caller outside calcli."""
-    level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
+    level = 1
+    frame = sys._getframe()
+    ours = ("calcli", "contextlib")
     while (
         frame.f_back is not None
         and frame.f_globals.get("__name__", "").partition(".")[0] in ours
     ):
-        level, frame = level + 1, frame.f_back
+        level = level + 1
+        frame = frame.f_back
     for note in notes:
         warnings.warn(note, stacklevel=level)
 
@@ -954,14 +972,14 @@ class FittedCalibrator:
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self._artifact, fit = artifact, artifact.fit
-        self.method, self.kind, self.n_classes = (
-            artifact.method,
-            artifact.input_kind,
-            artifact.n_classes,
-        )
+        self._artifact = artifact
+        fit = artifact.fit
+        self.method = artifact.method
+        self.kind = artifact.input_kind
+        self.n_classes = artifact.n_classes
         self.options: Mapping[str, Any] = artifact.options
-        self.status, self.warnings = fit.status, tuple(fit.warnings)
+        self.status = fit.status
+        self.warnings = tuple(fit.warnings)
         self.before: Mapping[str, float | None] = fit.before
         self.after: Mapping[str, float | None] = fit.after
 
@@ -1044,10 +1062,8 @@ class FittedCalibrator:
                 warn_all(unseen(calibrator, rows, "scores"))
             transforms = rows.places_of(calibrator.required_transforms, "scores")
             alone = rows.kind == "confidence"
-            probs, labels = (
-                np.empty((rows.n, max(rows.k, 2))),
-                np.empty(rows.n, dtype=np.int64),
-            )
+            probs = np.empty((rows.n, max(rows.k, 2)))
+            labels = np.empty(rows.n, dtype=np.int64)
             what: ScoreKind = "confidence" if alone else "probs"
             for start, p, columns, _ in calibrated_blocks(
                 calibrator, rows, what, transforms
@@ -1068,8 +1084,8 @@ class FittedCalibrator:
         """A table for notebooks: what the fit did to the calibration rows."""
         rows = {"before": self.before, "after": self.after}
         lines = {
-            name: ["-" if x is None else f"{x:.4f}" for x in found.values()]
-            for name, found in rows.items()
+            name: ["-" if x is None else f"{x:.4f}" for x in values.values()]
+            for name, values in rows.items()
         }
         title = (
             f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows,"

@@ -33,9 +33,8 @@ from calcli.zeros import Zeros
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-LARGEST = (
-    1 << 30
-)  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
+LARGEST = 1 << 30
+"""Maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Step = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -137,29 +136,23 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 def dumps(artifact: Artifact) -> str:
     """Write an artifact as JSON text: one top-level key per line, deterministic."""
-    params, fit = encode_params(artifact.calibrator), msgspec.to_builtins(artifact.fit)
-    own = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
+    params = encode_params(artifact.calibrator)
+    fit = msgspec.to_builtins(artifact.fit)
+    overrides = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
     if artifact.input_kind == "confidence":
-        own["n_classes"] = None
-    content = {
-        key: own[key] if key in own else getattr(artifact, key)
-        for key in _Envelope.__struct_fields__
-    }
+        overrides["n_classes"] = None
+    lines = []
     try:
-        texts = {
-            key: json.dumps(each, ensure_ascii=False, allow_nan=False)
-            for key, each in content.items()
-        }
+        for key in _Envelope.__struct_fields__:
+            value = overrides[key] if key in overrides else getattr(artifact, key)
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            lines.append(f'  "{key}": {text}')
     except ValueError:
         raise FitError(
             f"method {artifact.method} was left with infinite parameters; no artifact"
             " was made"
         ) from None
-    return (
-        "{\n"
-        + ",\n".join(f'  "{key}": {text}' for key, text in texts.items())
-        + "\n}\n"
-    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def loads(text: str | bytes, where: str) -> Artifact:
@@ -174,9 +167,9 @@ def loads(text: str | bytes, where: str) -> Artifact:
         content = msgspec.json.decode(data)
         json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        found = _other_than_json(data) or f"not JSON: {problem}"
+        contents = _other_than_json(data) or f"not JSON: {problem}"
         raise DataError(
-            f"{where}: is {found}; expected a calibrator written by calcli fit"
+            f"{where}: is {contents}; expected a calibrator written by calcli fit"
         ) from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
         raise DataError(
@@ -184,15 +177,17 @@ def loads(text: str | bytes, where: str) -> Artifact:
             " fit makes one"
         )
     if content["calcli_artifact"] != FORMAT:
-        found = (
+        contents = (
             f"{shown(content['calcli_artifact'])} (calcli"
             f" {content.get('calcli_version')})"
         )
-        told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
-        raise DataError(f"{where}: artifact format {found} {told}; upgrade calcli")
+        message = f"is not known to calcli {__version__}, which reads format {FORMAT}"
+        raise DataError(
+            f"{where}: artifact format {contents} {message}; upgrade calcli"
+        )
     if content.get("method") == "by-question":
-        told = "holds a calibrator for each question of a log of decisions"
-        raise DataError(f"{where}: {told}; name one, FILE:QUESTION")
+        message = "holds a calibrator for each question of a log of decisions"
+        raise DataError(f"{where}: {message}; name one, FILE:QUESTION")
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)
@@ -206,9 +201,8 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
-    except (
-        SystemError
-    ):  # raised by msgspec before 0.22 for an integer that exceeds every float
+    except SystemError:
+        # Raised by msgspec before 0.22 for an integer that exceeds every float.
         raise DataError(
             f"{where}: is no valid artifact: it holds a number beyond 1.8e308"
         ) from None
@@ -249,7 +243,8 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
 
     Raises DataError if n_classes, class_names, kind conflict.
     """
-    k, names = envelope.n_classes, envelope.class_names
+    k = envelope.n_classes
+    names = envelope.class_names
     if envelope.input_kind == "confidence":
         if not cls.laws.confidence:
             raise DataError(
@@ -318,10 +313,8 @@ def is_artifact(path: str) -> bool:
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    where, what = (
-        "<stdin>" if path == "-" else path,
-        "a calibrator written by calcli fit",
-    )
+    where = "<stdin>" if path == "-" else path
+    what = "a calibrator written by calcli fit"
     with open_document(path, what) as file:
         data = file.read(1 << 16)
         # a stream that does not begin like JSON, and may never end, is not read further
@@ -340,9 +333,8 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(
-            text.encode()
-        )  # UTF-8, whatever the terminal's encoding
+        # UTF-8, whatever the terminal's encoding.
+        sys.stdout.buffer.write(text.encode())
         return
     write_bytes(Path(path), text, force=force)
 
@@ -375,11 +367,11 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
             params["then"] = [_encode_part(stage) for stage in calibrator.then]
         return params
     params = {}
-    for each in dataclasses.fields(calibrator):
-        value = getattr(calibrator, each.name)
+    for field in dataclasses.fields(calibrator):
+        value = getattr(calibrator, field.name)
         # parameters at their default are omitted; arrays never are
-        if isinstance(value, np.ndarray | tuple) or value != each.default:
-            params[each.name] = _encode(value)
+        if isinstance(value, np.ndarray | tuple) or value != field.default:
+            params[field.name] = _encode(value)
     return params
 
 
@@ -393,7 +385,7 @@ def _encode_part(part: Stage | Member) -> dict[str, Any]:
 
 def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_encode(each) for each in value]
+        return [_encode(item) for item in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":
             return [str(v) for v in value.tolist()]
@@ -441,18 +433,20 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
         calibrator = cls(tuple(members), uniform, then)
     else:
         fields = {f.name: f for f in dataclasses.fields(cls)}
-        if missing := [
-            name
-            for name, f in fields.items()
-            if name not in params and f.default is dataclasses.MISSING
-        ]:
+        missing = []
+        for name, field in fields.items():
+            if name not in params and field.default is dataclasses.MISSING:
+                missing.append(name)
+        if missing:
             raise DataError(f"params lack {', '.join(missing)}")
-        if unknown := [name for name in params if name not in fields]:
+        unknown = [name for name in params if name not in fields]
+        if unknown:
             raise DataError(
                 f"params hold unknown {', '.join(unknown)}, expected"
                 f" {', '.join(fields) or 'none'}"
             )
-        hints, sizes = get_type_hints(cls), {"k": k}
+        hints = get_type_hints(cls)
+        sizes = {"k": k}
         values = {
             n: _decode(n, params[n], hints[n], f.metadata, sizes)
             for n, f in fields.items()
@@ -492,9 +486,9 @@ class _Member(_Stage, forbid_unknown_fields=True):
 
 def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
     """Decode options and calibrator of a stage or a member."""
-    own = method(part.method)
-    return msgspec.convert(part.options, own.Options, strict=True), decode_params(
-        own, part.params, k
+    cls = method(part.method)
+    return msgspec.convert(part.options, cls.Options, strict=True), decode_params(
+        cls, part.params, k
     )
 
 
@@ -591,7 +585,8 @@ LEVELS = (
     1.0,
     1e6,
     HUGE,
-)  # sizes of the scores tried, up to the largest gap between two
+)
+"""Sizes of the scores tried, up to the largest gap between two."""
 
 MOST_CLASSES = 1_000_000
 """Most classes tested: beyond them the rows would fill the memory, and no file can hold
@@ -637,7 +632,8 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
         return
     ramp = np.linspace(-1.0, 1.0, k)
     shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])
-    shapes[2, 0], shapes[3, -1] = 1.0, -1.0
+    shapes[2, 0] = 1.0
+    shapes[3, -1] = -1.0
     rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
     log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
     tried: list[tuple[AnyArray, ScoreKind]] = [
@@ -647,10 +643,10 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
     for scores, kind in tried:
         try:
             with np.errstate(all="ignore"):
-                found = calibrator.apply(block(scores, kind)).log_probs
+                log_probs = calibrator.apply(block(scores, kind)).log_probs
                 wrong = ~(
-                    np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR
-                ) | ~np.isfinite(found).all(axis=1)
+                    np.abs(np.exp(log_probs).sum(axis=1) - 1.0) <= SUM_ERROR
+                ) | ~np.isfinite(log_probs).all(axis=1)
         except (
             ArithmeticError,
             LookupError,

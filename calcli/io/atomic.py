@@ -23,10 +23,14 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import PIECE, is_read
 
 DAY = 86400.0  # seconds
-LARGE, MINUTE = 2000, 60.0
-"""Entries of a folder beyond which it is looked through for abandoned files at most
-once in so many seconds: a command may write thousands of outputs to one folder.
+LARGE = 2000
+"""Entries of a folder beyond which abandoned files are not looked for every time.
+
+A command may write thousands of outputs to one folder.
 """
+
+MINUTE = 60.0
+"""Seconds after which a large folder is looked through again."""
 
 _unfinished: set[Path] = set()  # temporary files of this process
 _looked_through: dict[Path, float] = {}  # large folders, and when
@@ -83,7 +87,7 @@ def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return True for a pipe or a device, which is written to directly, never replaced."""
+    """True for a pipe or a device, which is written to directly, never replaced."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
@@ -105,8 +109,8 @@ def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None
     elif not os.access(parent, os.W_OK):
         problem = f"{parent} is not writable"
     if problem:
-        told = f"folder cannot be made: {problem}"
-        raise UsageError(f"{folder}: {told}; choose another -o")
+        message = f"folder cannot be made: {problem}"
+        raise UsageError(f"{folder}: {message}; choose another -o")
 
 
 @contextmanager
@@ -159,8 +163,11 @@ class NewFile(io.RawIOBase):
     """
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
-        self.path, self.temporary, self.descriptor = path, temporary, descriptor
-        self.size, self.crc = 0, 0
+        self.path = path
+        self.temporary = temporary
+        self.descriptor = descriptor
+        self.size = 0
+        self.crc = 0
         self.checked = False
         self.has_final_name = False
 
@@ -223,7 +230,8 @@ def new_file(
         return
     place = real_place(path)
     _look_for_abandoned(place)
-    temporary, descriptor = place, -1
+    temporary = place
+    descriptor = -1
     try:
         while descriptor < 0:
             # Only part of the name, as a name may have the maximum length already.
@@ -333,7 +341,8 @@ def _is_abandoned(descriptor: int) -> bool:
 
 def _look_for_abandoned(place: Path) -> None:
     """As ``discard_abandoned``, but rarely in a large folder."""
-    folder, now = place.parent, time.monotonic()
+    folder = place.parent
+    now = time.monotonic()
     if now - _looked_through.get(folder, -math.inf) < MINUTE:
         return
     try:
@@ -372,7 +381,9 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
         os.replace(temporary, path)
 
 
-# ---- job files beside an output until it is complete: only ordinary files, locked by one process
+# ---- job files beside an output until it is complete
+#
+# Only ordinary files, locked by one process.
 
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
@@ -451,8 +462,7 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 def remove(file: io.FileIO, path: Path) -> None:
     """Close and delete a file, unless its name has passed to another file."""
-    if _has_name(
-        file.fileno(), path
-    ):  # while the lock is held: later the name may belong to another process
+    # While the lock is held: later the name may belong to another process.
+    if _has_name(file.fileno(), path):
         path.unlink(missing_ok=True)
     file.close()

@@ -93,8 +93,11 @@ class DataSet(Rows):
 
         Empty unless from one file.
         """
-        own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
-        here = str(self.path.parent / self.name) if own and self.path.is_file() else ""
+        file = self.path.name
+        is_of_file = self.name == file or self.name.startswith(f"{file}:")
+        here = ""
+        if is_of_file and self.path.is_file():
+            here = str(self.path.parent / self.name)
         return Location(here, options=self.options)
 
     @property
@@ -136,8 +139,8 @@ class DataSet(Rows):
     @property
     def doubts(self) -> list[str]:
         """Warnings: calibrators applied, recorded warnings, doubtful scores."""
-        seen = in_sample(self.upstream)
-        of_fit = [f"{seen}: {NOT_HELD_OUT}"] if seen else []
+        reason = in_sample(self.upstream)
+        of_fit = [f"{reason}: {NOT_HELD_OUT}"] if reason else []
         return [*of_fit, *self.recorded, *doubts(self)]
 
     @property
@@ -181,17 +184,18 @@ class DataSet(Rows):
         """
         if self.unit == NO_UNIT:
             return None
-        values, name = self.column("unit"), self.own_name("unit")
+        values = self.column("unit")
+        name = self.own_name("unit")
         if values is None:
             return None
         units = Units.of(values)
         if units.n < 2:
-            told = (
+            message = (
                 f"all {self.n} rows are of one {name} ({values[0]}), and nothing can"
                 " be told from one"
             )
             raise DataError(
-                f"{self.name}: {told}; name another with --unit NAME, or pass --unit"
+                f"{self.name}: {message}; name another with --unit NAME, or pass --unit"
                 " none"
             )
         return units
@@ -204,17 +208,16 @@ class DataSet(Rows):
         if name not in self.columns:
             is_group = _same_columns(self.own_name("group"), name)
             values = self.column("group" if is_group else name)
-            if (
-                values is None and name == "label"
-            ):  # multi-label: the groups are the labels' names
+            # Multi-label: the groups are the labels' names.
+            if values is None and name == "label":
                 values = self.column("group")
             if values is None:
-                told = (
+                message = (
                     f"has no dataset {name!r} with one value per row, which is needed"
                     " here"
                 )
                 raise DataError(
-                    f"{self.name}: {told}; of a table name it with --group-by {name}"
+                    f"{self.name}: {message}; of a table name it with --group-by {name}"
                 )
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
@@ -235,8 +238,8 @@ class DataSet(Rows):
 
     @cached_property
     def _effective_weights(self) -> FloatArray | None:
-        given = self.given_weights
-        return None if given is None else effective_weights(given)
+        weights = self.given_weights
+        return None if weights is None else effective_weights(weights)
 
     def weights(self) -> FloatArray | None:
         return self._effective_weights
@@ -273,29 +276,33 @@ class DataSet(Rows):
 
         The first complete pass also sets the hash and the facts of the rows.
         """
-        hashed, known = (
-            self.data_sha256 is not None or not self.hashed,
-            self.facts is not None,
-        )
-        facts, cell, at = None, self.part_rows(), 0
+        hashed = self.data_sha256 is not None or not self.hashed
+        known = self.facts is not None
+        facts = None
+        cell = self.part_rows()
+        position = 0
         digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
         for piece in pieces:
-            for low in () if hashed else range(at - at % cell, at + len(piece), cell):
+            cells = range(0)
+            if not hashed:
+                first_cell = position - position % cell
+                cells = range(first_cell, position + len(piece), cell)
+            for low in cells:
                 digests[low].update(
                     np.ascontiguousarray(
-                        piece.scores[max(low - at, 0) : low + cell - at]
+                        piece.scores[max(low - position, 0) : low + cell - position]
                     ).data
                 )
-            at += len(piece)
+            position += len(piece)
             if not known:
-                found = row_facts(piece)
-                facts = found if facts is None else facts + found
+                piece_facts = row_facts(piece)
+                facts = piece_facts if facts is None else facts + piece_facts
             if self.progress is not None:
-                self.progress("rows read", at, self.n)
+                self.progress("rows read", position, self.n)
             yield piece
         if not hashed:
             self.seal(
-                [each.digest() for each in digests.values()]
+                [digest.digest() for digest in digests.values()]
                 if len(digests) > 1
                 else digests[0]
             )
@@ -330,8 +337,8 @@ class DataSet(Rows):
             names = {name: column.names for name, column in self.columns.items()}
             along = (*(column.code for column in self.columns.values()), *walk.along)
             walk = replace(walk, work=partial(_carrying, walk.work, names), along=along)
-        found = self.spread(self, walk)
-        return found if walk.add_up else chain.from_iterable(found)
+        results = self.spread(self, walk)
+        return results if walk.add_up else chain.from_iterable(results)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
         """Set the hash, from the digests of the parts' scores, or the hash object of a
@@ -391,10 +398,11 @@ def within(
     start and stop within it.
     """
     begin = 0
-    for at, count in enumerate(counts):
-        low, high = max(start, begin), min(stop, begin + count)
+    for part, count in enumerate(counts):
+        low = max(start, begin)
+        high = min(stop, begin + count)
         if low < high:
-            yield at, begin, low - begin, high - begin
+            yield part, begin, low - begin, high - begin
         begin += count
 
 
@@ -406,14 +414,16 @@ def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
     rest: list[Block] = []
     waiting = 0
     for piece in pieces:
-        at = 0
-        while waiting + len(piece) - at >= step:
-            end = at + step - waiting
-            yield joined([*rest, piece.cut(at, end)])
-            rest, waiting, at = [], 0, end
-        if at < len(piece):
-            rest.append(piece.cut(at, len(piece)))
-            waiting += len(piece) - at
+        begin = 0
+        while waiting + len(piece) - begin >= step:
+            end = begin + step - waiting
+            yield joined([*rest, piece.cut(begin, end)])
+            rest = []
+            waiting = 0
+            begin = end
+        if begin < len(piece):
+            rest.append(piece.cut(begin, len(piece)))
+            waiting += len(piece) - begin
     if rest:
         yield joined(rest)
 
@@ -430,22 +440,27 @@ class PooledRows(DataSet):
     """
 
     def __init__(self, parts: "Sequence[BundleRows]") -> None:
-        first, alike = parts[0], list(_shared_properties(parts[0]))
+        first = parts[0]
+        alike = list(_shared_properties(parts[0]))
         for part in parts[1:]:
             for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
-                    told = f"{part.name}: {has}, {first.name} {expected}"
+                    message = f"{part.name}: {has}, {first.name} {expected}"
                     raise DataError(
-                        f"{told}; bundles that are taken together must agree in it"
+                        f"{message}; bundles that are taken together must agree in it"
                     )
         self.parts = parts
         self._counts = [part.n for part in parts]
-        self.n, self.k, self.kind = sum(self._counts), first.k, first.kind
+        self.n = sum(self._counts)
+        self.k = first.k
+        self.kind = first.kind
         self.total = sum(part.total for part in parts)
         self.dtype = np.result_type(*(part.dtype for part in parts))
-        self.transforms, self.path = first.transforms, first.path
+        self.transforms = first.transforms
+        self.path = first.path
         self.name = f"{first.name} and {len(parts) - 1} more"
-        self.has_labels, self.unit = first.has_labels, first.unit
+        self.has_labels = first.has_labels
+        self.unit = first.unit
         self.ordered = first.ordered
         if first.n_options is not None:
             numbers = [part.n_options for part in parts if part.n_options is not None]
@@ -492,8 +507,8 @@ class PooledRows(DataSet):
         if len(lacking) == len(columns):
             return None
         if lacking:
-            told = f"has no dataset {name!r}, others of these bundles do"
-            raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
+            message = f"has no dataset {name!r}, others of these bundles do"
+            raise DataError(f"{lacking[0]}: {message}; add it or drop it there")
         return together([values for values in columns if values is not None])
 
     @cached_property
@@ -501,14 +516,12 @@ class PooledRows(DataSet):
         units = super().given_units
         part = np.repeat(np.arange(len(self.parts)), self._counts)
         if units is not None:
-            first, last = (
-                part[units.order[units.starts]],
-                part[units.order[units.starts + units.count - 1]],
-            )
+            first = part[units.order[units.starts]]
+            last = part[units.order[units.starts + units.count - 1]]
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
-                told = (
+                message = (
                     f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
                     " hold rows of it"
                 )
@@ -517,7 +530,7 @@ class PooledRows(DataSet):
                     " own, or pass --unit none"
                 )
                 raise DataError(
-                    f"{self.own_name('unit')} {name} is cut: {told}; {advice}"
+                    f"{self.own_name('unit')} {name} is cut: {message}; {advice}"
                 )
         return units
 
@@ -527,20 +540,20 @@ class PooledRows(DataSet):
     def labels_at(self, start: int, stop: int) -> IntArray:
         parts = within(self._counts, start, stop)
         return np.concatenate(
-            [self.parts[at].labels_at(low, high) for at, _, low, high in parts]
+            [self.parts[part].labels_at(low, high) for part, _, low, high in parts]
         )
 
     @property
     def given_weights(self) -> FloatArray | None:
         weights = [part.given_weights for part in self.parts]
-        given = [weight for weight in weights if weight is not None]
-        return np.concatenate(given) if given else None
+        present = [weight for weight in weights if weight is not None]
+        return np.concatenate(present) if present else None
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
     ) -> Iterator[Block]:
-        for at, begin, low, high in within(self._counts, start, stop):
-            for piece in self.parts[at].pieces(transforms, rows, low, high):
+        for part, begin, low, high in within(self._counts, start, stop):
+            for piece in self.parts[part].pieces(transforms, rows, low, high):
                 yield replace(
                     piece,
                     start=begin + piece.start,

@@ -32,7 +32,8 @@ END_OFFSETS = {
     1: 44,
     2: 28,
     3: 28,
-}  # offset of the end-of-file address, by superblock version
+}
+"""Offset of the end-of-file address, by superblock version."""
 
 # ---- datasets stored elsewhere: external files and virtual datasets
 # HDF5 reads zeros where such a source is missing or short, waits forever on a pipe, and
@@ -75,8 +76,8 @@ def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
     if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(
         os.path.realpath(holder)
     ):
-        told = f"takes its values from {path}, which does not lie beside the file"
-        raise DataError(f"{where}: {told}; pass --allow-external if you trust it")
+        message = f"takes its values from {path}, which does not lie beside the file"
+        raise DataError(f"{where}: {message}; pass --allow-external if you trust it")
 
 
 def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
@@ -91,9 +92,10 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
     for name, offset, size in dataset.external:
         path = Path(prefix, os.fsdecode(name))
         if not path.is_file():
-            told = "is no ordinary file" if path.exists() else "is not there"
+            message = "is no ordinary file" if path.exists() else "is not there"
             raise DataError(
-                f"{where}: takes its values from {path}, which {told}; bring it along"
+                f"{where}: takes its values from {path}, which {message}; bring it"
+                " along"
             )
         _check_place(path, holder, where, allowed)
         note(path)
@@ -101,11 +103,11 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             break
         missing -= min(size, missing)
     if missing:
-        told = (
+        message = (
             f"needs {needed} bytes of other files and they hold less, the rest would"
             " read as zeros"
         )
-        raise DataError(f"{where}: {told}; bring all of them along")
+        raise DataError(f"{where}: {message}; bring all of them along")
 
 
 def check_mapping(dataset: h5py.Dataset, where: str) -> None:
@@ -117,17 +119,18 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
         for start, stride, count, block in _boxes(source.vspace, dataset.shape, where):
             pieces += prod(count)
             if pieces > MOST_PIECES:
-                told = f"is put together from more than {MOST_PIECES} pieces"
-                raise DataError(f"{where}: {told}; copy it into a plain dataset")
+                message = f"is put together from more than {MOST_PIECES} pieces"
+                raise DataError(f"{where}: {message}; copy it into a plain dataset")
             covered.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_OR)
-    mapped, total = covered.get_select_npoints(), prod(dataset.shape)
+    mapped = covered.get_select_npoints()
+    total = prod(dataset.shape)
     if mapped < total:
-        told = (
+        message = (
             f"only {mapped} of its {total} values have a source, the rest would read"
             " as zeros"
         )
         raise DataError(
-            f"{where}: {told}; map all of them, or copy them into a plain dataset"
+            f"{where}: {message}; map all of them, or copy them into a plain dataset"
         )
 
 
@@ -135,7 +138,8 @@ def _boxes(
     space: Any, shape: tuple[int, ...], where: str
 ) -> list[tuple[Any, Any, Any, Any]]:
     """Split a selection into hyperslabs: (start, stride, count, block)."""
-    kind, ones = space.get_select_type(), (1,) * len(shape)
+    kind = space.get_select_type()
+    ones = (1,) * len(shape)
     if kind == h5py.h5s.SEL_NONE:
         return []
     if kind == h5py.h5s.SEL_ALL:
@@ -163,9 +167,9 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
 
     Raises DataError.
     """
-    told = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
+    message = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
     if not isinstance(dataset, h5py.Dataset):
-        raise DataError(f"{told}, where it is not; bring it along")
+        raise DataError(f"{message}, where it is not; bring it along")
     space = source.src_space
     if space.get_select_type() == h5py.h5s.SEL_ALL:
         fits = prod(dataset.shape) == source.vspace.get_select_npoints()
@@ -176,7 +180,7 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         )
     if not fits:
         raise DataError(
-            f"{told}, which has shape {dataset.shape} and lacks some; bring the right"
+            f"{message}, which has shape {dataset.shape} and lacks some; bring the right"
             " one along"
         )
 
@@ -206,9 +210,8 @@ def open_file(path: Path) -> Iterator[h5py.File]:
                 ) from None
             if "unable to lock" not in str(problem):
                 raise
-            file = h5py.File(
-                path, "r", locking=False
-            )  # some network file systems have no locks
+            # Some network file systems have no locks.
+            file = h5py.File(path, "r", locking=False)
     _opened[id(file)] = file
     try:
         with _as_data_error(path, by_h5py=True):
@@ -238,10 +241,11 @@ def _check_file(path: Path) -> None:
     try:
         with path.open("rb") as file:
             start = file.read(64)
-            if start.startswith(HDF5) and (
-                at := END_OFFSETS.get(start[8])
-            ):  # ignore another file appended to it
-                file.seek(min(int.from_bytes(start[at : at + 8], "little"), 1 << 62))
+            # Ignore another file appended to it.
+            if start.startswith(HDF5) and (offset := END_OFFSETS.get(start[8])):
+                file.seek(
+                    min(int.from_bytes(start[offset : offset + 8], "little"), 1 << 62)
+                )
                 refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
@@ -277,16 +281,16 @@ def texts(values: Any, where: str) -> list[str]:
 
     Raises DataError that names the first invalid one.
     """
-    found = []
+    strings = []
     for row, value in enumerate(np.ravel(values)):
         try:
-            found.append(value.decode() if isinstance(value, bytes) else str(value))
+            strings.append(value.decode() if isinstance(value, bytes) else str(value))
         except UnicodeDecodeError:
             raise DataError(
                 f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the"
                 " strings anew"
             ) from None
-    return found
+    return strings
 
 
 @contextmanager
@@ -349,12 +353,12 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
             file = find_file(
                 link.filename, node.file.filename, "HDF5_EXT_PREFIX", where
             )
-            told = f"{where} is a link to {link.path} of {link.filename}, "
+            message = f"{where} is a link to {link.path} of {link.filename}, "
             if file is None or links >= MOST_LINKS:
-                raise DataError(f"{told}which cannot be opened; is that file here?")
+                raise DataError(f"{message}which cannot be opened; is that file here?")
             with open_file(file) as other:
                 if lookup(other, link.path, links + 1) is None:
-                    raise DataError(f"{told}where nothing can be found; correct it")
+                    raise DataError(f"{message}where nothing can be found; correct it")
         with _as_data_error(where):
             node = node[step]
     return node
@@ -373,19 +377,18 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
     """Yield all groups with their paths, "" for the root, each once, as links may form
     cycles.
     """
-    seen = set()
+    visited = set()
     todo: list[tuple[str, h5py.Group]] = [("", file)]
     while todo:
         name, group = todo.pop()
         about = h5py.h5o.get_info(group.id)
-        if (about.fileno, about.addr) in seen:
+        if (about.fileno, about.addr) in visited:
             continue
-        seen.add((about.fileno, about.addr))
+        visited.add((about.fileno, about.addr))
         yield name, group
         children = []
-        for key in (
-            key for key in group if isinstance(key, str)
-        ):  # bytes: a name that is not UTF-8
+        # Bytes: a name that is not UTF-8.
+        for key in (key for key in group if isinstance(key, str)):
             try:
                 child = lookup(group, key)
             except DataError:  # a dangling link matters only if it is asked for by name
@@ -397,9 +400,8 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         todo += reversed(children)
 
 
-LARGEST_CHUNK = (
-    1 << 30
-)  # bytes of a chunk, or of all the rows that it spans, held in memory at once
+LARGEST_CHUNK = 1 << 30
+"""Bytes of a chunk, or of all the rows that it spans, held in memory at once."""
 
 
 def check_stored(
@@ -433,25 +435,24 @@ def check_stored(
         )
         written = dataset.id.get_num_chunks()
         if written < expected:
-            told = (
+            message = (
                 f"only {written} of its {expected} chunks were ever written, the rest"
                 " would read as zeros"
             )
             advice = "was what made it interrupted, or is it larger than what it holds?"
-            raise DataError(f"{where}: {told}; {advice}")
+            raise DataError(f"{where}: {message}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
-    with suppress(
-        OSError, AttributeError
-    ):  # a file in memory, or a system without st_blocks
+    # A file in memory, or a system without st_blocks.
+    with suppress(OSError, AttributeError):
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
-        told = (
+        message = (
             f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20}"
             " MiB to read at once"
         )
         raise DataError(
-            f"{where}: {told}; write it in smaller chunks (h5repack -l CHUNK=…)"
+            f"{where}: {message}; write it in smaller chunks (h5repack -l CHUNK=…)"
         )
 
 
@@ -471,7 +472,7 @@ def _check_virtual(
         raise DataError(
             f"{where}: takes its values from itself; write them into a plain dataset"
         )
-    seen = set()
+    visited = set()
     for source in dataset.virtual_sources():
         for pattern in (source.file_name, source.dset_name):
             if "%" in pattern.replace("%%", ""):
@@ -480,7 +481,7 @@ def _check_virtual(
                     " a plain dataset"
                 )
         file, name = (
-            each.replace("%%", "%") for each in (source.file_name, source.dset_name)
+            text.replace("%%", "%") for text in (source.file_name, source.dset_name)
         )
         path = (
             Path(holder)
@@ -494,16 +495,16 @@ def _check_virtual(
             )
         _check_place(path, holder, where, external)
         with open_file(path) as other:
-            found = lookup(other, name)
-            check_source(source, found, where)
-            if (path, name) not in seen:
+            source_node = lookup(other, name)
+            check_source(source, source_node, where)
+            if (path, name) not in visited:
                 check_stored(
-                    found,
+                    source_node,
                     f"{path}: {name}",
                     external=external,
                     checked=checked | {here},
                 )
-        seen.add((path, name))
+        visited.add((path, name))
 
 
 def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
@@ -527,8 +528,8 @@ def check_bundle_format(node: h5py.Group, where: str) -> None:
         or not isinstance(version, int | float | np.number)
         or version != 1
     ):
-        found = version.item() if isinstance(version, np.generic) else version
+        value = version.item() if isinstance(version, np.generic) else version
         raise DataError(
-            f"{where}: attribute calcli_bundle is {found!r}, this calcli reads 1;"
+            f"{where}: attribute calcli_bundle is {value!r}, this calcli reads 1;"
             " upgrade calcli"
         )

@@ -21,7 +21,8 @@ DESCRIPTORS = (
     "/dev/stdin",
     "/dev/fd/",
     "/proc/self/fd/",
-)  # pipes that a shell has opened; others may block forever
+)
+"""Pipes that a shell has opened; others may block forever."""
 
 LOCATION = re.compile(
     rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL
@@ -94,10 +95,10 @@ def note_onnx(path: Path) -> None:
         path.open("rb") as file,
         mmap(file.fileno(), 0, access=ACCESS_READ) as model,
     ):
-        for found in LOCATION.finditer(model):
-            short, low, high = found.groups()
+        for match in LOCATION.finditer(model):
+            short, low, high = match.groups()
             length = ord(short) if short else ord(low) % 128 + 128 * ord(high)
-            note(path.parent / os.fsdecode(model[found.end() : found.end() + length]))
+            note(path.parent / os.fsdecode(model[match.end() : match.end() + length]))
 
 
 def is_read(path: Path) -> bool:
@@ -107,9 +108,11 @@ def is_read(path: Path) -> bool:
         known = [
             files.get((about.st_dev, about.st_ino)) for files in list(_read.values())
         ]
+        # Inodes are reused.
         return any(
-            each is not None and os.path.samefile(each, path) for each in known
-        )  # inodes are reused
+            known_path is not None and os.path.samefile(known_path, path)
+            for known_path in known
+        )
     return False
 
 
@@ -165,7 +168,7 @@ def read_document(path: str, most: int, what: str, *, own: bool = False) -> byte
 
 
 class DoubledKey(ValueError):
-    """Error: a JSON object has the same key twice, which parsers resolve differently."""
+    """A JSON object has the same key twice, which parsers resolve differently."""
 
 
 def once(pairs: list[tuple[str, Any]]) -> None:
@@ -173,11 +176,11 @@ def once(pairs: list[tuple[str, Any]]) -> None:
 
     Raises DoubledKey.
     """
-    seen = set()
+    names = set()
     for name, _ in pairs:
-        if name in seen:
+        if name in names:
             raise DoubledKey(f"key {name[:40]!r} stands twice in an object")
-        seen.add(name)
+        names.add(name)
 
 
 def refuse_more(where: object, rest: bytes) -> None:
@@ -186,7 +189,7 @@ def refuse_more(where: object, rest: bytes) -> None:
     rest : first bytes after the end.
     """
     if rest.strip(b"\0 \t\r\n"):
-        told = (
+        message = (
             "goes on behind its end: several were written one after another, of which"
             " one would be read"
         )
@@ -194,7 +197,7 @@ def refuse_more(where: object, rest: bytes) -> None:
             "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes"
             " them as one"
         )
-        raise DataError(f"{where}: {told}; {advice}")
+        raise DataError(f"{where}: {message}; {advice}")
 
 
 # ---- limit of open files
@@ -209,9 +212,8 @@ def allow_open_files(count: int) -> int | None:
 
     Returns it, None if unknown.
     """
-    with suppress(
-        ImportError, OSError, ValueError
-    ):  # no such module, or refused: open will name the file
+    # No such module, or refused: open will name the file.
+    with suppress(ImportError, OSError, ValueError):
         from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
         soft, hard = getrlimit(RLIMIT_NOFILE)
@@ -228,7 +230,7 @@ def check_open_files(count: int) -> None:
     """
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
-        told = (
+        message = (
             f"{count} bundles are open together as one data set, and this system"
             f" allows {allowed} open files"
         )
@@ -236,4 +238,4 @@ def check_open_files(count: int) -> None:
             "raise the limit (ulimit -n), or make one bundle of them first: calcli"
             " extract --join"
         )
-        raise CalcliError(f"{told}; {advice}")
+        raise CalcliError(f"{message}; {advice}")

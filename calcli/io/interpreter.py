@@ -23,7 +23,8 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
     """
     import subprocess
 
-    path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])
+    path = _elsewhere(sys.path)
+    root = str(Path(calcli.__file__).parents[1])
     path += [] if root in path else [root]
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in environment:

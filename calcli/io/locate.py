@@ -33,7 +33,7 @@ class ByName:
     @property
     def named(self) -> dict[str, list[str]]:
         """Names given by the user, by standard name; an empty list for ``none``."""
-        given = {
+        columns = {
             "group": self.group_by,
             "weights": self.sample_weight,
             "ids": self.ids,
@@ -41,7 +41,7 @@ class ByName:
         }
         lists = {
             role: [name] if isinstance(name, str) else list(name)
-            for role, name in given.items()
+            for role, name in columns.items()
             if name
         }
         return {
@@ -153,11 +153,14 @@ def split_where(where: str) -> tuple[Path, str | None]:
     """Split ``FILE.h5:GROUP`` into file and group, None if no group is named."""
     if ":" not in where or os.path.exists(where):
         return Path(where), None
-    ends = [at for at, c in enumerate(where) if c == ":"]
+    ends = [place for place, c in enumerate(where) if c == ":"]
     # Names of groups may contain colons: take the longest prefix that is a file, else
     # all but the last part.
-    end = next((at for at in reversed(ends) if os.path.isfile(where[:at])), ends[-1])
-    path, group = where[:end], where[end + 1 :]
+    end = next(
+        (place for place in reversed(ends) if os.path.isfile(where[:place])), ends[-1]
+    )
+    path = where[:end]
+    group = where[end + 1 :]
     # A Windows drive letter is not a file with a group.
     if len(path) == 1 and path.isalpha():
         return Path(where), None
@@ -251,9 +254,8 @@ def choose_group(
     if len(bundles) == 1:
         return bundles[0]
     if bundles:
-        listing = ", ".join(
-            f"{path.name}:{name}" for name in bundles
-        )  # "FILE:" is the root
+        # "FILE:" is the root.
+        listing = ", ".join(f"{path.name}:{name}" for name in bundles)
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
     advice = "name yours with --scores PATH --labels PATH --kind KIND"
     raise NoBundles(
@@ -282,16 +284,16 @@ def matching_files(pattern: str) -> list[str]:
     """
     if os.path.exists(pattern) or not any(c in pattern for c in WILD):
         return [pattern]
-    found = sorted(
+    files = sorted(
         (name for name in glob(pattern, recursive=True) if os.path.isfile(name)),
         key=natural,
     )
-    if not found:
+    if not files:
         raise DataError(
             f"{pattern}: no file matches; patterns are those of the shell, ** for"
             " folders in folders"
         )
-    return found
+    return files
 
 
 def listed(where: str) -> list[str]:
@@ -321,13 +323,13 @@ def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
 
     Raises UsageError if there are none.
     """
-    found = [*names, *(listed(files_from) if files_from is not None else ())]
-    if not found:
+    bundles = [*names, *(listed(files_from) if files_from is not None else ())]
+    if not bundles:
         raise UsageError(
             "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with"
             " --files-from"
         )
-    return found
+    return bundles
 
 
 def group_name(part: str) -> str:

@@ -37,9 +37,8 @@ def as_array(values: Any, what: str) -> AnyArray:
         array = np.asarray(values)
     except MemoryError:
         raise
-    except (
-        Exception
-    ) as problem:  # NumPy, torch, pandas and pyarrow raise errors of any type
+    except Exception as problem:
+        # NumPy, torch, pandas and pyarrow raise errors of any type.
         lists = (
             "are rows of different lengths"
             if "inhomogeneous" in str(problem)
@@ -69,8 +68,8 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
             return names_of(array if array.dtype != object else values, column)
         raise DataError(f"{what}: have shape {array.shape}, expected one name per row")
     if len(getattr(values, "shape", (0,))) != 1 or isinstance(values, str | bytes):
-        found = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
-        raise DataError(f"{what}: have {found[:40]}, expected one name per row")
+        contents = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
+        raise DataError(f"{what}: have {contents[:40]}, expected one name per row")
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # a Series
         return names_of(np.asarray(values), column)
@@ -78,8 +77,8 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
         to_list = getattr(values, "to_pylist", None)  # of Arrow
         cells = list(values) if to_list is None else to_list()
     except TypeError:
-        told = f"are of type {type(values).__name__}"
-        raise DataError(f"{what}: {told}, expected one name per row") from None
+        message = f"are of type {type(values).__name__}"
+        raise DataError(f"{what}: {message}, expected one name per row") from None
     return names_of(cells, column)
 
 
@@ -94,9 +93,9 @@ def plain_array(values: Any, what: str) -> AnyArray:
         array = array.astype(np.float32)
     if array.dtype == object and array.ndim:
         missing = np.array([not isinstance(value, Number) for value in array.flat])
-        at = np.unravel_index(int(missing.argmax()), array.shape)
+        place = np.unravel_index(int(missing.argmax()), array.shape)
         raise DataError(
-            f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows"
+            f"{what}: row {place[0]} has {array[place]!r}, expected numbers; leave rows"
             " without them out"
         )
     if array.dtype.kind not in "fiub":
@@ -131,9 +130,9 @@ def bundle_in_memory(
     """
     alone = kind == "confidence"
     if labels is None:
-        each = "whether each answer was right" if alone else "one integer per row"
+        expected = "whether each answer was right" if alone else "one integer per row"
         raise DataError(
-            f"scores: come without labels, and labels are needed here: pass {each}"
+            f"scores: come without labels, and labels are needed here: pass {expected}"
         )
     with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
         file[kind] = plain_array(scores, "scores")

@@ -27,7 +27,8 @@ ATTRIBUTES = (
     "calibrator",
     "calibrated_by",
     "corrupted_labels",
-)  # attributes that a derived bundle inherits
+)
+"""Attributes that a derived bundle inherits."""
 MARKED = (
     16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
 )
@@ -68,15 +69,15 @@ def in_sample(links: Sequence[Link]) -> str:
 
     Empty if none.
     """
-    found: dict[str, list[str]] = {}
+    methods_of_rows: dict[str, list[str]] = {}
     for link in links:
         if link.in_sample:
-            found.setdefault(link.in_sample[:200], []).append(link.method)
-    each = (
+            methods_of_rows.setdefault(link.in_sample[:200], []).append(link.method)
+    sentences = (
         f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}"
-        for rows, m in found.items()
+        for rows, m in methods_of_rows.items()
     )
-    return ", ".join(each)
+    return ", ".join(sentences)
 
 
 def of_several(*links: Link) -> Link:
@@ -95,18 +96,15 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
     An unreadable text becomes a link with the hash of the text, so that it never reads
     as uncalibrated.
     """
-    chain, last = (
-        _text(attributes.get("calibrated_by")),
-        _text(attributes.get("calibrator")),
-    )
+    chain = _text(attributes.get("calibrated_by"))
+    last = _text(attributes.get("calibrator"))
     if chain is not None:
         try:
             return tuple(msgspec.json.decode(chain, type=list[Link]))
         except (msgspec.DecodeError, RecursionError):
             return (_unknown(chain),)
-    if last is None or not last.lstrip().startswith(
-        "{"
-    ):  # an unrelated attribute with the same name
+    # An unrelated attribute with the same name.
+    if last is None or not last.lstrip().startswith("{"):
         return ()
     try:
         return (link_to(loads(last, "calibrator")),)
@@ -120,12 +118,12 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
     """
     with path.open("rb") as file:
         start = file.read(4)
-    found: Mapping[str, Any] = {}
+    attributes: Mapping[str, Any] = {}
     if start == b"PAR1":
         with optional_import("pyarrow", f"{path}: reading Parquet"):
             from pyarrow.parquet import read_schema
         metadata = read_schema(path).metadata or {}
-        found = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
+        attributes = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
@@ -136,7 +134,7 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
             ]
         if here:
             with np.load(path, allow_pickle=False) as arrays:
-                found = {
+                attributes = {
                     name: str(arrays[name])
                     for name in here
                     if arrays[name].dtype.kind == "U"
@@ -145,11 +143,11 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
         with open_file(path) as opened:
             group = lookup(opened, dataset.rpartition("/")[0])
             if isinstance(group, h5py.Group):
-                found = {name: group.attrs.get(name) for name in ATTRIBUTES}
+                attributes = {name: group.attrs.get(name) for name in ATTRIBUTES}
     return {
         name: text
         for name in ATTRIBUTES
-        if (text := _text(found.get(name))) is not None
+        if (text := _text(attributes.get(name))) is not None
     }
 
 
@@ -179,13 +177,13 @@ def mark(chain: str) -> str:
     The in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``.
     """
     links = chain_of({"calibrated_by": chain})
-    seen = [
+    in_sample_marks = [
         f":{link.in_sample.replace(' ', '_')}" if link.in_sample else ""
         for link in links
     ]
     return " ".join(
-        f"{link.method}:{link.sha256[:MARKED]}{own}"
-        for link, own in zip(links, seen, strict=True)
+        f"{link.method}:{link.sha256[:MARKED]}{in_sample_mark}"
+        for link, in_sample_mark in zip(links, in_sample_marks, strict=True)
     )
 
 
@@ -197,9 +195,10 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
     first = marks[0].strip()
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
-            none, told = "no calibrator", f"{where}: row 0 has been through"
+            none = "no calibrator"
+            message = f"{where}: row 0 has been through"
             raise DataError(
-                f"{told} {first or none!r}, row {row} through {text or none!r}; take"
+                f"{message} {first or none!r}, row {row} through {text or none!r}; take"
                 " them one by one"
             )
     if not first:
@@ -272,12 +271,12 @@ def check_chain(
         scores = "uncalibrated scores"
         if expected:
             scores = f"scores calibrated by {words(expected)}"
-        told = f"is already calibrated by {words(links)}, {fit} on {scores}"
+        message = f"is already calibrated by {words(links)}, {fit} on {scores}"
         advice = "name the bundle that it was made from, or pass --again"
-        raise DataError(f"{name}: {told}: it would be calibrated twice; {advice}")
-    told = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
+        raise DataError(f"{name}: {message}: it would be calibrated twice; {advice}")
+    message = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
     advice = "apply that calibrator first, or pass --again"
-    raise DataError(f"{name}: {told}; {advice}")
+    raise DataError(f"{name}: {message}; {advice}")
 
 
 def _text(value: Any) -> str | None:

@@ -148,17 +148,17 @@ class Sheet(NewBundle):
         """
         start, scores, per_row = slab
         here = slice(start, start + len(scores))
-        held = {name: values[here] for name, values in self.columns.items()} | dict(
+        arrays = {name: values[here] for name, values in self.columns.items()} | dict(
             per_row
         )
         columns: dict[str, AnyArray] = {}
-        for name in filter(held.__contains__, dict.fromkeys((*COLUMNS, *held))):
-            own = {
+        for name in filter(arrays.__contains__, dict.fromkeys((*COLUMNS, *arrays))):
+            own_columns = {
                 one: values[here]
                 for one, values in self.own.get(name, {}).items()
                 if one not in self.meant
             }
-            columns |= own or {name: held[name]}
+            columns |= own_columns or {name: arrays[name]}
         return scores.astype(self.dtype, copy=False), columns
 
     @property
@@ -218,13 +218,13 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     """
     check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
-    found = (
+    form = (
         FORMATS[name]
         if name
         else next((f for f in FORMATS.values() if ending in f.endings), None)
     )
     streams = ", ".join(f.name for f in FORMATS.values() if f.streams)
-    if found is None:
+    if form is None:
         endings = ", .".join(e for f in FORMATS.values() for e in f.endings)
         if path is None or is_stream(path):
             raise UsageError(
@@ -234,15 +234,15 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
         raise UsageError(
             f"-o {path}: expected a name that ends in .{endings}, or --format"
         )
-    if (path is None or is_stream(path)) and not found.streams:
+    if (path is None or is_stream(path)) and not form.streams:
         raise UsageError(
-            f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device;"
+            f"-o {path or '-'}: {form.name} cannot be written to a pipe or a device;"
             f" {streams} can"
         )
-    if found.needs is not None:
-        with optional_import(found.needs, f"writing {found.name}"):
-            import_module(found.needs)
-    return found
+    if form.needs is not None:
+        with optional_import(form.needs, f"writing {form.name}"):
+            import_module(form.needs)
+    return form
 
 
 def names_format(path: Path) -> bool:
@@ -310,9 +310,8 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         if sheet.class_names is not None:
             whole["class_names"] = np.asarray(sheet.class_names)
         texts = {name: np.asarray(text) for name, text in sheet.texts.items()}
-        for name, values in (
-            whole | texts | whole
-        ).items():  # a column may be called source
+        # A column may be called source.
+        for name, values in (whole | texts | whole).items():
             with archive.open(
                 zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True
             ) as member:
@@ -329,7 +328,8 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
     Numbers read back exactly.
     """
     with place.open() as file:
-        head, end = False, ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
+        head = False
+        end = ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
         for slab in slabs:
             scores, columns = sheet.table(slab)
             if not head:
@@ -348,9 +348,8 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             )
             out = io.BytesIO()
             for texts in zip(*cells, numbers, strict=True):
-                out.write(
-                    (",".join(texts) + end).encode()
-                )  # the shortest digits, ten times as fast as repr
+                # The shortest digits, ten times as fast as repr.
+                out.write((",".join(texts) + end).encode())
             file.write(out.getvalue())
 
 
@@ -383,14 +382,15 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
     about = {**sheet.texts, "calcli_kind": sheet.kind}
     with place.open() as file:
-        writer, waiting, size = None, [], 0
+        writer = None
+        waiting = []
+        size = 0
         for start, scores, per_row in slabs:
             scores, columns = sheet.table((start, scores, per_row))
             size += scores.nbytes
             last = start + len(scores) == sheet.n
-            if (
-                scores.dtype == np.float16
-            ):  # not every reader of Parquet supports float16
+            # Not every reader of Parquet supports float16.
+            if scores.dtype == np.float16:
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
             waiting.append(
@@ -409,7 +409,8 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
                 options = {"write_page_checksum": True, "use_dictionary": False}
                 writer = pq.ParquetWriter(file, table.schema, **options)
             writer.write_table(table)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
         if writer is not None:
             writer.close()
 

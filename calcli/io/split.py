@@ -47,16 +47,21 @@ def parse_split(text: str) -> Part:
         )
     if size == "rest":
         return Part(name)
-    if span := re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size):
-        first, stop = (None if side is None else int(side) for side in span.groups())
-        return Part(name, rows=(first, stop))
-    if (count := whole_number(size)) is not None:
+    span = re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size)
+    if span is not None:
+        first, stop = span.groups()
+        rows = (
+            None if first is None else int(first),
+            None if stop is None else int(stop),
+        )
+        return Part(name, rows=rows)
+    count = whole_number(size)
+    if count is not None:
         if count < 2:
-            told = (
-                f"is that {size} of the rows or {size} row? write 1.0 or 100% for all"
-                " rows"
+            raise UsageError(
+                f"--split {text}: is that {size} of the rows or {size} row? write 1.0"
+                " or 100% for all rows"
             )
-            raise UsageError(f"--split {text}: {told}")
         return Part(name, count=count)
     try:
         fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
@@ -132,12 +137,14 @@ def _by_row(
         }
     _, group = np.unique(labels, return_inverse=True)
     place = rng.permutation(int(group.max()) + 1)[group]
-    line, dealt = line[np.argsort(place[line], kind="stable")], {}
+    line = line[np.argsort(place[line], kind="stable")]
+    dealt = {}
     for part, size in zip(parts, sizes, strict=True):
         # every (m/size)-th of the m positions that are left, as evenly as integers
         # allow
-        taken = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
-        dealt[part.name], line = np.sort(line[taken]), line[~taken]
+        is_of_part = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
+        dealt[part.name] = np.sort(line[is_of_part])
+        line = line[~is_of_part]
     return dealt
 
 
@@ -153,7 +160,8 @@ def _by_unit(
         if rng is None
         else rng.permutation(units.n)
     )
-    count, group = units.count[line], np.empty(units.n, dtype=np.int64)
+    count = units.count[line]
+    group = np.empty(units.n, dtype=np.int64)
     group[line] = np.searchsorted(
         np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right"
     )
@@ -165,7 +173,8 @@ def _by_unit(
 
 def _check_parts(parts: Sequence[Part]) -> None:
     names = [part.name for part in parts]
-    if twice := [name for name in names if names.count(name) > 1]:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
         raise UsageError(
             f"--split names the group {twice[0]!r} twice; each group has a name of its"
             " own"
@@ -179,9 +188,11 @@ def _check_parts(parts: Sequence[Part]) -> None:
             if part.fraction is not None or part.count is not None
         ]
         if mixed:
-            told = "positions such as 0:5000 go together with other positions or rest"
+            message = (
+                "positions such as 0:5000 go together with other positions or rest"
+            )
             raise UsageError(
-                f"--split {mixed[0]}: {told}, not with fractions or numbers of rows"
+                f"--split {mixed[0]}: {message}, not with fractions or numbers of rows"
             )
     total = sum(part.fraction or 0.0 for part in parts)
     if total > 1 + SUM_TOLERANCE:

@@ -25,7 +25,9 @@ class Spool:
     """
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
-        self.dtype, self.count, self._why = dtype, 0, why
+        self.dtype = dtype
+        self.count = 0
+        self._why = why
         with self._naming_purpose():
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
 
@@ -67,7 +69,7 @@ class Spool:
 
 
 def folder() -> str:
-    """Return the folder for temporary files, or TMPDIR (for messages) if there is none."""
+    """The folder for temporary files, or TMPDIR (for messages) if there is none."""
     try:
         return tempfile.gettempdir()
     except OSError:
@@ -81,11 +83,11 @@ def check_room(needed: int, why: str) -> None:
     except OSError:
         return
     if needed > free:
-        told = (
+        message = (
             f"{free / 2**20:.0f} MiB are free for temporary files,"
             f" {needed / 2**20:.0f} MiB are needed"
         )
-        raise CalcliError(f"{folder()}: {told}, and {why}")
+        raise CalcliError(f"{folder()}: {message}, and {why}")
 
 
 TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this size
@@ -114,12 +116,15 @@ class Unpacked:
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:
         n, k = scores.shape
-        wide, size = scores.chunks[1], scores.dtype.itemsize
+        wide = scores.chunks[1]
+        size = scores.dtype.itemsize
         width = max(1, HELD_BYTES // (n * size) // wide) * wide
         check_room(n * k * size, WHY)
         self._spool = Spool(scores.dtype, WHY)
         self._groups = [(low, min(low + width, k)) for low in range(0, k, width)]
-        self.n, self.k, height = n, k, scores.chunks[0]
+        self.n = n
+        self.k = k
+        height = scores.chunks[0]
         for low, high in self._groups:
             for start in range(0, n, height):
                 self._spool.add(
@@ -130,7 +135,8 @@ class Unpacked:
         """Read scores of rows start..stop-1, (stop - start, k)."""
         out = np.empty((stop - start, self.k), self._spool.dtype)
         for low, high in self._groups:
-            first, width = self.n * low, high - low
+            first = self.n * low
+            width = high - low
             values = self._spool.read(first + start * width, first + stop * width)
             out[:, low:high] = values.reshape(-1, width)
         return out

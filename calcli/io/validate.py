@@ -16,10 +16,11 @@ from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
-MOST_SHRUNK, SMALL = 500, 64 << 20
-"""Arrays larger than ``SMALL`` bytes are refused if compressed by more than a factor
-``MOST_SHRUNK``.
-"""
+MOST_SHRUNK = 500
+"""Factor of compression beyond which larger arrays are refused."""
+
+SMALL = 64 << 20
+"""Bytes up to which an array may be compressed by any factor."""
 
 
 def refuse_bomb(
@@ -32,11 +33,11 @@ def refuse_bomb(
     that would fill the memory.
     """
     if declared > SMALL and declared > MOST_SHRUNK * stored:
-        told = (
+        message = (
             f"declares {declared} bytes of which {stored} are stored, far more than"
             " scores shrink by"
         )
-        raise DataError(f"{where}: {told}; was it cut off? If it is meant, {advice}")
+        raise DataError(f"{where}: {message}; was it cut off? If it is meant, {advice}")
 
 
 def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
@@ -79,8 +80,8 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     bad = (correct != 0) & (correct != 1)
     if bad.any():
         row = int(np.argmax(bad))
-        told = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
-        raise DataError(f"{where}: {told}; drop or correct the row")
+        message = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
+        raise DataError(f"{where}: {message}; drop or correct the row")
     return correct.astype(np.int64)
 
 
@@ -167,9 +168,8 @@ def check_scores(
             (np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00
         ).any()
     else:
-        finite = np.isfinite(
-            scores.sum()
-        )  # a sum of large finite numbers may overflow too
+        # A sum of large finite numbers may overflow too.
+        finite = np.isfinite(scores.sum())
     if not finite:
         wide = scores.reshape(len(scores), -1)
         bad = np.argwhere(~np.isfinite(wide))
@@ -181,33 +181,30 @@ def check_scores(
             )
             if kind == "log_probs" and value < 0:
                 advice = "save probs instead, where a zero is allowed"
-            advice += "; calcli extract --drop-missing leaves blank rows out" * bool(
-                np.isnan(value)
-            )
-            told = (
+            if np.isnan(value):
+                advice += "; calcli extract --drop-missing leaves blank rows out"
+            message = (
                 f"row {first_row + row}, class {column} is {value}, expected a finite"
                 " number"
             )
-            raise DataError(f"{where}: {told}; {advice}")
+            raise DataError(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
         if scores.min() < 0:
             row, column = np.argwhere(scores < 0)[0]
-            found = (
+            contents = (
                 f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
             )
             raise DataError(
-                f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}"
+                f"{where}: {contents}, expected a probability >= 0; {IF_LOGITS}"
             )
         _check_probability_sums(scores, where, first_row, zeros)
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
     elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
-        huge, scores = (
-            np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)),
-            np.array(scores),
-        )
+        huge = np.flatnonzero((np.abs(scores) > HUGE).any(axis=1))
+        scores = np.array(scores)
         scores[huge] = np.maximum(
             scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE
         )
@@ -221,20 +218,22 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     p = np.exp(s) if kind == "log_probs" else s
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
-        row, percent = int(np.argmax(bad)), kind == "probs" and _are_percentages(p)
+        row = int(np.argmax(bad))
+        percent = kind == "probs" and _are_percentages(p)
         advice = (
             "divide percentages by 100 (calcli extract --percent)"
             if percent
             else IF_LOGITS
         )
-        found = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
-        raise DataError(f"{where}: {found}, expected a number in [0, 1]; {advice}")
+        contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
+        raise DataError(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
         return both
     rest = np.log1p(-p, where=p < 1.0, out=np.empty_like(p))
-    near, certain = (p == 1.0) & (s < 0.0), (p == 1.0) & (s >= 0.0)
+    near = (p == 1.0) & (s < 0.0)
+    certain = (p == 1.0) & (s >= 0.0)
     rest[near] = np.log(-np.expm1(s[near]))
     # A logarithm of exactly 0 was rounded, as a probability of exactly 0.
     rest[certain] = Zeros.of_type(score.dtype).log_of(np.zeros((1, 1))).item()
@@ -243,7 +242,8 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
 
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
     log_p = scores.astype(np.float64)
-    norm, rounding = log_normalizer(log_p), np.zeros(1)
+    norm = log_normalizer(log_p)
+    rounding = np.zeros(1)
     if scores.dtype.itemsize == 2:
         # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034
         # for 1 of 1000 classes.
@@ -276,7 +276,8 @@ def _check_probability_sums(
     off = np.abs(sums - 1.0) > tolerance * (1.0 + 1e-6)
     if not off.any():
         return
-    lowest, highest = float(sums[off].min()), float(sums[off].max())
+    lowest = float(sums[off].min())
+    highest = float(sums[off].max())
     advice = IF_LOGITS
     if sums[np.argmax(off)] == 0.0:
         advice = (
@@ -318,8 +319,10 @@ def _wrong_sum(
     advice: str,
 ) -> DataError:
     row = int(np.argmax(off))
-    found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
-    return DataError(f"{where}: {found}, expected 1 within {tolerance:.3g}; {advice}")
+    contents = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
+    return DataError(
+        f"{where}: {contents}, expected 1 within {tolerance:.3g}; {advice}"
+    )
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
@@ -367,13 +370,13 @@ def doubts(rows: Rows) -> list[str]:
     """Warnings about scores that look unwritten, duplicated, cut off, or of another
     type than declared.
     """
-    found = [*unwritten(rows), *copies(rows), *cut_off(rows)]
+    warnings = [*unwritten(rows), *copies(rows), *cut_off(rows)]
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
-        return found
+        return warnings
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
-        return found
+        return warnings
     return [
-        *found,
+        *warnings,
         "these logits look like probabilities (every row lies in [0, 1]): if they are,"
         " pass --kind probs",
     ]
@@ -430,24 +433,24 @@ def check_labels(
         bad &= ~to_ignore(labels, ignore)
     if bad.any():
         row = int(np.argmax(bad))
-        found = int(labels[row])
-        advice = _label_advice(labels, found, k, what)
+        label = int(labels[row])
+        advice = _label_advice(labels, label, k, what)
         raise DataError(
-            f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1};"
+            f"{where}: row {first_row + row} has {what} {label}, expected 0..{k - 1};"
             f" {advice}"
         )
     return labels.astype(np.int64)
 
 
-def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
+def _label_advice(labels: AnyArray, label: int, k: int, what: str) -> str:
     if what == "prediction":
         return "delete the predictions if they belong to other scores"
-    if found == k and labels.min() == 1:
+    if label == k and labels.min() == 1:
         return "labels look 1-based: subtract 1"
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
         return "labels are -1 and +1: calcli extract writes them as classes 0 and 1"
-    if found < 0 or found > k:
-        return f"pass --ignore-label {found} if it marks rows to leave out"
+    if label < 0 or label > k:
+        return f"pass --ignore-label {label} if it marks rows to leave out"
     return "are labels and scores those of the same model?"
 
 

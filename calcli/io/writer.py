@@ -77,10 +77,11 @@ def new_bundles(
             for group in bundles.groups:
                 group.flush()
         except BaseException:
+            # Closing fails for the error being raised.
             with (
                 suppress(CalcliError),
                 _writing(path, driver),
-            ):  # closing fails for the error being raised
+            ):
                 file.close()
             raise
         with _writing(path, driver):
@@ -98,7 +99,9 @@ class BundleWriter:
     """Writer of the bundles of one file (see ``new_bundles``)."""
 
     def __init__(self, path: Path, driver: "DescriptorFile", file: h5py.File) -> None:
-        self._path, self._driver, self._file = path, driver, file
+        self._path = path
+        self._driver = driver
+        self._file = file
         self.groups: list[GroupWriter] = []
 
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
@@ -169,10 +172,8 @@ class DescriptorFile:
         except BaseException as problem:
             self._problem = self._problem or problem
         for start, data in self._lost:
-            first, last = (
-                max(start, self._at),
-                min(start + len(data), self._at + len(view)),
-            )
+            first = max(start, self._at)
+            last = min(start + len(data), self._at + len(view))
             if first < last:
                 view[first - self._at : last - self._at] = data[
                     first - start : last - start
@@ -204,7 +205,9 @@ class _Dataset:
     """
 
     def __init__(self, node: h5py.Dataset, axis: int) -> None:
-        self.node, self.axis, row = node, axis, list(node.shape)
+        self.node = node
+        self.axis = axis
+        row = list(node.shape)
         self.n = row.pop(axis)
         self.pieces: list[tuple[int, int, int]] = []
         fitting = max(1, WRITE_BYTES // (prod(row) * node.dtype.itemsize))
@@ -219,33 +222,34 @@ class _Dataset:
         while len(values):
             if not self._count:
                 self._start = start
-            taken = min(len(values), len(self._room) - self._count)
-            store(self._room[self._count : self._count + taken], values[:taken])
-            self._count += taken
-            start, values = start + taken, values[taken:]
+            n_rows = min(len(values), len(self._room) - self._count)
+            store(self._room[self._count : self._count + n_rows], values[:n_rows])
+            self._count += n_rows
+            start = start + n_rows
+            values = values[n_rows:]
             if self._count == len(self._room):
                 self.flush()
 
     def flush(self) -> None:
         """Write what waits."""
         if self._count:
-            stop, values = self._start + self._count, self._room[: self._count]
+            stop = self._start + self._count
+            values = self._room[: self._count]
             place = (
                 np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
             )
-            self.node[place] = values.swapaxes(
-                0, self.axis
-            )  # by name it would be looked up in the file
+            # By name it would be looked up in the file.
+            self.node[place] = values.swapaxes(0, self.axis)
             self.pieces.append((self._start, stop, _checksum(values)))
             self._count = 0
 
-    def read_back(self, found: h5py.Dataset, start: int, stop: int) -> AnyArray:
+    def read_back(self, dataset: h5py.Dataset, start: int, stop: int) -> AnyArray:
         """Read a piece from the file into an existing buffer, as allocating pages costs
         as much as reading.
         """
         if self.axis:
-            return np.asarray(found[:, start:stop].swapaxes(0, 1))
-        found.read_direct(self._room[: stop - start], np.s_[start:stop])
+            return np.asarray(dataset[:, start:stop].swapaxes(0, 1))
+        dataset.read_direct(self._room[: stop - start], np.s_[start:stop])
         return self._room[: stop - start]
 
 
@@ -255,13 +259,11 @@ class GroupWriter:
     def __init__(
         self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle
     ) -> None:
-        self._path, self._driver, self._node, self._n, self._kind = (
-            path,
-            driver,
-            node,
-            new.n,
-            new.kind,
-        )
+        self._path = path
+        self._driver = driver
+        self._node = node
+        self._n = new.n
+        self._kind = new.kind
         self.name: str = node.name
         self._datasets: dict[str, _Dataset] = {}
         self._attributes: dict[str, Any] = {}
@@ -329,10 +331,10 @@ class GroupWriter:
             finite |= np.isneginf(values)
         return bool(finite.all())
 
-    def compare(self, found: h5py.Group) -> None:
+    def compare(self, group: h5py.Group) -> None:
         """Compare the file with the data written. Raises CalcliError."""
         if not all(
-            np.array_equal(found.attrs.get(name), value)
+            np.array_equal(group.attrs.get(name), value)
             for name, value in self._attributes.items()
         ):
             refuse(
@@ -345,7 +347,7 @@ class GroupWriter:
             if handed != dataset.n:
                 refuse(self._path, f"{name} was handed {handed} of {dataset.n} rows")
             for start, stop, checksum in dataset.pieces:
-                values = dataset.read_back(found[name], start, stop)
+                values = dataset.read_back(group[name], start, stop)
                 if _checksum(values) != checksum:
                     refuse(
                         self._path,
@@ -386,6 +388,8 @@ def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
             if driver is not None:
                 driver.raise_problem()
     except (OSError, RuntimeError) as problem:
-        told = re.search(r"errno = (\d+)", str(problem))  # h5py's own message is long
-        number = int(told[1]) if told else getattr(problem, "errno", None)
+        message = re.search(
+            r"errno = (\d+)", str(problem)
+        )  # h5py's own message is long
+        number = int(message[1]) if message else getattr(problem, "errno", None)
         refuse(path, os.strerror(number) if number else one_line(problem))
