@@ -1,4 +1,6 @@
-"""The public Python API: the same core as the command line, for arrays, tensors and bundles."""
+"""The public Python API: the same core as the command line, for arrays, tensors and
+bundles.
+"""
 
 import json
 import logging
@@ -84,7 +86,7 @@ from calcli.registry import (
 )
 from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind, classes
 
-# ---- input: arrays, tensors and paths of bundles as rows, keyword arguments as settings
+# ---- input: arrays, tensors and paths as rows, keyword arguments as settings
 
 
 LOG = logging.getLogger("calcli")
@@ -93,8 +95,11 @@ LOG = logging.getLogger("calcli")
 Made = TypeVar("Made")
 
 Scores = Any
-"""An array (n, k), or (n,) for two classes; a torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern
-of such names, or a list of them, which are one data set."""
+"""An array (n, k), or (n,) for two classes.
+
+A torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern of such names, or a
+list of them, which are one data set.
+"""
 
 
 def plain(value: Any) -> Any:
@@ -102,13 +107,15 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def checked(cls: type[Made], given: Mapping[str, Any]) -> Made:
-    """Build settings from keyword arguments, checked against the types and bounds of the fields (``held_to``)."""
+def checked(cls: type[Made], settings: Mapping[str, Any]) -> Made:
+    """Build settings from keyword arguments, checked against the types and bounds of
+    the fields (``held_to``).
+    """
     types = get_type_hints(cls, include_extras=True)
     types.pop("unit", None)  # no setting: the rows say what their units are called
     return cls(
         **held_to(
-            types, {name: plain(value) for name, value in given.items()}, "setting"
+            types, {name: plain(value) for name, value in settings.items()}, "setting"
         )
     )
 
@@ -129,7 +136,8 @@ def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
 
 
 def _are_log_odds(scores: AnyArray) -> bool:
-    """True for one column of numbers that are neither probabilities nor their logarithms.
+    """True for one column of numbers that are neither probabilities nor their
+    logarithms.
 
     Scores of a file may be another column; an argument is what it is called.
     """
@@ -151,31 +159,42 @@ def open_scores(
     units: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> Iterator[DataSet]:
-    """Open labelled rows from arrays or bundles. units : (n,) for arrays; for bundles the name of a dataset."""
-    given = scores if isinstance(scores, list | tuple) else [scores]
-    if given and all(isinstance(name, str | PathLike) for name in given):
+    """Open labelled rows from arrays or bundles.
+
+    units : (n,) for arrays; for bundles the name of a dataset.
+    """
+    sources = scores if isinstance(scores, list | tuple) else [scores]
+    if sources and all(isinstance(name, str | PathLike) for name in sources):
         if labels is not None:
             raise DataError(
-                f"{given[0]}: a bundle brings its own labels; leave labels out"
+                f"{sources[0]}: a bundle brings its own labels; leave labels out"
             )
         if units is not None and not isinstance(units, str):
             raise DataError(
-                f"{given[0]}: a bundle brings its own units; name their dataset, units='NAME', or 'none'"
+                f"{sources[0]}: a bundle brings its own units; name their dataset,"
+                " units='NAME', or 'none'"
             )
         layout = Layout(unit=units)
-        names = [bundle for name in given for bundle in expand(str(name), layout)]
+        names = []
+        for source in sources:
+            names += expand(str(source), layout)
         with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
             yield rows
         return
     scores = plain_array(scores, "scores")
-    own = _kind_of(scores, kind)
-    if labels is not None and own != "confidence":
-        with remarks() as told:
+    score_type = _kind_of(scores, kind)
+    if labels is not None and score_type != "confidence":
+        with remarks() as message:
             labels, words = labels_in_memory(labels, scores.shape, class_names)
         class_names = class_names or words
-        warn_all(told)
+        warn_all(message)
     with bundle_in_memory(
-        scores, labels, own, weights=weights, units=units, class_names=class_names
+        scores,
+        labels,
+        score_type,
+        weights=weights,
+        units=units,
+        class_names=class_names,
     ) as rows:
         yield rows
 
@@ -183,12 +202,17 @@ def open_scores(
 def _bring(
     rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
 ) -> None:
-    """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that calibrators by group read. Raises
-    DataError for groups of another shape."""
+    """Attach groups (n,) to rows of arrays, as ``columns`` and as the columns that
+    calibrators by group read.
+
+    Raises DataError for groups of another shape.
+    """
     if groups is None:
         return
     values = _groups_of(groups, rows.n)
-    names = [name for each in artifacts for name in each.calibrator.required_columns]
+    names: list[str] = []
+    for artifact in artifacts:
+        names += artifact.calibrator.required_columns
     rows.columns = {
         **rows.columns,
         **dict.fromkeys([*columns, *names], Codes.of(values)),
@@ -199,8 +223,8 @@ def _groups_of(groups: Any, n: int) -> AnyArray:
     """Names of the groups of n rows. Raises DataError for another number of them."""
     names = sortable(as_names(groups, "groups", "group"))
     if names.shape != (n,):
-        told = f"have shape {names.shape}, expected ({n},): one per row"
-        raise DataError(f"groups: {told}")
+        message = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {message}")
     return names
 
 
@@ -209,19 +233,19 @@ def _held_out(
     scores: Scores,
     labels: Any,
     kind: str | None,
-    given: Sequence[Artifact],
+    artifacts: Sequence[Artifact],
     groups: Any,
     again: bool = False,
     **about: Any,
 ) -> Iterator[tuple[DataSet, list[str]]]:
-    """Open labelled rows that the calibrators fit, with a list of warnings, issued at the end, to append to."""
+    """Open labelled rows that the calibrators fit, with a list of warnings, issued at
+    the end, to append to.
+    """
     with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
-        _bring(rows, groups, given)
-        notes = [
-            note
-            for each in given
-            for note in check_fits(each, each.method, rows, again=again)
-        ]
+        _bring(rows, groups, artifacts)
+        notes: list[str] = []
+        for artifact in artifacts:
+            notes += check_fits(artifact, artifact.method, rows, again=again)
         yield rows, notes
         warn_all(notes)
 
@@ -233,18 +257,19 @@ def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
         with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
             yield rows
         return
-    array, own = plain_array(scores, "scores"), score_kind(kind, confidence=True)
+    array = plain_array(scores, "scores")
+    score_type = score_kind(kind, confidence=True)
     n, _ = check_shape(array.shape, array.dtype, "scores")
-    if own == "confidence" and array.size != n:
+    if score_type == "confidence" and array.size != n:
         raise DataError(
             f"scores: have shape {array.shape}, expected one confidence a row, ({n},)"
         )
     checked = (
         check_confidences(array, "scores")
-        if own == "confidence"
-        else check_scores(array, own, "scores")
+        if score_type == "confidence"
+        else check_scores(array, score_type, "scores")
     )
-    held = ArrayRows(checked, kind=own)
+    held = ArrayRows(checked, kind=score_type)
     held.dtype = array.dtype
     held.one_column = array.ndim == 1 or array.shape[1] == 1
     yield held
@@ -267,23 +292,28 @@ def fit(
 ) -> "FittedCalibrator":
     """Fit one calibrator to scores with labels.
 
-    scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the path
-    of a bundle (or several, taken together), whose labels, weights and kind are then its own. labels : (n,) integers in
-    0..k-1; also words (of ``class_names``, or two), bool or -1 and +1, where a warning says what was read as class 1.
-    method : a name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``, which weighs the
-    best few by cross-validation (by group ``ts``, of confidences ``platt``).
-    kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1); left out, what all values prove. Or
-    ``confidence``, where scores are (n,) confidences and labels whether each answer was right (bool or 0/1), for
-    methods of the top label.
-    units : (n,) names (numbers, words, dates) that rows which belong together share (a patient, an image, a question);
-    of a bundle the name of its dataset, or ``none``. groups : (n,) names, each of which gets a map of its own, pulled
-    towards the common one; of a bundle the name of its dataset, or ``prediction`` (methods ts and platt).
-    keep_predictions : True keeps every prediction, by a projection, whatever the method; False lets ``auto`` change
-    them; left out, ``auto`` keeps those of three and more classes unless changing them is shown to help. options :
-    those of ``calcli methods NAME``; a trailing underscore is dropped (``lambda_=1``).
+    scores : (n, k) array or tensor, (n,) for a binary model's score of class 1, or the
+    path of a bundle (or several, taken together), whose labels, weights and kind are
+    then its own. labels : (n,) integers in 0..k-1; also words (of ``class_names``, or
+    two), bool or -1 and +1, where a warning says what was read as class 1. method : a
+    name of ``calcli methods``, or a composition such as ``ts+hb``; left out, ``auto``,
+    which weighs the best few by cross-validation (by group ``ts``, of confidences
+    ``platt``). kind : ``logits``, ``log_probs`` or ``probs`` (natural logarithm, 0..1);
+    left out, what all values prove. Or ``confidence``, where scores are (n,)
+    confidences and labels whether each answer was right (bool or 0/1), for methods of
+    the top label. units : (n,) names (numbers, words, dates) that rows which belong
+    together share (a patient, an image, a question); of a bundle the name of its
+    dataset, or ``none``. groups : (n,) names, each of which gets a map of its own,
+    pulled towards the common one; of a bundle the name of its dataset, or
+    ``prediction`` (methods ts and platt). keep_predictions : True keeps every
+    prediction, by a projection, whatever the method; False lets ``auto`` change them;
+    left out, ``auto`` keeps those of three and more classes unless changing them is
+    shown to help. options : those of ``calcli methods NAME``; a trailing underscore is
+    dropped (``lambda_=1``).
 
-    Raises UsageError for methods and options that do not exist, DataError for bad rows, FitError where a fit is
-    impossible. A fit that went badly has a ``status`` and ``warnings``, which are Python's warnings too.
+    Raises UsageError for methods and options that do not exist, DataError for bad rows,
+    FitError where a fit is impossible. A fit that went badly has a ``status`` and
+    ``warnings``, which are Python's warnings too.
 
     >>> import numpy as np
     >>> logits = np.array([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [4.0, 0.0]])
@@ -298,10 +328,8 @@ def fit(
             method = default_method(rows, by=True)
         method, written = split_method(method)
         if groups is not None:
-            method, written = (
-                by_group(method),
-                written | {"by": groups if isinstance(groups, str) else "group"},
-            )
+            method = by_group(method)
+            written = written | {"by": groups if isinstance(groups, str) else "group"}
         chosen = parse_options(
             method,
             written
@@ -330,16 +358,18 @@ def evaluate(
     again: bool = False,
     **settings: Any,
 ) -> Evaluation:
-    """Measure scores with labels, uncalibrated and through each calibrator, with uncertainty.
+    """Measure scores with labels, uncalibrated and through each calibrator, with
+    uncertainty.
 
-    scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of arrays, for findings by group
-    and for calibrators by group. metrics : a name of ``calcli metrics``, or several;
-    left out, the report with its verdict. settings : fields of ``MetricSettings`` (``bins``, ``norm``,
-    ``scheme``, ``label``, ``level``, ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a
-    calibrator has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
+    scores, labels, kind, weights, units, class_names : as for ``fit``. groups : (n,) of
+    arrays, for findings by group and for calibrators by group. metrics : a name of
+    ``calcli metrics``, or several; left out, the report with its verdict. settings :
+    fields of ``MetricSettings`` (``bins``, ``norm``, ``scheme``, ``label``, ``level``,
+    ``resamples``, ``seed``, ``threshold``, …). again : accept rows that a calibrator
+    has been applied to. The result's ``to_dict()`` is the JSON of ``calcli evaluate``.
 
-    Raises UsageError for metrics and settings that do not exist, DataError for bad rows and for
-    calibrators of other classes.
+    Raises UsageError for metrics and settings that do not exist, DataError for bad rows
+    and for calibrators of other classes.
 
     >>> import numpy as np
     >>> probabilities = np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3], [0.6, 0.4]])
@@ -363,11 +393,11 @@ def evaluate(
         candidates,
         doubts,
     ):
-        found = assess(
+        assessed = assess(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
-        doubts += label_doubts(found.seen, subject.class_names)
-        results = _with_caveats(found, rows, artifacts, plan)
+        doubts += label_doubts(assessed.seen, subject.class_names)
+        results = _with_caveats(assessed, rows, artifacts, plan)
     for result in results:
         if result.report is not None:
             LOG.info("%s: %s", result.title, result.report.headline)
@@ -394,11 +424,13 @@ def report(
     force: bool = False,
     **how: Any,
 ) -> Evaluation:
-    """Write an HTML report of scores with labels, uncalibrated and through each calibrator.
+    """Write an HTML report of scores with labels, uncalibrated and through each
+    calibrator.
 
-    path : of the page, which ends in .html. title : its name. how : all else that ``evaluate`` takes but ``metrics``.
-    Its result is returned; the page holds its JSON. Raises UsageError where a file exists, unless ``force``, and what
-    ``evaluate`` raises.
+    path : of the page, which ends in .html. title : its name. how : all else that
+    ``evaluate`` takes but ``metrics``. Its result is returned; the page holds its JSON.
+    Raises UsageError where a file exists, unless ``force``, and what ``evaluate``
+    raises.
 
     >>> import tempfile, numpy as np
     >>> page = Path(tempfile.mkdtemp()) / "report.html"
@@ -409,7 +441,8 @@ def report(
     from calcli.reporting.gather import gather, metrics_of_page
     from calcli.reporting.page import page
 
-    target, artifacts = _path(path, "path"), _artifacts(calibrators)
+    target = _path(path, "path")
+    artifacts = _artifacts(calibrators)
     if target.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f"{target}: expected a name that ends in .html")
     _check_free(target, force)
@@ -425,10 +458,13 @@ def report(
         candidates,
         doubts,
     ):
-        model, found = gather(subject, candidates, plan)
-        doubts += label_doubts(found.seen, rows.class_names)
-        results = _with_caveats(found, rows, artifacts, plan)
-        files = [None, *((f"{each.method}.json", each) for each in artifacts)]
+        model, assessed = gather(subject, candidates, plan)
+        doubts += label_doubts(assessed.seen, rows.class_names)
+        results = _with_caveats(assessed, rows, artifacts, plan)
+        files = [
+            None,
+            *((f"{artifact.method}.json", artifact) for artifact in artifacts),
+        ]
         versions = tuple(
             replace(version, result=result, file=file)
             for version, result, file in zip(
@@ -444,7 +480,10 @@ def report(
 
 
 def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
-    """Plan of an evaluation: the metrics named, or else the report. Raises UsageError for unknown settings."""
+    """Plan of an evaluation: the metrics named, or else the report.
+
+    Raises UsageError for unknown settings.
+    """
     how = checked(MetricSettings, settings)
     norm_of("max" if math.isinf(how.norm) else str(how.norm))
     if how.compat is not None and how.compat not in PROGRAMS:
@@ -466,12 +505,15 @@ def _tried(
     groups: Any = None,
     **about: Any,
 ) -> Iterator[tuple[DataSet, Subject, list[Candidate], list[str]]]:
-    """Open rows to evaluate: rows, subject, candidates, and a list of warnings to append to."""
+    """Open rows to evaluate: rows, subject, candidates, and a list of warnings to
+    append to.
+    """
     if groups is not None:
         groups = as_names(groups, "groups", "group")  # a generator gives them once
     with _held_out(scores, labels, kind, artifacts, groups, **about) as (rows, notes):
-        candidates, doubts = [Candidate(None, "uncalibrated", None)], list[str]()
-        methods = [each.method for each in artifacts]
+        candidates = [Candidate(None, "uncalibrated", None)]
+        doubts = list[str]()
+        methods = [artifact.method for artifact in artifacts]
         for i, own in enumerate(artifacts):
             rows.places_of(own.calibrator.required_transforms, rows.name)
             name = (
@@ -512,14 +554,17 @@ def compare(
 ) -> dict[str, Any]:
     """Rank methods by rows that they were not fitted on.
 
-    scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names, with options as in
-    ``hb(bins=20)``, or ``all``; left out, those that ``calcli methods`` lists first. settings : ``baseline``, what
-    differences are taken to, ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each scored by
-    the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of ``all`` also methods with more parameters
-    than rows. Returns what ``calcli compare --json`` prints.
+    scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names,
+    with options as in ``hb(bins=20)``, or ``all``; left out, those that ``calcli
+    methods`` lists first. settings : ``baseline``, what differences are taken to,
+    ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each
+    scored by the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of
+    ``all`` also methods with more parameters than rows. Returns what ``calcli compare
+    --json`` prints.
 
-    Raises UsageError for methods and settings that do not exist, DataError for bad rows and for confidences. A method
-    whose fit fails has ``status`` ``failed`` and a reason.
+    Raises UsageError for methods and settings that do not exist, DataError for bad rows
+    and for confidences. A method whose fit fails has ``status`` ``failed`` and a
+    reason.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -551,13 +596,13 @@ def compare(
             pass  # a complete walk checks every row and makes the hash
         warn_all(rows.caveats)
         names, _ = board.entrants(asked, rows, s.thorough)
-        base, scene = (
-            board.baseline_of(s.baseline, names),
-            board.OpenedFolds(rows, rows, parts),
-        )
+        base = board.baseline_of(s.baseline, names)
+        scene = board.OpenedFolds(rows, rows, parts)
         first = board.held_out(base, scene, s.seed, nullcontext(()))
         fits = first.fits if first.table is not None else ()
-        against = [(held, fit) for (_, held, _), fit in zip(parts, fits, strict=False)]
+        against = [
+            (held_out, fit) for (_, held_out, _), fit in zip(parts, fits, strict=False)
+        ]
         facts = rows.name, base, rows.n, rows.k, board.digest_of(rows)
         planned = board.LeaderboardEntry(*facts, 0.0, {}, unit=rows.unit_name)
         entries = [board.entered(planned, first, None, how)]
@@ -588,13 +633,16 @@ def threshold(
     groups: Any = None,
     again: bool = False,
 ) -> dict[str, Any]:
-    """Find the lowest confidence above which accuracy is at least ``accuracy``, with a guarantee.
+    """Find the lowest confidence above which accuracy is at least ``accuracy``, with a
+    guarantee.
 
-    scores, labels, kind, units, groups, again : as for ``evaluate``; held-out rows, without weights. accuracy : in
-    0..1, of the rows that are accepted. confidence : probability with which the guarantee holds. Returns what
-    ``calcli threshold --json`` prints: ``threshold``, ``coverage``, ``accuracy``, ``accuracy_lower``, ``level``, …
+    scores, labels, kind, units, groups, again : as for ``evaluate``; held-out rows,
+    without weights. accuracy : in 0..1, of the rows that are accepted. confidence :
+    probability with which the guarantee holds. Returns what ``calcli threshold --json``
+    prints: ``threshold``, ``coverage``, ``accuracy``, ``accuracy_lower``, ``level``, …
 
-    Raises FitError where no threshold guarantees it, UsageError for an accuracy outside 0..1, DataError for bad rows.
+    Raises FitError where no threshold guarantees it, UsageError for an accuracy outside
+    0..1, DataError for bad rows.
 
     >>> import numpy as np
     >>> right = np.arange(1000) >= 100
@@ -603,14 +651,14 @@ def threshold(
     """
     from calcli.evaluation.selective_threshold import search_threshold
 
-    given = _artifacts(() if calibrator is None else calibrator)
-    own, name = (given[0], given[0].method) if given else (None, None)
-    with _held_out(scores, labels, kind, given, groups, again, units=units) as (
+    artifacts = _artifacts(() if calibrator is None else calibrator)
+    artifact, name = (artifacts[0], artifacts[0].method) if artifacts else (None, None)
+    with _held_out(scores, labels, kind, artifacts, groups, again, units=units) as (
         rows,
         notes,
     ):
-        searched = search_threshold(rows, own, accuracy, confidence, name)
-        met = None if own is None else fitted_on(own, rows)
+        searched = search_threshold(rows, artifact, accuracy, confidence, name)
+        met = None if artifact is None else fitted_on(artifact, rows)
         seen = (
             []
             if met is None
@@ -631,14 +679,17 @@ def export(
     at: str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs NumPy only.
+    """Write a calibrator for a serving stack: ONNX, torch, or a Python file that needs
+    NumPy only.
 
-    to : ``onnx``, ``torch`` or ``python``; left out, by the ending of ``path`` (.onnx, .pt2, .py). onto : an ONNX
-    classifier to join it to, at its output ``at``. What was written is run beside the calibrator before it is kept.
-    Returns what ``calcli export --json`` prints: ``rows`` tried, the largest ``difference``, ``labels_differ``, …
+    to : ``onnx``, ``torch`` or ``python``; left out, by the ending of ``path`` (.onnx,
+    .pt2, .py). onto : an ONNX classifier to join it to, at its output ``at``. What was
+    written is run beside the calibrator before it is kept. Returns what ``calcli export
+    --json`` prints: ``rows`` tried, the largest ``difference``, ``labels_differ``, …
 
-    Raises UsageError for another target, for a method that cannot be exported, for a package that is missing, and
-    where a file exists, unless ``force``; CalcliError where the export differs by more than 1e-6.
+    Raises UsageError for another target, for a method that cannot be exported, for a
+    package that is missing, and where a file exists, unless ``force``; CalcliError
+    where the export differs by more than 1e-6.
 
     >>> import tempfile, numpy as np
     >>> file = Path(tempfile.mkdtemp()) / "calibrator.py"
@@ -649,14 +700,14 @@ def export(
     from calcli.exporting.exporting import check, export_facts, target_of
     from calcli.exporting.exporting import export as made_of
 
-    (own,) = _artifacts(calibrator)
+    (artifact,) = _artifacts(calibrator)
     _check_free(_path(path, "path"), force)
     target = target_of(str(path), to)
-    made = made_of(own, target, None if onto is None else str(onto), at)
+    made = made_of(artifact, target, None if onto is None else str(onto), at)
     warn_all(made.notes)
     check(made.agreement, str(path))
     write_bytes(Path(path), made.data, force=force)
-    return export_facts(str(path), target, own, made, made.agreement)
+    return export_facts(str(path), target, artifact, made, made.agreement)
 
 
 def extract(
@@ -673,14 +724,16 @@ def extract(
 ) -> dict[str, Any]:
     """Import files of saved scores into a bundle.
 
-    sources : one file or several, of any format of ``calcli extract``. path : the HDF5 file to write. split :
-    ``cal=0.5``, ``test=rest``, …: named parts of the rows, stratified by label unless ``stratify`` is False, drawn by
-    ``seed``, or in order if ``ordered``. ignore_labels : rows with these are left out. options : fields of
-    ``ImportRequest``, those of the command with underscores (``scores=("val_logits",)``, ``kind``, ``confidence``,
-    ``unit``, …). Returns what ``calcli extract --json`` prints: ``bundles`` with their sizes, and ``notes``.
+    sources : one file or several, of any format of ``calcli extract``. path : the HDF5
+    file to write. split : ``cal=0.5``, ``test=rest``, …: named parts of the rows,
+    stratified by label unless ``stratify`` is False, drawn by ``seed``, or in order if
+    ``ordered``. ignore_labels : rows with these are left out. options : fields of
+    ``ImportRequest``, those of the command with underscores
+    (``scores=("val_logits",)``, ``kind``, ``confidence``, ``unit``, …). Returns what
+    ``calcli extract --json`` prints: ``bundles`` with their sizes, and ``notes``.
 
-    Raises UsageError for options that do not exist and where a file exists, unless ``force``; DataError for sources
-    that cannot be read; then nothing is written.
+    Raises UsageError for options that do not exist and where a file exists, unless
+    ``force``; DataError for sources that cannot be read; then nothing is written.
 
     >>> import tempfile, numpy as np
     >>> folder = Path(tempfile.mkdtemp())
@@ -724,7 +777,8 @@ class Picture:
         self._figure = figure
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
-        """Write the diagram in the format of the file's ending: png, svg, pdf (with matplotlib), json or csv.
+        """Write the diagram in the format of the file's ending: png, svg, pdf (with
+        matplotlib), json or csv.
 
         Raises UsageError for another ending, and where a file exists, unless ``force``.
         """
@@ -761,11 +815,13 @@ def diagram(
     ax: Any = None,
     **settings: Any,
 ) -> Picture:
-    """Draw the reliability of scores with labels, uncalibrated and through each calibrator.
+    """Draw the reliability of scores with labels, uncalibrated and through each
+    calibrator.
 
-    scores, labels, calibrators, kind, weights, units, groups, again : as for ``evaluate``. style : one of
-    ``calcli diagram --help``. ax : matplotlib axes to draw all curves into, without histogram and numbers, of the
-    styles ``corp`` and ``bins``. settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
+    scores, labels, calibrators, kind, weights, units, groups, again : as for
+    ``evaluate``. style : one of ``calcli diagram --help``. ax : matplotlib axes to draw
+    all curves into, without histogram and numbers, of the styles ``corp`` and ``bins``.
+    settings : fields of ``CurveSettings`` (``bins``, ``scheme``, ``level``,
     ``resamples``, ``seed``). Raises UsageError and DataError as ``evaluate`` does.
 
     >>> import numpy as np
@@ -773,17 +829,19 @@ def diagram(
     >>> picture.to_dict()["style"]
     'corp'
     """
-    given = _artifacts(calibrators)
+    artifacts = _artifacts(calibrators)
     how = find_style(style)
     if how.needs_scores:
         raise UsageError(f"style {style!r} is drawn by calcli diagram only")
     curves = checked(CurveSettings, settings)
     with _held_out(
-        scores, labels, kind, given, groups, again, weights=weights, units=units
+        scores, labels, kind, artifacts, groups, again, weights=weights, units=units
     ) as (rows, notes):
-        tables = collect_all(rows, [None, *(each.calibrator for each in given)])
+        tables = collect_all(
+            rows, [None, *(artifact.calibrator for artifact in artifacts)]
+        )
         notes += [*rows.caveats, *label_doubts(tables[0], rows.class_names)]
-        names = [title_of(rows.upstream), *(each.method for each in given)]
+        names = [title_of(rows.upstream), *(artifact.method for artifact in artifacts)]
         sets = [
             Measured(rows.name, name, table)
             for name, table in zip(names, tables, strict=True)
@@ -818,51 +876,60 @@ def watch(
     again: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Take one batch of labelled rows into a state file, and say whether a deployed calibrator still holds.
+    """Take one batch of labelled rows into a state file, and say whether a deployed
+    calibrator still holds.
 
-    scores, labels, kind, units, groups, again : as for ``evaluate``. state : the file of ``calcli watch``, made at
-    the first batch. reset : open a new episode. settings : ``tolerance`` (0..0.5), ``level`` (0..1), ``label``
-    (``top`` or ``positive``); left out, those of the batches before. Returns what ``calcli watch --json`` prints:
+    scores, labels, kind, units, groups, again : as for ``evaluate``. state : the file
+    of ``calcli watch``, made at the first batch. reset : open a new episode. settings :
+    ``tolerance`` (0..0.5), ``level`` (0..1), ``label`` (``top`` or ``positive``); left
+    out, those of the batches before. Returns what ``calcli watch --json`` prints:
     ``alarm``, ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
 
-    Raises UsageError for settings that do not exist, DataError for bad rows, a batch that was there before, rows of
-    the fit, and where calibrator or settings are others than before.
+    Raises UsageError for settings that do not exist, DataError for bad rows, a batch
+    that was there before, rows of the fit, and where calibrator or settings are others
+    than before.
     """
     from calcli.evaluation.watch import check_state_path
     from calcli.evaluation.watch import watch as take_in
     from calcli.evaluation.watch_state import Settings
 
     path = _path(state, "state")
-    own = None if calibrator is None else _artifacts(calibrator)[0]
-    given = {
+    artifact = None if calibrator is None else _artifacts(calibrator)[0]
+    settings_given = {
         name: getattr(checked(Settings, {name: value}), name)
         for name, value in settings.items()
     }
     with _held_out(
-        scores, labels, kind, [own] if own else [], groups, again, units=units
+        scores, labels, kind, [artifact] if artifact else [], groups, again, units=units
     ) as (rows, notes):
         notes += rows.caveats
         if rows.location.name:
             check_state_path(path, [rows.path])
-        taken = take_in(path, rows, own, given, new_episode=reset, tell=notes.append)
-        return taken.to_dict()
+        state_after = take_in(
+            path, rows, artifact, settings_given, new_episode=reset, tell=notes.append
+        )
+        return state_after.to_dict()
 
 
 def _artifacts(
     calibrators: "FittedCalibrator | Sequence[FittedCalibrator]",
 ) -> list[Artifact]:
-    """Artifacts of one calibrator or a list of them. Raises UsageError for anything else."""
-    given = (
+    """Artifacts of one calibrator or a list of them.
+
+    Raises UsageError for anything else.
+    """
+    calibrator_list = (
         [calibrators]
         if isinstance(calibrators, FittedCalibrator | str | PathLike)
         else list(calibrators)
     )
-    for each in given:
-        if not isinstance(each, FittedCalibrator):
+    for calibrator in calibrator_list:
+        if not isinstance(calibrator, FittedCalibrator):
             raise UsageError(
-                f"calibrators: found {each!r}, expected what fit or load gives: calcli.load(PATH)"
+                f"calibrators: found {calibrator!r}, expected what fit or load gives:"
+                " calcli.load(PATH)"
             )
-    return [each._artifact for each in given]
+    return [calibrator._artifact for calibrator in calibrator_list]
 
 
 def _is_data_frame(scores: Any) -> bool:
@@ -872,12 +939,15 @@ def _is_data_frame(scores: Any) -> bool:
 
 def warn_all(notes: Sequence[str]) -> None:
     """Issue Python warnings, attributed to the nearest caller outside calcli."""
-    level, frame, ours = 1, sys._getframe(), ("calcli", "contextlib")
+    level = 1
+    frame = sys._getframe()
+    ours = ("calcli", "contextlib")
     while (
         frame.f_back is not None
         and frame.f_globals.get("__name__", "").partition(".")[0] in ours
     ):
-        level, frame = level + 1, frame.f_back
+        level = level + 1
+        frame = frame.f_back
     for note in notes:
         warnings.warn(note, stacklevel=level)
 
@@ -885,7 +955,8 @@ def warn_all(notes: Sequence[str]) -> None:
 def load(path: str | PathLike[str]) -> "FittedCalibrator":
     """Read a calibrator that ``calcli fit`` or ``FittedCalibrator.save`` has written.
 
-    Nothing in the file is executed. Raises DataError for anything that is no valid artifact.
+    Nothing in the file is executed. Raises DataError for anything that is no valid
+    artifact.
     """
     return FittedCalibrator(load_artifact(str(path)))
 
@@ -893,21 +964,22 @@ def load(path: str | PathLike[str]) -> "FittedCalibrator":
 class FittedCalibrator:
     """A fitted calibrator, as ``fit`` and ``load`` give it.
 
-    method, options, params : as in the artifact, every option with its value. status : ``ok``, ``at_bound``,
-    ``no_root``, ``degenerate`` or ``not_converged``. warnings : what a user should know about the fit. before, after :
-    accuracy, NLL, Brier score and ECE of the calibration rows. n_classes : 1 where it was fitted to confidences.
+    method, options, params : as in the artifact, every option with its value. status :
+    ``ok``, ``at_bound``, ``no_root``, ``degenerate`` or ``not_converged``. warnings :
+    what a user should know about the fit. before, after : accuracy, NLL, Brier score
+    and ECE of the calibration rows. n_classes : 1 where it was fitted to confidences.
     kind : of the scores it was fitted on.
     """
 
     def __init__(self, artifact: Artifact) -> None:
-        self._artifact, fit = artifact, artifact.fit
-        self.method, self.kind, self.n_classes = (
-            artifact.method,
-            artifact.input_kind,
-            artifact.n_classes,
-        )
+        self._artifact = artifact
+        fit = artifact.fit
+        self.method = artifact.method
+        self.kind = artifact.input_kind
+        self.n_classes = artifact.n_classes
         self.options: Mapping[str, Any] = artifact.options
-        self.status, self.warnings = fit.status, tuple(fit.warnings)
+        self.status = fit.status
+        self.warnings = tuple(fit.warnings)
         self.before: Mapping[str, float | None] = fit.before
         self.after: Mapping[str, float | None] = fit.after
 
@@ -921,11 +993,13 @@ class FittedCalibrator:
     ) -> Any:
         """Calibrated probabilities, (n, k) float64; every row sums to 1.
 
-        scores : as for ``fit``. kind : of the scores, where it is not that of the fit. groups : (n,), which a
-        calibrator by group needs beside an array; those that its fit has not seen get the common map. Of confidences
-        the columns are the probabilities that the answer is wrong, and right. Raises DataError for scores of
-        other classes or kinds, for NaN, and where the fit has seen the group of no row. A pandas DataFrame of scores
-        gives one of probabilities, with its index and the names of the classes.
+        scores : as for ``fit``. kind : of the scores, where it is not that of the fit.
+        groups : (n,), which a calibrator by group needs beside an array; those that its
+        fit has not seen get the common map. Of confidences the columns are the
+        probabilities that the answer is wrong, and right. Raises DataError for scores
+        of other classes or kinds, for NaN, and where the fit has seen the group of no
+        row. A pandas DataFrame of scores gives one of probabilities, with its index and
+        the names of the classes.
         """
         probs, _ = self._applied(scores, kind, groups)
         if not _is_data_frame(scores):
@@ -938,14 +1012,19 @@ class FittedCalibrator:
     def predict(
         self, scores: Scores, kind: str | None = None, groups: Any = None
     ) -> IntArray:
-        """Predicted classes, (n,) int64; of confidences 1 where the answer is likelier right than wrong.
+        """Predicted classes, (n,) int64.
+
+        Of confidences 1 where the answer is likelier right than wrong.
 
         They need not be the largest probability's: see the method's laws.
         """
         return self._applied(scores, kind, groups)[1]
 
     def save(self, path: str | PathLike[str], *, force: bool = False) -> None:
-        """Write the artifact that ``calcli apply`` reads. Raises UsageError where a file exists, unless ``force``."""
+        """Write the artifact that ``calcli apply`` reads.
+
+        Raises UsageError where a file exists, unless ``force``.
+        """
         _check_free(_path(path, "path"), force)
         save_artifact(self._artifact, str(path), force=force)
 
@@ -964,26 +1043,27 @@ class FittedCalibrator:
                 check_fits(self._artifact, self.method, rows)
             elif "confidence" in {rows.kind, self.kind} and rows.kind != self.kind:
                 raise DataError(
-                    f"scores are {rows.kind}, this calibrator was fitted on {self.kind}: the kinds differ"
+                    f"scores are {rows.kind}, this calibrator was fitted on"
+                    f" {self.kind}: the kinds differ"
                 )
             elif rows.k != self.n_classes:
                 raise DataError(
-                    f"scores have {rows.k} classes, this calibrator was fitted for {self.n_classes}"
+                    f"scores have {rows.k} classes, this calibrator was fitted for"
+                    f" {self.n_classes}"
                 )
             elif lacking := [
                 c for c in calibrator.required_columns if c not in rows.columns
             ]:
                 raise DataError(
-                    f"scores: this calibrator is by {lacking[0]!r}; pass groups= with one value per row"
+                    f"scores: this calibrator is by {lacking[0]!r}; pass groups= with"
+                    " one value per row"
                 )
             else:
                 warn_all(unseen(calibrator, rows, "scores"))
             transforms = rows.places_of(calibrator.required_transforms, "scores")
             alone = rows.kind == "confidence"
-            probs, labels = (
-                np.empty((rows.n, max(rows.k, 2))),
-                np.empty(rows.n, dtype=np.int64),
-            )
+            probs = np.empty((rows.n, max(rows.k, 2)))
+            labels = np.empty(rows.n, dtype=np.int64)
             what: ScoreKind = "confidence" if alone else "probs"
             for start, p, columns, _ in calibrated_blocks(
                 calibrator, rows, what, transforms
@@ -995,16 +1075,22 @@ class FittedCalibrator:
 
     def __repr__(self) -> str:
         n = self._artifact.fit.n
-        return f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows, {self.status}>"
+        return (
+            f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows,"
+            f" {self.status}>"
+        )
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
         rows = {"before": self.before, "after": self.after}
         lines = {
-            name: ["-" if x is None else f"{x:.4f}" for x in found.values()]
-            for name, found in rows.items()
+            name: ["-" if x is None else f"{x:.4f}" for x in values.values()]
+            for name, values in rows.items()
         }
-        title = f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows, status {self.status}"
+        title = (
+            f"{self.method}, {classes(self.n_classes)}, {self._artifact.fit.n} rows,"
+            f" status {self.status}"
+        )
         return html_table(title, list(self.before), lines, self.warnings)
 
 
@@ -1016,8 +1102,12 @@ def _path(value: Any, name: str) -> Path:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Raise UsageError where a file exists, unless ``force``. (The command line names its own option.)"""
+    """Raise UsageError where a file exists, unless ``force``.
+
+    (The command line names its own option.)
+    """
     if path.exists() and not force:
         raise UsageError(
-            f"{path}: exists already; choose another name or pass force=True to replace it"
+            f"{path}: exists already; choose another name or pass force=True to"
+            " replace it"
         )

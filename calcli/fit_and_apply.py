@@ -1,4 +1,8 @@
-"""Fit and apply: from rows to an artifact with its record of the fit, and from an artifact to calibrated rows."""
+"""Fit and apply calibrators.
+
+Fitting goes from rows to an artifact with its record of the fit, applying from an
+artifact to calibrated rows.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -53,15 +57,23 @@ from calcli.rows import Block, Rows, ScoreKind
 from calcli.statistics.paired import PairedSums, fair_signs
 from calcli.statistics.units import Units, label_effect
 
-BELOW_CHANCE = 4.0  # standard errors from which an accuracy below 1/k is significant
-LEAP = (
-    0.1  # a gain in accuracy that no miscalibration explains, where it at least doubles
-)
-CHANCE_OF_EQUAL = 0.005  # above, equal rows may be others of the same source
-LEVEL = 0.05  # significance level of a lower accuracy
+BELOW_CHANCE = 4.0
+"""Standard errors from which an accuracy below 1/k is significant."""
 
-WORSE, HURT = 1e-9, 1.01
-"""Increase of the NLL above which it is worse (below, rounding), and factor above which the Brier score is worse."""
+LEAP = 0.1
+"""Gain in accuracy that no miscalibration explains, where it at least doubles."""
+
+CHANCE_OF_EQUAL = 0.005
+"""Chance above which equal rows may be others of the same source."""
+
+LEVEL = 0.05
+"""Significance level of a lower accuracy."""
+
+WORSE = 1e-9
+"""Increase of the NLL above which it is worse; a smaller one is rounding."""
+
+HURT = 1.01
+"""Factor above which the Brier score is worse."""
 
 
 @same_threads()
@@ -74,17 +86,16 @@ def fit_artifact(
 ) -> Artifact:
     """Fit a method and describe what it did to the calibration data.
 
-    options : the method's own, from ``parse_options``. keep_predictions : of a method that moves predictions, keep them
-    by a projection; False lets ``auto`` change them; None leaves the method as it is. Raises DataError
-    for bad rows, FitError for a fit that is impossible. A fit that merely failed to help has a status and warnings.
+    options : the method's own, from ``parse_options``. keep_predictions : of a method
+    that moves predictions, keep them by a projection; False lets ``auto`` change them;
+    None leaves the method as it is.
+
+    Raises DataError for bad rows, FitError for a fit that is impossible. A fit that
+    merely failed to help has a status and warnings.
     """
     try:
-        if rows.kind == "confidence" and not method(name).laws.confidence:
-            able = [each for each in method_names() if method(each).laws.confidence]
-            told = "needs the scores of every class, this bundle holds one confidence a row; these methods need no more"
-            raise FitError(
-                f"method {name} {told}: {', '.join(sorted(able, key=lambda each: method(each).list_order))}"
-            )
+        if rows.kind == "confidence":
+            _check_fits_confidences(name)
         if rows.n_options is not None:
             options = for_options_of_rows(name, options)
         name, options = resolved(name, options, rows, keep_predictions)
@@ -100,23 +111,41 @@ def fit_artifact(
         raise FitError(f"{rows.name}: {problem}") from None
     except BREAKDOWNS as problem:
         raise _breakdown(name, rows, str(problem)) from problem
-    was, became = before.values(), after.values()
-    if not np.isfinite(list(became.values())).all():
+    metrics_before = before.values()
+    metrics_after = after.values()
+    if not np.isfinite(list(metrics_after.values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    lost = list[str]()
-    if became["accuracy"] < was["accuracy"] - WORSE:
-        lost = fallen(counted, fitted.calibrator, was, became)
+    accuracy_warnings: list[str] = []
+    if metrics_after["accuracy"] < metrics_before["accuracy"] - WORSE:
+        accuracy_warnings = fallen(
+            counted, fitted.calibrator, metrics_before, metrics_after
+        )
     start = before
     if rows.kind == "probs" and after.nll > before.nll:
         # What zeros count as is more than rows sum to; calibrated rows sum to 1.
-        start = replace(
-            before, nll=summarise(counted, Identity(), context.progress).nll
-        )
-    worse = worsening(fitted, (name, options), counted, (start, after))
+        floored = summarise(counted, Identity(), context.progress)
+        start = replace(before, nll=floored.nll)
+    worse = worsening(fitted, name, options, counted, start, after)
     status = fitted.status
     if status == "ok" and (worse or unwritten(rows)):
         status = "degenerate"
+    warnings = [
+        *fit_warnings(rows, before, fitted.calibrator.laws),
+        *fitted.warnings,
+        *idle(name, context),
+        *context.notes,
+        *accuracy_warnings,
+    ]
+    if worse:
+        warnings.append(worse)
+    warnings += harm(name, rows, start, after, worse=bool(worse))
+    resolution: float | list[float] | UnsetType = UNSET
+    clip: float | UnsetType = UNSET
     zeros = rows.zeros
+    if zeros is not None:
+        resolution = zeros.resolution
+        if zeros.clip:
+            clip = zeros.clip
     units = counted.units()
     effect: float | UnsetType = UNSET
     details = dict(fitted.details)
@@ -127,15 +156,7 @@ def fit_artifact(
     record = FitRecord(
         n=before.n,
         status=status,
-        warnings=[
-            *fit_warnings(rows, before, fitted.calibrator.laws),
-            *fitted.warnings,
-            *idle(name, context),
-            *context.notes,
-            *lost,
-            *([worse] if worse else []),
-            *harm(name, rows, start, after, worse=bool(worse)),
-        ],
+        warnings=warnings,
         source=rows.name,
         data_sha256=rows.data_sha256,
         row_sketch=sketch(facts_of(rows)),
@@ -144,10 +165,10 @@ def fit_artifact(
         effective_rows=float(before.weight) if before.weighted else UNSET,
         ignored=rows.ignored,
         seed=context.seed,
-        resolution=UNSET if zeros is None else zeros.resolution,
-        clip=UNSET if zeros is None or not zeros.clip else zeros.clip,
-        before={**was},
-        after={**became},
+        resolution=resolution,
+        clip=clip,
+        before={**metrics_before},
+        after={**metrics_after},
         details=details,
         upstream=list(rows.upstream) or None,
     )
@@ -160,6 +181,18 @@ def fit_artifact(
         class_names=rows.class_names,
         fit=record,
         seconds=context.seconds,
+    )
+
+
+def _check_fits_confidences(name: str) -> None:
+    """Refuse a method that needs the scores of every class. Raises FitError."""
+    if method(name).laws.confidence:
+        return
+    others = [other for other in method_names() if method(other).laws.confidence]
+    others.sort(key=lambda other: method(other).list_order)
+    raise FitError(
+        f"method {name} needs the scores of every class, this bundle holds one"
+        f" confidence a row; these methods need no more: {', '.join(others)}"
     )
 
 
@@ -204,11 +237,12 @@ def for_options_of_rows(name: str, options: Options) -> Options:
 
 
 def _breakdown(name: str, rows: Rows, reason: str) -> FitError:
-    ends = [
-        (float(block.scores.min()), float(block.scores.max()))
-        for block in rows.blocks()
-    ]
-    reach = f"their {rows.kind} go from {min(ends)[0]:.3g} to {max(high for _, high in ends):.3g}"
+    lowest: list[float] = []
+    highest: list[float] = []
+    for block in rows.blocks():
+        lowest.append(float(block.scores.min()))
+        highest.append(float(block.scores.max()))
+    reach = f"their {rows.kind} go from {min(lowest):.3g} to {max(highest):.3g}"
     masks = "are some of them masks? ts and ec stand any range"
     return FitError(
         f"method {name} broke down on these rows ({reason}); {reach}: {masks}"
@@ -230,7 +264,7 @@ def _before_and_after(
 
 
 def _summary_before(rows: Rows, context: Context) -> Summary:
-    """Summary of the rows without a calibrator, by the faster loop where there is one."""
+    """Summary of the rows without a calibrator, by the faster loop if there is one."""
     if _are_logits(rows):
         return summary_at(rows, 1.0)
     return summarise(rows, None, context.progress)
@@ -243,24 +277,25 @@ def _are_logits(rows: Rows) -> bool:
 def fit_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
     """Warnings about the calibration data, and about the method on them."""
     classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
-    found = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
-    accuracy, chance = before.correct / before.weight, 1.0 / rows.k
-    if (
-        rows.k > 1
-        and accuracy + BELOW_CHANCE * np.sqrt(chance * (1.0 - chance) / before.n)
-        < chance
-    ):
-        doubt = "do labels and scores belong to the same rows and the same order of classes?"
-        found.append(f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): {doubt}")
+    warnings = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
+    accuracy = before.correct / before.weight
+    chance = 1.0 / rows.k
+    standard_error = np.sqrt(chance * (1.0 - chance) / before.n)
+    if rows.k > 1 and accuracy + BELOW_CHANCE * standard_error < chance:
+        warnings.append(
+            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and"
+            " scores belong to the same rows and the same order of classes?"
+        )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
         have = "class has" if len(absent) == 1 else "classes have"
-        found.append(
-            f"{len(absent)} of {rows.k} {have} no row in the calibration data: {rows.called(absent)}"
+        warnings.append(
+            f"{len(absent)} of {rows.k} {have} no row in the calibration data:"
+            f" {rows.called(absent)}"
         )
     if before.weighted and not laws.weights:
-        found.append("the bundle has sample weights, which this method does not use")
-    return found
+        warnings.append("the bundle has sample weights, which this method does not use")
+    return warnings
 
 
 def fallen(
@@ -269,9 +304,9 @@ def fallen(
     before: dict[str, float],
     after: dict[str, float],
 ) -> list[str]:
-    """Warning where the accuracy fell significantly, by McNemar's test on the same rows.
+    """Warning where the accuracy fell significantly.
 
-    Where these have units it must be significant by Student's test over units, too.
+    By McNemar's test on the same rows. Where these have units it must be significant by Student's test over units, too.
     before, after : values of the summaries.
     """
     both = [None, calibrator]
@@ -305,7 +340,10 @@ def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
 def _fall_by_unit(
     changes: FloatArray, weight: FloatArray | None, units: Units
 ) -> float:
-    """P-value of changes (n,): the larger of McNemar's of rows and Student's over units."""
+    """P-value of changes (n,).
+
+    The larger of McNemar's of rows and Student's over units.
+    """
     of_rows = fair_signs(PairedSums.of(changes, weight))
     mean = mean_of(changes, weight, units)
     if not mean.reach > 0.0:
@@ -313,35 +351,44 @@ def _fall_by_unit(
     return max(of_rows, t_p_value(mean.value / mean.reach, mean.freedom))
 
 
-OWN_NOISE, CLEARLY = 1.0, 1.645
-"""Rise of a total loss that priors and mixed-in uniform probabilities may cost, in nats (or Brier points), and standard
-errors from which the rise of its mean is significant (one-sided, .05)."""
+OWN_NOISE = 1.0
+"""Rise of a total loss that priors and mixed-in uniform probabilities may cost.
+
+In nats, or Brier points.
+"""
+
+CLEARLY = 1.645
+"""Standard errors from which the rise of a mean is significant (one-sided, .05)."""
 
 
 def worsening(
     fitted: Fit[Any],
-    named: tuple[str, Options],
+    name: str,
+    options: Options,
     rows: Rows,
-    pair: tuple[Summary, Summary],
+    before: Summary,
+    after: Summary,
 ) -> str:
-    """Warning where a fit made its own rows worse, so that its status is never ``ok``; empty where it did not.
+    """Warning where a fit made its own rows worse; empty where it did not.
 
-    By the NLL, also where a method fits something else: a map of bins (hb, sb, ir) or of
-    the mean confidence (ec) that makes the log loss of its own rows significantly larger
-    takes more than it gives. By the Brier score where the method minimises that
-    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL then
-    depends on that more than on all else; there any rise beyond ``OWN_NOISE`` counts.
+    The status of such a fit is never ``ok``.
 
-    Methods that guarantee it raise the NLL by rounding only. Others have noise of
-    their own: priors, smoothed targets and mixed-in uniform probabilities cost about what
-    one row weighs, a nat in total; and where scores are right already, a map of another
-    kind ends a little above as often as below. Their rise must be more than ``OWN_NOISE``
-    in total and ``CLEARLY`` standard errors on average (paired rows, by unit). A label
+    By the NLL, also where a method fits something else. A map of bins (hb, sb, ir) or
+    of the mean confidence (ec) that makes the log loss of its own rows significantly
+    larger takes more than it gives. By the Brier score where the method minimises that
+    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL
+    then depends on that more than on all else. There any rise beyond ``OWN_NOISE``
+    counts.
+
+    Methods that guarantee it raise the NLL by rounding only. Others have noise of their
+    own. Priors, smoothed targets and mixed-in uniform probabilities cost about what one
+    row weighs, a nat in total. Where scores are right already, a map of another kind
+    ends a little above as often as below. Their rise must be more than ``OWN_NOISE`` in
+    total and ``CLEARLY`` standard errors on average (paired rows, by unit). A label
     that gets the probability 0 is no noise: no other row makes up for it.
 
-    named : method and options. pair : summaries of the rows before and after.
+    before, after : summaries of the rows.
     """
-    (name, options), (before, after) = named, pair
     zeros = rows.zeros
     is_unknown = before.zeros > 0 and zeros is not None and not zeros.is_rounded
     by_brier = is_unknown or getattr(options, "loss", "nll") == "brier"
@@ -372,22 +419,29 @@ def worsening(
 
 
 def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
-    """How much the total loss of some rows rises, in effective rows, and the rise of its mean in standard errors."""
+    """How much the total loss of some rows rises, and the rise of its mean.
+
+    The total counts effective rows, the mean is in standard errors.
+    """
     start = None if rows.kind == "confidence" else Identity()
     parts = reduced(rows, [start, calibrator], partial(_changes, loss))
     change = np.concatenate(list(parts))
-    weight, units = rows.weights(), rows.units()
-    weight = np.ones(rows.n) if weight is None else weight
+    weight = rows.weights()
+    if weight is None:
+        weight = np.ones(rows.n)
     mean = float(np.average(change, weights=weight))
     effective = float(weight.sum() ** 2 / (weight @ weight))
-    apart = weight * (change - mean)
+    deviations = weight * (change - mean)
     count = float(rows.n)
+    units = rows.units()
     if units is not None:
-        apart, count = units.sums(apart), float(units.n)
-    if count < 2.0 or not apart.any():
+        deviations = units.sums(deviations)
+        count = float(units.n)
+    if count < 2.0 or not deviations.any():
         return mean * effective, np.inf
-    spread = np.sqrt(apart @ apart * count / (count - 1.0)) / weight.sum()
-    return mean * effective, float(mean / spread)
+    total_variance = deviations @ deviations * count / (count - 1.0)
+    standard_error = np.sqrt(total_variance) / weight.sum()
+    return mean * effective, float(mean / standard_error)
 
 
 def _changes(loss: str, tables: Sequence[RowTable]) -> FloatArray:
@@ -399,62 +453,89 @@ def _changes(loss: str, tables: Sequence[RowTable]) -> FloatArray:
 def harm(
     name: str, rows: Rows, before: Summary, after: Summary, worse: bool
 ) -> list[str]:
-    """Warnings where a method made the calibration data worse. worse : it is said of the loss that it fits."""
-    b, a = before.values(), after.values()
+    """Warnings where a method made the calibration data worse.
+
+    worse : it is said of the loss that the method fits.
+    """
+    metrics_before = before.values()
+    metrics_after = after.values()
     zeros = rows.zeros
     if zeros is None:
         zeros = CALIBRATED
-    found = zero_warnings(before.zeros, before.n, rows.kind, zeros.counts_as)
-    unknown = bool(found) and not zeros.is_rounded and rows.kind != "confidence"
+    warnings = zero_warnings(before.zeros, before.n, rows.kind, zeros.counts_as)
+    unknown = bool(warnings) and not zeros.is_rounded and rows.kind != "confidence"
     if unknown and method(name).takes_logarithms():
-        alone = name.removesuffix("-by")
-        how = "floor+ts" if alone == name else f"floor+{alone}, for all groups alike"
-        advice = f"fit with --method auto, or put floor+ before the method ({how})"
-        found.append(f"a probability of 0 has no logarithm: {advice}")
-    rose = {
-        each: f"on the calibration data rose from {b[each]:.4f} to {a[each]:.4f}"
-        for each in a
-    }
-    if a["accuracy"] > max(2.0 * b["accuracy"], b["accuracy"] + LEAP):
-        doubt = "are the classes of scores and labels in the same order?"
-        found.append(
-            f"accuracy {rose['accuracy']}, more than miscalibration explains: {doubt}"
+        warnings.append(_advice_on_zeros(name))
+    rose = {}
+    for metric, value in metrics_after.items():
+        value_before = metrics_before[metric]
+        rose[metric] = (
+            f"on the calibration data rose from {value_before:.4f} to {value:.4f}"
         )
-    if "nll" in a and a["nll"] > b["nll"] + WORSE and not worse:
-        found.append(
-            f"NLL {rose['nll']}{'' if before.zeros else '; ts, iop and mono never worsen it'}"
+    accuracy_before = metrics_before["accuracy"]
+    accuracy = metrics_after["accuracy"]
+    if accuracy > max(2.0 * accuracy_before, accuracy_before + LEAP):
+        warnings.append(
+            f"accuracy {rose['accuracy']}, more than miscalibration explains: are the"
+            " classes of scores and labels in the same order?"
         )
-    if "brier" in a and a["brier"] > HURT * b["brier"]:
-        advice = "by it these samples are better left uncalibrated; --method auto compares methods by cross-validation"
-        found.append(f"the Brier score {rose['brier']}: {advice}")
-    for what, number in after.counts.items():
-        if number:
-            points = 100 * (a["accuracy"] - b["accuracy"])
-            gain = (
-                f" (accuracy {points:+.1f} points)"
-                if what == "predictions_changed"
-                else ""
-            )
-            found.append(
-                f"{number} of {after.n} calibration rows: {what.replace('_', ' ')}{gain}"
-            )
-    return found
+    nll = metrics_after.get("nll")
+    if nll is not None and not worse and nll > metrics_before["nll"] + WORSE:
+        hint = "" if before.zeros else "; ts, iop and mono never worsen it"
+        warnings.append(f"NLL {rose['nll']}{hint}")
+    brier = metrics_after.get("brier")
+    if brier is not None and brier > HURT * metrics_before["brier"]:
+        warnings.append(
+            f"the Brier score {rose['brier']}: by it these samples are better left"
+            " uncalibrated; --method auto compares methods by cross-validation"
+        )
+    for event, count in after.counts.items():
+        if not count:
+            continue
+        gain = ""
+        if event == "predictions_changed":
+            points = 100 * (accuracy - accuracy_before)
+            gain = f" (accuracy {points:+.1f} points)"
+        words = event.replace("_", " ")
+        warnings.append(f"{count} of {after.n} calibration rows: {words}{gain}")
+    return warnings
+
+
+def _advice_on_zeros(name: str) -> str:
+    """What to do where a method takes logarithms and the data have zeros."""
+    how = "floor+ts"
+    by_all = name.removesuffix("-by")
+    if by_all != name:
+        how = f"floor+{by_all}, for all groups alike"
+    return (
+        "a probability of 0 has no logarithm: fit with --method auto, or put floor+"
+        f" before the method ({how})"
+    )
 
 
 def check_fits(
     artifact: Artifact, where: str, rows: DataSet, *, again: bool = False
 ) -> list[str]:
-    """Refuse a calibrator that was fitted to other scores than these; returns warnings for what is allowed. Raises
-    DataError for another number of classes, for logits where the calibrator knows only log-probabilities (or the
-    reverse) when it can tell the difference, for classes in another order, and unless ``again`` for rows that have been
-    through other calibrators than those it was fitted on."""
-    kind, k, calibrator = artifact.input_kind, artifact.n_classes, artifact.calibrator
+    """Refuse a calibrator that was fitted to other scores than these.
+
+    Returns warnings for what is allowed. Raises DataError
+
+    - for another number of classes,
+    - for logits where the calibrator knows only log-probabilities (or the reverse) and
+      can tell the difference,
+    - for classes in another order,
+    - unless ``again``, for rows that have been through other calibrators than those
+      that it was fitted on.
+    """
+    kind = artifact.input_kind
+    k = artifact.n_classes
+    calibrator = artifact.calibrator
     if (kind == "confidence") != (rows.kind == "confidence"):
         fitted = _contents(kind, k)
-        found = _contents(rows.kind, rows.k)
+        contents = _contents(rows.kind, rows.k)
         advice = "fit a calibrator on rows of the same kind"
         raise DataError(
-            f"{where}: was fitted on {fitted}, {rows.name} holds {found}; {advice}"
+            f"{where}: was fitted on {fitted}, {rows.name} holds {contents}; {advice}"
         )
     if k != rows.k and not artifact.of_options:
         advice = "fit a calibrator on this model's own scores"
@@ -463,9 +544,8 @@ def check_fits(
         )
     if not again:
         check_upstream(artifact, where, rows.name, rows.upstream)
-    if (kind == "logits") != (
-        rows.kind == "logits"
-    ) and not calibrator.laws.shift_invariant:
+    is_other_level = (kind == "logits") != (rows.kind == "logits")
+    if is_other_level and not calibrator.laws.shift_invariant:
         level = (
             f"method {artifact.method} was fitted on {kind} and depends on their level"
         )
@@ -473,28 +553,31 @@ def check_fits(
         raise DataError(f"{where}: {level}, {rows.name} holds {rows.kind}; {advice}")
     for column in calibrator.required_columns:
         rows.carry(column)
-    kinds = (
-        []
-        if kind == rows.kind
-        else [f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}"]
-    )
-    names = check_names(artifact.class_names, where, rows)
-    return [*kinds, *names, *unseen(calibrator, rows, rows.name)]
+    warnings = []
+    if kind != rows.kind:
+        warnings.append(f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}")
+    warnings += check_names(artifact.class_names, where, rows)
+    warnings += unseen(calibrator, rows, rows.name)
+    return warnings
 
 
 def check_same_scores(
     calibration: DataSet, rows: DataSet, *, again: bool = False
 ) -> None:
-    """Refuse rows to which no calibrator fitted to the calibration rows could be
-    applied. Raises DataError for another number or order of classes, for confidences
-    beside scores of classes, and unless ``again`` for rows that have been through other
-    calibrators."""
+    """Refuse rows to which no calibrator of the calibration rows could be applied.
+
+    Raises DataError for another number or order of classes, for confidences beside
+    scores of classes, and unless ``again`` for rows that have been through other
+    calibrators.
+    """
     same_kind = (calibration.kind == "confidence") == (rows.kind == "confidence")
     if rows.k != calibration.k or not same_kind:
-        held = _contents(rows.kind, rows.k)
+        contents = _contents(rows.kind, rows.k)
         expected = _contents(calibration.kind, calibration.k)
-        told = f"{rows.name}: holds {held}, {calibration.name} {expected}"
-        raise DataError(f"{told}; name two sets of rows of one model")
+        raise DataError(
+            f"{rows.name}: holds {contents}, {calibration.name} {expected}; name two"
+            " sets of rows of one model"
+        )
     if not again:
         fit = f"the calibrator of {calibration.name} is fitted"
         check_chain(rows.upstream, calibration.upstream, rows.name, fit)
@@ -510,7 +593,9 @@ def _contents(kind: ScoreKind, k: int) -> str:
 
 def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
     """Warnings about groups of rows that a calibrator by group was not fitted on.
-    Raises DataError where it knows the group of no row."""
+
+    Raises DataError where it knows the group of no row.
+    """
     warnings = []
     for column, known in calibrator.required_columns.items():
         names, code = rows.columns[column]
@@ -520,58 +605,70 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
             continue
         groups = _groups([name for name, new in zip(names, is_new, strict=True) if new])
         if count == rows.n:
-            told = f"{where}: no row is of a group that the calibrator knows"
-            found = f"{column} here: {groups}; known: {_groups(known) or 'none'}"
-            advice = "name the column of these groups, or fit a calibrator to such rows"
-            raise DataError(f"{told} ({found}); {advice}")
-        what = f"groups that the fit has not seen ({column}: {groups})"
-        told = f"{where}: {count} of {rows.n} rows are of {what}"
-        warnings.append(f"{told}; they get the common map")
+            known_groups = _groups(known) or "none"
+            raise DataError(
+                f"{where}: no row is of a group that the calibrator knows ({column}"
+                f" here: {groups}; known: {known_groups}); name the column of these"
+                " groups, or fit a calibrator to such rows"
+            )
+        warnings.append(
+            f"{where}: {count} of {rows.n} rows are of groups that the fit has not seen"
+            f" ({column}: {groups}); they get the common map"
+        )
     return warnings
 
 
 def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> list[str]:
-    """Refuse rows whose classes are in another order than those of the fit; returns a
-    warning where names differ. Names are compared without case and outer spaces.
+    """Refuse rows whose classes are in another order than those of the fit.
 
-    class_names, where : of the fit. Raises DataError.
+    Returns a warning where names differ. Names are compared without case and outer
+    spaces. class_names, where : of the fit. Raises DataError.
     """
-    fitted, found = class_names or [], rows.class_names or []
-    if not fitted or not found or fitted == found:
+    names_of_fit = class_names or []
+    names_of_rows = rows.class_names or []
+    if not names_of_fit or not names_of_rows or names_of_fit == names_of_rows:
         return []
-    known, here = (
-        [name.strip().casefold() for name in names] for names in (fitted, found)
-    )
-    differ = [c for c, name in enumerate(here) if known[c] != name]
-    for c in differ:
-        if known.count(here[c]) == here.count(here[c]) == 1:
-            other = f"class {c} is {found[c]!r}, which is class {known.index(here[c])} of {where}"
-            advice = (
-                f"put the columns of scores and the labels in the order {_some(fitted)}"
+    of_fit = [name.strip().casefold() for name in names_of_fit]
+    of_rows = [name.strip().casefold() for name in names_of_rows]
+    differing = [c for c, name in enumerate(of_rows) if of_fit[c] != name]
+    for c in differing:
+        name = of_rows[c]
+        if of_fit.count(name) == of_rows.count(name) == 1:
+            raise DataError(
+                f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
+                f" {of_fit.index(name)} of {where}: the classes are in another order;"
+                " put the columns of scores and the labels in the order"
+                f" {_some(names_of_fit)}, or fit a calibrator to these rows"
             )
-            told = f"{other}: the classes are in another order; {advice}, or fit a calibrator to these rows"
-            raise DataError(f"{rows.name}: {told}")
-    if not differ:
+    if not differing:
         return []
-    c = differ[0]
+    c = differing[0]
     return [
-        f"{rows.name}: class {c} is {found[c]!r}, {where} was fitted with {fitted[c]!r}; check the class order"
+        f"{rows.name}: class {c} is {names_of_rows[c]!r}, {where} was fitted with"
+        f" {names_of_fit[c]!r}; check the class order"
     ]
 
 
 def _groups(names: Sequence[str]) -> str:
     """Names of groups, in quotes where a comma in one could part two."""
     has_comma = any("," in name or not name for name in names)
-    return _some([repr(name) for name in names] if has_comma else names)
+    if has_comma:
+        names = [repr(name) for name in names]
+    return _some(names)
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    """The first ten names."""
+    text = ", ".join(names[:10])
+    return f"{text}, …" if len(names) > 10 else text
 
 
 def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
-    """Description of the rows, or units, that a calibrator was fitted on (``about half of these rows``); None if none.
-    Rows are recognised by their scores and labels: rows without labels give None."""
+    """Which of these rows, or units, a calibrator was fitted on; None if none.
+
+    In words, such as ``about half of these rows``. Rows are recognised by their scores
+    and labels: rows without labels give None.
+    """
     if not rows.has_labels:
         return None
     if rows.hashed and rows.data_sha256 is None:
@@ -582,7 +679,8 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
 
 def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for rows that are those of the fit, all of them; None for others."""
-    fit, facts = artifact.fit, facts_of(rows)
+    fit = artifact.fit
+    facts = facts_of(rows)
     is_same = fit.data_sha256 is not None and fit.data_sha256 == rows.data_sha256
     is_same_file = bool(rows.location.name) and fit.source == rows.name
     if is_same and is_same_file:
@@ -599,7 +697,8 @@ def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
 
 def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for the part of the rows, or units, that the fit had too; None for none."""
-    fit, facts = artifact.fit, facts_of(rows)
+    fit = artifact.fit
+    facts = facts_of(rows)
     signatures = SignatureSet(facts.signatures, facts.n)
     shared = overlap(fit.row_sketch, fit.n, signatures)
     if shared is not None:
@@ -609,29 +708,40 @@ def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
         if shared.share >= ALL:
             return "these very rows, or copies of them"
         return f"{part_in_words(shared.share)} of these rows"
-    # Units with rows in the fit as well; only within one file, as other files may reuse names.
+    return _units_of_fit(artifact, rows)
+
+
+def _units_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+    """Words for the units of which the fit had other rows; None for none.
+
+    Only within one file, as other files may reuse names.
+    """
     path, part = split_where(artifact.fit.source or "")
     if part is None or not rows.location.name or path.name != rows.path.name:
         return None
     with suppress(DataError):  # units that are invalid, or a file that is gone
-        given, own = rows.given_units, rows.column("unit")
+        units = rows.given_units
+        names_of_rows = rows.column("unit")
         name = f"{rows.path}:{part}"
         with open_bundle(name, layout=Layout(unit=rows.unit)) as bundle:
-            seen = bundle.column("unit")
-            if given is None or own is None or seen is None:
+            names_of_fit = bundle.column("unit")
+            if units is None or names_of_rows is None or names_of_fit is None:
                 return None
-            units = set(texts_of_names(seen)) & set(texts_of_names(own))
-            return (
-                f"other rows of {len(units)} of these {given.n} units"
-                if len(units)
-                else None
-            )
+            shared = set(texts_of_names(names_of_fit))
+            shared &= set(texts_of_names(names_of_rows))
+            if shared:
+                return f"other rows of {len(shared)} of these {units.n} units"
     return None
 
 
 # ---- apply
 
-SUM_ERROR = 1e-6  # how far probabilities in float64 may sum from 1: far above rounding, far below what readers allow
+SUM_ERROR = 1e-6
+"""How far probabilities in float64 may sum from 1.
+
+Far above rounding, far below what readers allow.
+"""
+
 FLOAT64 = np.dtype(np.float64)
 Calibrated = tuple[int, AnyArray, dict[str, AnyArray], dict[str, int]]
 
@@ -643,12 +753,16 @@ def calibrated_blocks(
     transforms: Sequence[int],
     dtype: np.dtype[Any] = FLOAT64,
 ) -> Iterator[Calibrated]:
-    """Walk over calibrated rows: (first row, scores (b, k) of ``kind``, per-row columns, counts).
+    """Walk over calibrated rows.
 
-    dtype : type in which the scores will be written; they come in it, or in float64. The columns are prediction,
-    confidence and, when there are some, labels; of kind ``confidence`` the scores are (b,) and the only column is
-    correct. Counts are the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not that of the
-    prediction. Raises DataError for a number that is no probability.
+    Yields the first row, scores (b, k) of ``kind``, columns with a value per row, and
+    counts. The columns are prediction, confidence and, when there are some, labels. Of
+    kind ``confidence`` the scores are (b,), and the only column is correct. Counts are
+    the calibrator's own and ``argmax_conflicts``: rows whose largest probability is not
+    that of the prediction.
+
+    dtype : type in which the scores will be written; they come in it, or in float64.
+    Raises DataError for a number that is no probability.
     """
     return rows.each(
         partial(_calibrated, calibrator, kind, dtype), transforms=transforms
@@ -658,49 +772,50 @@ def calibrated_blocks(
 def _calibrated(
     calibrator: Calibrator, kind: ScoreKind, dtype: np.dtype[Any], block: Block
 ) -> Calibrated:
-    labels: dict[str, AnyArray] = {} if block.y is None else {"labels": block.y}
     beta = calibrator.logit_scale
     if beta is not None and kind == "probs" and block.kind in ("logits", "log_probs"):
-        p, confidence, label = softmax_at(block.scores, beta, block.assigned, dtype)
-        conflicts = (
-            0
-            if block.assigned is None
-            else int((block.scores.argmax(axis=1) != label).sum())
-        )
-        columns = {"prediction": label, "confidence": confidence, **labels}
-        return block.start, p, columns, {"argmax_conflicts": conflicts}
+        return _calibrated_by_scale(beta, dtype, block)
     result = calibrator.calibrate(block)
-    p = result.confidence if kind == "confidence" else np.exp(result.log_probs)
-    # Comparisons with NaN are false, so NaN is refused too; infinite logarithms are refused.
     if kind == "confidence":
-        sound, cause = bool(((p >= 0) & (p <= 1)).all()), ""
-    else:
-        sound = bool(
-            (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all()
-            and not np.isneginf(result.log_probs.min())
-        )
-        cause = ", or fitted on scores of another size"
-    if not sound:
-        told = f"the calibrator gave numbers that are no probabilities in rows from {block.start} on"
-        raise DataError(f"{told}; were its parameters edited{cause}?")
-    if kind == "confidence":
-        return (
-            block.start,
-            p,
-            {} if block.y is None else {"correct": block.y.astype(bool)},
-            {**result.counts},
-        )
-    conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
+        # Comparisons with NaN are false, so NaN is refused too.
+        confidence = result.confidence
+        if not ((confidence >= 0) & (confidence <= 1)).all():
+            raise _no_probabilities(block, "")
+        of_rows: dict[str, AnyArray] = {}
+        if block.y is not None:
+            of_rows["correct"] = block.y.astype(bool)
+        return block.start, confidence, of_rows, {**result.counts}
+    p = np.exp(result.log_probs)
+    sums_to_1 = (np.abs(p.sum(axis=1) - 1.0) <= SUM_ERROR).all()
+    if not sums_to_1 or np.isneginf(result.log_probs.min()):
+        raise _no_probabilities(block, ", or fitted on scores of another size")
     columns = {
         "prediction": result.label,
         "confidence": result.confidence,
         **result.columns,
-        **labels,
     }
+    if block.y is not None:
+        columns["labels"] = block.y
+    conflicts = int((result.log_probs.argmax(axis=1) != result.label).sum())
+    counts = {**result.counts, "argmax_conflicts": conflicts}
     scores = p if kind == "probs" else result.log_probs
-    return (
-        block.start,
-        scores,
-        columns,
-        {**result.counts, "argmax_conflicts": conflicts},
+    return block.start, scores, columns, counts
+
+
+def _calibrated_by_scale(beta: float, dtype: np.dtype[Any], block: Block) -> Calibrated:
+    """Probabilities of logits or log-probabilities times ``beta``."""
+    p, confidence, label = softmax_at(block.scores, beta, block.assigned, dtype)
+    conflicts = 0
+    if block.assigned is not None:
+        conflicts = int((block.scores.argmax(axis=1) != label).sum())
+    columns: dict[str, AnyArray] = {"prediction": label, "confidence": confidence}
+    if block.y is not None:
+        columns["labels"] = block.y
+    return block.start, p, columns, {"argmax_conflicts": conflicts}
+
+
+def _no_probabilities(block: Block, cause: str) -> DataError:
+    return DataError(
+        "the calibrator gave numbers that are no probabilities in rows from"
+        f" {block.start} on; were its parameters edited{cause}?"
     )

@@ -1,4 +1,7 @@
-"""Registry of methods by name. Methods are found by their file names and imported on use."""
+"""Find methods by name.
+
+Methods are found by their file names and imported on use.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,42 +22,46 @@ from calcli.composition import (
 from calcli.errors import UsageError, has_file, unknown_name
 from calcli.rows import Rows
 
-HOMES = (
-    "calcli.methods",
-    "calcli.methods.compared",
-)  # recommended methods, and those kept for comparison
+HOMES = ("calcli.methods", "calcli.methods.compared")
+"""Packages of the recommended methods, and of those kept for comparison."""
 
 
 @cache
 def method_names() -> tuple[str, ...]:
-    found = (
-        module
-        for home in HOMES
-        for module in iter_modules(import_module(home).__path__)
-        if not module.ispkg
-    )
-    return tuple(
-        sorted(
-            module.name.replace("_", "-") for module in found if module.name[0] != "_"
-        )
-    )
+    """Names of all methods, sorted."""
+    names = []
+    for home in HOMES:
+        for module in iter_modules(import_module(home).__path__):
+            is_private = module.name.startswith("_")
+            if not module.ispkg and not is_private:
+                names.append(module.name.replace("_", "-"))
+    return tuple(sorted(names))
 
 
 def _file(name: str) -> str | None:
-    """Module of the method with exactly this name; None if there is none. Neither lists nor imports methods."""
-    return next(
-        (f"{home}.{name.replace('-', '_')}" for home in HOMES if has_file(home, name)),
-        None,
-    )
+    """Module of the method with exactly this name; None if there is none.
+
+    Neither lists nor imports methods.
+    """
+    for home in HOMES:
+        if has_file(home, name):
+            return f"{home}.{name.replace('-', '_')}"
+    return None
 
 
 def canonical(name: str) -> str:
-    """Canonical name of a method: ``TS+Histogram`` is ``ts+hb``. Every part is resolved by itself; unknown names are
-    returned unchanged."""
-    parts = [(part, _plain(part)) for part in name.split("+")]
-    return "+".join(
-        plain if _file(plain) else _aliases().get(plain, part) for part, plain in parts
-    )
+    """Canonical name of a method: ``TS+Histogram`` is ``ts+hb``.
+
+    Every part is resolved by itself. Unknown names are returned unchanged.
+    """
+    return "+".join(_canonical_part(part) for part in name.split("+"))
+
+
+def _canonical_part(part: str) -> str:
+    plain = _plain(part)
+    if _file(plain):
+        return plain
+    return _aliases().get(plain, part)
 
 
 def _plain(name: str) -> str:
@@ -64,47 +71,53 @@ def _plain(name: str) -> str:
 @cache
 def _aliases() -> dict[str, str]:
     """Method names by alias: declared aliases, and titles."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in method_names():
         cls = method(name)
-        for alias in (
-            *vars(cls).get("aliases", ()),
-            _plain(cls.title),
-        ):  # a subclass has names of its own
-            found.setdefault(alias, name)
-    return found
+        # vars: a subclass has names of its own.
+        declared = vars(cls).get("aliases", ())
+        for alias in (*declared, _plain(cls.title)):
+            names.setdefault(alias, name)
+    return names
 
 
 @cache
 def method(name: str) -> type[Calibrator]:
-    """The class of a method by its command-line name, compositions (``ts+hb``) included. Raises UsageError for unknown
-    names and for compositions that cannot work."""
+    """The class of a method by its command-line name, e.g. ``ts`` or ``ts+hb``.
+
+    Raises UsageError for unknown names and for compositions that cannot work.
+    """
     if "+" in name:
         return composition(tuple((part, method(part)) for part in name.split("+")))
     file = _file(name)
     if file is None:
         raise unknown_name("method", name, method_names(), _aliases())
     for cls in vars(import_module(file)).values():
-        if (
-            isinstance(cls, type)
-            and cls.__module__ == file
-            and "title" in vars(cls)
-            and issubclass(cls, Calibrator)
-        ):
-            if not isinstance(getattr(cls, "laws", None), Laws):
-                raise TypeError(f"method {name!r} does not declare its laws")
-            return cls
+        if not isinstance(cls, type) or cls.__module__ != file:
+            continue
+        if "title" not in vars(cls) or not issubclass(cls, Calibrator):
+            continue
+        if not isinstance(getattr(cls, "laws", None), Laws):
+            raise TypeError(f"method {name!r} does not declare its laws")
+        return cls
     raise TypeError(f"{file} has no subclass of Calibrator with a title")
 
 
 def by_group(name: str) -> str:
-    """Name of the method that fits another one group by group. Raises UsageError where there is none."""
-    able = [each.removesuffix("-by") for each in method_names() if each.endswith("-by")]
-    if name.removesuffix("-by") not in able:
+    """Name of the method that fits another one group by group.
+
+    Raises UsageError where there is none.
+    """
+    able = []
+    for known in method_names():
+        if known.endswith("-by"):
+            able.append(known.removesuffix("-by"))
+    plain_name = name.removesuffix("-by")
+    if plain_name not in able:
         raise UsageError(
             f"by group there are the methods {' and '.join(able)}, not {name!r}"
         )
-    return f"{name.removesuffix('-by')}-by"
+    return f"{plain_name}-by"
 
 
 def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
@@ -116,25 +129,26 @@ def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
     if not method(name).moves_predictions(options):
         return name, options
     stages = stages_of(name, options)
-    moving = [
-        place
-        for place, (stage, own) in enumerate(stages)
-        if method(stage).moves_predictions(own)
-    ]
-    last, own = stages[moving[-1]]
-    if last == "auto":
-        stages[moving[-1]] = last, msgspec.structs.replace(own, keep_argmax=True)
+    last_moving = 0
+    for place, (stage, stage_options) in enumerate(stages):
+        if method(stage).moves_predictions(stage_options):
+            last_moving = place
+    stage, stage_options = stages[last_moving]
+    if stage == "auto":
+        keeping = msgspec.structs.replace(stage_options, keep_argmax=True)
+        stages[last_moving] = (stage, keeping)
     else:
-        stages.insert(moving[-1] + 1, ("keep", method("keep").Options()))
+        stages.insert(last_moving + 1, ("keep", method("keep").Options()))
     return of_stages(stages)
 
 
 def with_predictions_free(name: str, options: Options) -> tuple[str, Options]:
     """Name and options of the method with ``auto`` in it free to change predictions."""
     stages = stages_of(name, options)
-    for place, (stage, own) in enumerate(stages):
+    for place, (stage, stage_options) in enumerate(stages):
         if stage == "auto":
-            stages[place] = stage, msgspec.structs.replace(own, keep_argmax=False)
+            free = msgspec.structs.replace(stage_options, keep_argmax=False)
+            stages[place] = (stage, free)
     return of_stages(stages)
 
 
@@ -151,14 +165,21 @@ def of_stages(stages: list[tuple[str, Options]]) -> tuple[str, Options]:
     if len(stages) == 1:
         return stages[0]
     name = "+".join(stage for stage, _ in stages)
-    return name, joint_options(method(name), [own for _, own in stages])
+    return name, joint_options(method(name), [options for _, options in stages])
 
 
 def split_list(text: str, by: str = ",") -> list[str]:
-    """Split a list at separators outside brackets and strip blanks: ``ts, auto(candidates=ts,ec)`` has two parts."""
-    parts, depth = [""], 0
+    """Split a list at separators outside brackets, and strip blanks.
+
+    ``ts, auto(candidates=ts,ec)`` has two parts.
+    """
+    parts = [""]
+    depth = 0
     for sign in text:
-        depth += (sign == "(") - (sign == ")")
+        if sign == "(":
+            depth += 1
+        elif sign == ")":
+            depth -= 1
         if sign == by and depth == 0:
             parts.append("")
         else:
@@ -167,7 +188,10 @@ def split_list(text: str, by: str = ",") -> list[str]:
 
 
 def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Parse settings, ``bins=20`` to ``{"bins": "20"}``. where : prefix of messages. Raises UsageError."""
+    """Parse settings: ``bins=20`` gives ``{"bins": "20"}``.
+
+    where : prefix of messages. Raises UsageError.
+    """
     settings: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -180,50 +204,64 @@ def settings_of(texts: Iterable[str], where: str) -> dict[str, str]:
 
 
 def split_method(text: str) -> tuple[str, dict[str, str]]:
-    """Name and settings of a method as people write it: ``Histogram (bins=20; scheme=mass)`` is hb with these. Raises
-    UsageError for brackets that are not paired."""
-    found = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
-    if found is None:
+    """Name and settings of a method as people write it.
+
+    ``Histogram (bins=20; scheme=mass)`` is hb with these settings. Raises UsageError
+    for brackets that are not paired.
+    """
+    match = re.fullmatch(r"([^()]*)(?:\((.*)\))?", text.strip(), re.DOTALL)
+    if match is None:
         raise UsageError(
             f"{text!r}: expected a method, with options as in hb(bins=20;scheme=mass)"
         )
-    name = canonical(found[1].strip())
-    return name, settings_of(split_list(found[2] or "", ";"), f"{name}: ")
+    name = canonical(match[1].strip())
+    settings = split_list(match[2] or "", ";")
+    return name, settings_of(settings, f"{name}: ")
 
 
 DEFAULT_METHOD = "auto"
 
 
 def default_method(rows: Rows, by: bool = False) -> str:
-    """Default method: ``auto``. by : fit by group, which only ``ts`` and ``platt`` support."""
+    """Default method for these rows.
+
+    by : fit by group, which only ``ts`` and ``platt`` support.
+    """
     if not by:
         return DEFAULT_METHOD
-    return "platt" if rows.kind == "confidence" else "ts"
+    if rows.kind == "confidence":
+        return "platt"
+    return "ts"
 
 
 def spelled(text: str) -> str:
-    """Canonical spelling of a method with its options, as tables and records name it."""
+    """Canonical spelling of a method with its options, as tables name it."""
     name, settings = split_method(text)
-    return name + (
-        f"({';'.join(f'{key}={value}' for key, value in settings.items())})"
-        if settings
-        else ""
-    )
+    if not settings:
+        return name
+    words = [f"{key}={value}" for key, value in settings.items()]
+    return f"{name}({';'.join(words)})"
 
 
 def parse_method(text: str) -> tuple[str, Options]:
-    """Name and checked options of ``svs`` or ``hb(bins=20;scheme=mass)``. Raises UsageError."""
+    """Name and checked options of ``svs`` or ``hb(bins=20;scheme=mass)``.
+
+    Raises UsageError.
+    """
     name, settings = split_method(text)
     return name, parse_options(name, settings)
 
 
 def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
-    """Options of a method from ``{"bins": "20"}``-like settings, checked (see ``held_to``). Raises UsageError."""
+    """Options of a method from settings such as ``{"bins": "20"}``, checked.
+
+    Raises UsageError, see ``held_to``.
+    """
     cls = method(name)
     struct = cls.Options
     if "+" in name:
         settings = full_option_names(name, struct, settings)
-    fields = {f.encode_name: f for f in msgspec.structs.fields(struct)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
     if settings and not fields:
         raise UsageError(
             f"method {name!r} has no options, got --set {next(iter(settings))}=…"
@@ -244,17 +282,20 @@ def parse_options(name: str, settings: Mapping[str, Any]) -> Options:
 
 def held_to(
     types: Mapping[str, Any],
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     what: str,
     of: str = "",
     see: str = "",
     *,
     strict: bool = True,
 ) -> dict[str, Any]:
-    """Validate values by name against declared types and bounds. strict : do not convert text to numbers. Raises
-    UsageError that names the setting (``what``, ``of``), the value, what is allowed and where to ``see`` it."""
+    """Validate values by name against declared types and bounds.
+
+    strict : do not convert text to numbers. Raises UsageError that names the setting
+    (``what``, ``of``), the value, what is allowed and where to ``see`` it.
+    """
     values = {}
-    for name, value in given.items():
+    for name, value in settings.items():
         if name not in types:
             raise unknown_name(what + of, name, types)
         try:
@@ -269,16 +310,34 @@ def held_to(
 
 def option_facts(struct: type[Any]) -> list[dict[str, Any]]:
     """Table of a method's options: name, default, allowed values, description."""
+    schema = msgspec.json.schema(struct)["$defs"][struct.__name__]
     described = []
-    for name, facts in msgspec.json.schema(struct)["$defs"][struct.__name__][
-        "properties"
-    ].items():
-        words = {
+    for name, facts in schema["properties"].items():
+        option = {
+            "name": name,
+            "default": facts.get("default"),
             "allowed": allowed_text(facts),
             "description": facts.get("description", ""),
         }
-        described.append({"name": name, "default": facts.get("default"), **words})
+        described.append(option)
     return described
+
+
+PLAIN_TYPES = {
+    "null": "none",
+    "boolean": "true|false",
+    "string": "text",
+    "array": "list",
+}
+"""Type in a JSON Schema -> the word for it; others are called as they are."""
+
+BOUND_SIGNS = {
+    "minimum": ">=",
+    "exclusiveMinimum": ">",
+    "maximum": "<=",
+    "exclusiveMaximum": "<",
+}
+"""Bound in a JSON Schema -> its sign."""
 
 
 def allowed_text(facts: dict[str, Any]) -> str:
@@ -289,28 +348,15 @@ def allowed_text(facts: dict[str, Any]) -> str:
         return "|".join(map(str, facts["enum"]))
     if "const" in facts:
         return str(facts["const"])
-    plain = {"null": "none", "boolean": "true|false", "string": "text", "array": "list"}
-    kind = plain.get(facts["type"], facts["type"])
-    low, high = facts.get("minimum"), facts.get("maximum")
+    kind = PLAIN_TYPES.get(facts["type"], facts["type"])
+    low = facts.get("minimum")
+    high = facts.get("maximum")
     if low is not None and high is not None:
-        return (
-            f"{kind} from {low:g} to {high:g}"
-            if kind == "number"
-            else f"{kind} from {low} to {high}"
-        )
-    signs = {
-        "minimum": ">=",
-        "exclusiveMinimum": ">",
-        "maximum": "<=",
-        "exclusiveMaximum": "<",
-    }
-    return " ".join(
-        [
-            kind,
-            *(
-                f"{sign} {facts[bound]}"
-                for bound, sign in signs.items()
-                if bound in facts
-            ),
-        ]
-    )
+        if kind == "number":
+            return f"{kind} from {low:g} to {high:g}"
+        return f"{kind} from {low} to {high}"
+    words = [kind]
+    for bound, sign in BOUND_SIGNS.items():
+        if bound in facts:
+            words.append(f"{sign} {facts[bound]}")
+    return " ".join(words)

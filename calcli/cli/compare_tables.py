@@ -24,14 +24,16 @@ from calcli.evaluation.leaderboard import (
 from calcli.evaluation.metric_limits import end_of
 from calcli.metrics.friedman import not_told_apart
 
-MOST_TABLES = (
-    3  # bundles up to which each has a table in the terminal, before the summary
-)
+MOST_TABLES = 3
+"""Bundles up to which each has a table in the terminal, before the summary."""
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Results of a comparison. how : how rows were held out, in words. models : true if two models are compared."""
+    """Results of a comparison.
+
+    how : how rows were held out, in words. models : true if two models are compared.
+    """
 
     entries: Sequence[LeaderboardEntry]
     ranks: Ranking | None
@@ -42,83 +44,79 @@ class Leaderboard:
 
     def of(self, bundle: str) -> list[LeaderboardEntry]:
         """The entries of a bundle, the smallest NLL first, failures last."""
-        own = [entry for entry in self.entries if entry.bundle == bundle]
-        return sorted(
-            own,
-            key=lambda e: math.inf if math.isnan(e.value("nll")) else e.value("nll"),
-        )
+        entries = [entry for entry in self.entries if entry.bundle == bundle]
+        return sorted(entries, key=_nll_or_infinity)
 
     @property
     def bundles(self) -> list[str]:
         return list(dict.fromkeys(entry.bundle for entry in self.entries))
 
     def tables(self) -> list[Table]:
-        """Tables for a paper: that of each bundle, or the summary of several bundles that are ranked."""
+        """Tables for a paper: one a bundle, or the summary of ranked bundles."""
         if self.models or len(self.bundles) == 1 or self.ranks is None:
             return [self.table(bundle) for bundle in self.bundles]
         return [self.summary()]
 
     def table(self, bundle: str) -> Table:
         """Table of a bundle: a line per method, best first."""
-        own = self.of(bundle)
-        beyond = self._significant(own)
-        against = next(
-            (
-                e.against[0] if self.models else e.called(e.against[1])
-                for e in own
-                if e.against
-            ),
-            None,
-        )
-        title = "" if against is None else f"minus {against}"
-        head = [
-            "method",
-            "nll",
-            *[title] * bool(title),
-            "brier",
-            "ece",
-            "ece floor",
-            "accuracy",
-            "CPU s",
-        ]
+        entries = self.of(bundle)
+        significant = self._significant(entries)
+        reference = self._reference(entries)
+        head = ["method", "nll", "brier", "ece", "ece floor", "accuracy", "CPU s"]
+        if reference is not None:
+            head.insert(2, f"minus {reference}")
         rows: list[list[Cell]] = []
-        for e in own:
-            change = [_difference(e, e.method in beyond)] if title else []
-            floor = e.metrics.get("ece", {}).get("null_mean")
-            values: list[Cell] = [
-                e.value("brier"),
-                e.value("ece"),
-                floor,
-                e.value("accuracy"),
-                e.seconds,
+        for entry in entries:
+            row: list[Cell] = [
+                self._called(entry),
+                entry.value("nll"),
+                entry.value("brier"),
+                entry.value("ece"),
+                entry.metrics.get("ece", {}).get("null_mean"),
+                entry.value("accuracy"),
+                entry.seconds,
             ]
-            rows.append([self._called(e), e.value("nll"), *change, *values])
+            if reference is not None:
+                row.insert(2, _difference(entry, entry.method in significant))
+            rows.append(row)
         return Table(head, rows)
 
-    def _called(self, entry: LeaderboardEntry) -> str:
-        notes = ["baseline"] * (not self.models and entry.method == self.baseline)
-        notes += [status for status in entry.fits if status != "ok"]
-        return entry.called(entry.method) + (f" ({', '.join(notes)})" if notes else "")
+    def _reference(self, entries: Sequence[LeaderboardEntry]) -> str | None:
+        """Name of what the entries are compared with; None where there is nothing."""
+        for entry in entries:
+            if not entry.against:
+                continue
+            bundle, method = entry.against
+            return bundle if self.models else entry.called(method)
+        return None
 
-    def _significant(self, own: Sequence[LeaderboardEntry]) -> set[str]:
-        """Methods whose NLL differs significantly, all comparisons of the bundle considered."""
-        compared = [
-            e
-            for e in own
-            if e.differences is not None and "p_value" in e.differences["nll"]
-        ]
-        p_values = holm(
-            [
-                e.differences["nll"]["p_value"]
-                for e in compared
-                if e.differences is not None
-            ]
-        )
-        return {
-            e.method
-            for e, p in zip(compared, p_values, strict=True)
-            if p <= 1.0 - self.level
-        }
+    def _called(self, entry: LeaderboardEntry) -> str:
+        """Name of an entry, with what is to be said of it in brackets."""
+        notes = [status for status in entry.fits if status != "ok"]
+        if not self.models and entry.method == self.baseline:
+            notes.insert(0, "baseline")
+        name = entry.called(entry.method)
+        return f"{name} ({', '.join(notes)})" if notes else name
+
+    def _significant(self, entries: Sequence[LeaderboardEntry]) -> set[str]:
+        """Methods whose NLL differs significantly from that of the baseline.
+
+        entries : of one bundle, whose comparisons are all considered.
+        """
+        methods = []
+        p_values = []
+        for entry in entries:
+            if entry.differences is None:
+                continue
+            difference = entry.differences["nll"]
+            if "p_value" in difference:
+                methods.append(entry.method)
+                p_values.append(difference["p_value"])
+        significant = set()
+        for method, p_value in zip(methods, holm(p_values), strict=True):
+            if p_value <= 1.0 - self.level:
+                significant.add(method)
+        return significant
 
     def summary(self) -> Table:
         """Table over all bundles: a line per method, by average rank."""
@@ -132,109 +130,93 @@ class Leaderboard:
             "worse",
         ]
         rows: list[list[Cell]] = []
-        beyond = {bundle: self._significant(self.of(bundle)) for bundle in self.bundles}
-        for at in sorted(
-            range(len(self.ranks.calibrators)),
-            key=lambda i: float(tests["nll"].ranks[i]),
-        ):
-            name = self.ranks.calibrators[at]
-            own = [e for e in self.entries if e.method == name]
-            signs = [
-                e.differences["nll"]["value"]
-                for e in own
-                if e.differences and name in beyond[e.bundle]
+        significant = {}
+        for bundle in self.bundles:
+            significant[bundle] = self._significant(self.of(bundle))
+        nll_ranks = [float(rank) for rank in tests["nll"].ranks]
+        order = sorted(range(len(nll_ranks)), key=nll_ranks.__getitem__)
+        for place in order:
+            name = self.ranks.calibrators[place]
+            entries = [entry for entry in self.entries if entry.method == name]
+            n_better = n_worse = 0
+            for entry in entries:
+                if entry.differences and name in significant[entry.bundle]:
+                    difference = entry.differences["nll"]["value"]
+                    n_better += int(difference < 0)
+                    n_worse += int(difference > 0)
+            is_baseline = name == self.baseline
+            row: list[Cell] = [self._called(entries[0])]
+            row += [float(test.ranks[place]) for test in tests.values()]
+            row += [
+                sum(entry.value("nll") for entry in entries) / len(entries),
+                None if is_baseline else n_better,
+                None if is_baseline else n_worse,
+                sum(entry.seconds for entry in entries),
             ]
-            against: list[Cell] = [sum(s < 0 for s in signs), sum(s > 0 for s in signs)]
-            against = [None, None] if name == self.baseline else against
-            means = sum(e.value("nll") for e in own) / len(own)
-            ranks = [float(test.ranks[at]) for test in tests.values()]
-            rows.append(
-                [
-                    self._called(own[0]),
-                    *ranks,
-                    means,
-                    *against,
-                    sum(e.seconds for e in own),
-                ]
-            )
+            rows.append(row)
         return Table([*head, "CPU s"], rows)
 
     def whole(self) -> Table:
         """Table of every number: a line per bundle and method."""
-        facts = [
-            f"{name}{end}"
-            for name in LEADERBOARD_METRICS
-            for end in ("", ".lo", ".hi", ".p", ".null")
-        ]
-        minus = [
-            f"{name}_minus_baseline{end}"
-            for name in COMPARED
-            for end in ("", ".lo", ".hi", ".p")
-        ]
-        own = [
-            f
-            for f in facts
-            if any(
-                _fact(e.metrics.get(f.partition(".")[0]), f) is not None
-                for e in self.entries
-            )
-        ]
+        metric_columns = self._metric_columns()
+        change_columns = []
+        for name in COMPARED:
+            for end in ("", ".lo", ".hi", ".p"):
+                change_columns.append(f"{name}_minus_baseline{end}")
         rows: list[list[Cell]] = []
-        for e in self.entries:
-            cells = [_fact(e.metrics.get(f.partition(".")[0]), f) for f in own]
-            changes = [
-                _fact((e.differences or {}).get(f.partition("_minus_")[0]), f)
-                for f in minus
+        for entry in self.entries:
+            row: list[Cell] = [
+                entry.bundle,
+                entry.method,
+                entry.n,
+                entry.n_classes,
+                entry.seconds,
             ]
-            against = ":".join(e.against) if e.against is not None else None
-            rows.append(
-                [
-                    e.bundle,
-                    e.method,
-                    e.n,
-                    e.n_classes,
-                    e.seconds,
-                    *cells,
-                    against,
-                    *changes,
-                    e.reason,
-                ]
-            )
-        return Table(
-            [
-                "bundle",
-                "method",
-                "n",
-                "n_classes",
-                "seconds",
-                *own,
-                "baseline",
-                *minus,
-                "reason",
-            ],
-            rows,
-        )
+            row += [_metric_cell(entry, column) for column in metric_columns]
+            row.append(None if entry.against is None else ":".join(entry.against))
+            row += [_change_cell(entry, column) for column in change_columns]
+            row.append(entry.reason)
+            rows.append(row)
+        head = ["bundle", "method", "n", "n_classes", "seconds", *metric_columns]
+        head += ["baseline", *change_columns, "reason"]
+        return Table(head, rows)
+
+    def _metric_columns(self) -> list[str]:
+        """Columns of metrics in which some entry has a number."""
+        columns = []
+        for name in LEADERBOARD_METRICS:
+            for end in ("", ".lo", ".hi", ".p", ".null"):
+                column = f"{name}{end}"
+                cells = [_metric_cell(entry, column) for entry in self.entries]
+                if any(cell is not None for cell in cells):
+                    columns.append(column)
+        return columns
 
     def print(self) -> None:
+        """Print the tables of a few bundles, and the ranks."""
         bundles = self.bundles
         if len(bundles) <= MOST_TABLES or self.ranks is None:
             for bundle in bundles:
-                own = self.of(bundle)
-                size = f"{own[0].n} rows x {own[0].n_classes} classes"
-                print_sentence(f"{bundle}: {size}, {self.how}")
-                print_table(*fitting(self.table(bundle)))
-                for e in own:
-                    if e.reason is not None:
-                        print_line(f"{e.method}: failed: {e.reason}")
-                    for status, count in e.fits.items():
-                        if status != "ok":
-                            print_line(
-                                f"{e.method}: {count} of {sum(e.fits.values())} fits ended {status}"
-                            )
+                self._print_bundle(bundle)
                 print_line()
             self._print_legend()
         if self.ranks is not None:
             self._print_ranks(self.ranks)
+
+    def _print_bundle(self, bundle: str) -> None:
+        """Print the table of a bundle, and what failed in it."""
+        entries = self.of(bundle)
+        size = f"{entries[0].n} rows x {entries[0].n_classes} classes"
+        print_sentence(f"{bundle}: {size}, {self.how}")
+        print_table(*fitting(self.table(bundle)))
+        for entry in entries:
+            name = entry.method
+            if entry.reason is not None:
+                print_line(f"{name}: failed: {entry.reason}")
+            n_fits = sum(entry.fits.values())
+            for status, count in entry.fits.items():
+                if status != "ok":
+                    print_line(f"{name}: {count} of {n_fits} fits ended {status}")
 
     def _print_legend(self) -> None:
         """What signs and columns of the tables of bundles mean."""
@@ -255,21 +237,21 @@ class Leaderboard:
         print_table(*fitting(self.summary()))
         against = f"differs from {self.baseline}'s significantly (Holm)"
         print_sentence(f"better, worse: bundles on which the NLL {against}")
-        for name, t in ranks.tests.items():
-            f = "infinite" if math.isinf(t.f) else f"{t.f:.2f}"
-            chi2 = f"Friedman chi2 {t.chi2:.2f}, p {number(t.p_value)}"
-            f_test = f"Iman-Davenport F {f}, p {number(t.f_p_value)}"
+        for name, test in ranks.tests.items():
+            f = "infinite" if math.isinf(test.f) else f"{test.f:.2f}"
+            chi2 = f"Friedman chi2 {test.chi2:.2f}, p {number(test.p_value)}"
+            f_test = f"Iman-Davenport F {f}, p {number(test.f_p_value)}"
             print_sentence(f"{name}: all alike? {chi2}; {f_test}")
-        distance, level = ranks.nemenyi["critical_difference"], ranks.nemenyi["level"]
+        distance = ranks.nemenyi["critical_difference"]
+        level = ranks.nemenyi["level"]
         apart = f"ranks less than {distance:.2f} apart do not differ significantly"
         print_sentence(f"{apart} (Nemenyi, {level:.0%}); by nll:")
         for alike in not_told_apart(ranks.tests["nll"].ranks, distance):
             print_line(f"  {' = '.join(ranks.calibrators[i] for i in alike)}")
-        absent = [
-            m
-            for m in dict.fromkeys(e.method for e in self.entries)
-            if m not in ranks.calibrators
-        ]
+        absent: list[str] = []
+        for entry in self.entries:
+            if entry.method not in (*ranks.calibrators, *absent):
+                absent.append(entry.method)
         if absent:
             print_sentence(
                 f"not ranked, as they failed on some bundle: {', '.join(absent)}"
@@ -285,12 +267,19 @@ def fitting(table: Table) -> Table:
     for head in DROPPED:
         if table.width <= width_of_output():
             break
-        kept = [at for at, name in enumerate(table.columns) if name != head]
-        table = Table(
-            [table.columns[at] for at in kept],
-            [[row[at] for at in kept] for row in table.rows],
-        )
+        if head in table.columns:
+            table = _without(table, table.columns.index(head))
     return table
+
+
+def _without(table: Table, place: int) -> Table:
+    """The table without the column at a place."""
+    columns = list(table.columns)
+    del columns[place]
+    rows = []
+    for row in table.rows:
+        rows.append([*row[:place], *row[place + 1 :]])
+    return Table(columns, rows)
 
 
 def print_sentence(text: str) -> None:
@@ -299,21 +288,41 @@ def print_sentence(text: str) -> None:
         print_line(line)
 
 
-def _difference(entry: LeaderboardEntry, beyond: bool) -> str | None:
+def _nll_or_infinity(entry: LeaderboardEntry) -> float:
+    """The NLL of an entry; infinity for one that failed, which comes last."""
+    nll = entry.value("nll")
+    return math.inf if math.isnan(nll) else nll
+
+
+def _difference(entry: LeaderboardEntry, is_significant: bool) -> str | None:
+    """Difference of the NLL to the baseline with its interval; None for no baseline."""
     if entry.reason is not None:
         return "failed"
     if entry.differences is None:
         return None
-    d = entry.differences["nll"]
-    ends = (
-        f" [{d['ci'][0]:+.4f}, {d['ci'][1]:+.4f}]"
-        if d.get("ci")
-        else " no bound" * ("ci_reason" in d)
-    )
-    return f"{d['value']:+.4f}{ends}{'*' if beyond else ''}"
+    difference = entry.differences["nll"]
+    text = f"{difference['value']:+.4f}"
+    if difference.get("ci"):
+        low, high = difference["ci"]
+        text += f" [{low:+.4f}, {high:+.4f}]"
+    elif "ci_reason" in difference:
+        text += " no bound"
+    return f"{text}*" if is_significant else text
 
 
-def _fact(found: Mapping[str, Any] | None, fact: str) -> Cell:
-    """Number of a score or difference that a column shows, by the suffix of its name (.lo, .hi, .p, .null)."""
-    value = end_of(found or {}, fact.rpartition(".")[2])
+def _metric_cell(entry: LeaderboardEntry, column: str) -> Cell:
+    """Number of a metric, for a column such as ``nll`` or ``ece.lo``."""
+    name = column.partition(".")[0]
+    return _number_of(entry.metrics.get(name), column)
+
+
+def _change_cell(entry: LeaderboardEntry, column: str) -> Cell:
+    """Number of a difference, for a column such as ``nll_minus_baseline.p``."""
+    name = column.partition("_minus_")[0]
+    return _number_of((entry.differences or {}).get(name), column)
+
+
+def _number_of(facts: Mapping[str, Any] | None, column: str) -> Cell:
+    """Number that a column shows, by the suffix of its name (.lo, .hi, .p, .null)."""
+    value = end_of(facts or {}, column.rpartition(".")[2])
     return None if value is None else float(value)

@@ -1,4 +1,4 @@
-"""Context of a running command: its messages, workers, the bundles that it opens and makes, and the exit code."""
+"""Give a running command its messages, workers, bundles and exit code."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,23 +24,27 @@ if TYPE_CHECKING:
 
 
 class CommandContext(Console):
-    """Context and console of a running command; in a ``with`` block it has the workers that were asked for.
-    args : the options. executor : the workers, None for this process alone. code : the worst exit code so far."""
+    """Context and console of a running command.
+
+    In a ``with`` block it has the workers that were asked for. args : the options.
+    executor : the workers, None for this process alone. code : the worst exit code so
+    far.
+    """
 
     def __init__(self, args: Any) -> None:
         super().__init__(args.quiet)
-        self.args, self.code = args, 0
+        self.args = args
+        self.code = 0
         self.executor: Executor | None = None
-        self._told_names: set[str] = set()
+        self._names_said: set[str] = set()
 
     def __enter__(self) -> Self:
-        workers, cluster = (
-            getattr(self.args, "workers", None),
-            getattr(self.args, "cluster", None),
-        )
+        workers = getattr(self.args, "workers", None)
+        cluster = getattr(self.args, "cluster", None)
         if workers is not None and cluster is not None:
             raise UsageError(
-                "--workers and --cluster exclude each other: the cluster has workers of its own"
+                "--workers and --cluster exclude each other: the cluster has workers"
+                " of its own"
             )
         if cluster is not None:
             from calcli.workers.dask_cluster import DaskCluster
@@ -67,19 +71,22 @@ class CommandContext(Console):
         journal: "Journal | None" = None,
         need_labels: bool = True,
     ) -> Iterator[DataSet]:
-        """Open bundles as one data set, read by the workers if there are any. Prints how arrays were read, and how
-        many rows are left out by their label."""
+        """Open bundles as one data set, read by the workers if there are any.
+
+        Prints how arrays were read, and how many rows are left out by their label.
+        """
         how = {"prefer": prefer, "need_labels": need_labels, **self.args.opening}
         with open_data(names, tell=self.say, **how) as rows:
             if rows.arrays:
-                self._told_names.add(rows.name)
+                self._names_said.add(rows.name)
             if self.executor is not None:
                 from calcli.workers.task import spread_over
 
                 spread_over(rows, names, self.executor, how, journal)
             if rows.ignored:
                 self.say(
-                    f"{rows.name}: left out {rows.ignored} of {rows.total} rows by their label"
+                    f"{rows.name}: left out {rows.ignored} of {rows.total} rows by"
+                    " their label"
                 )
             yield rows
 
@@ -88,24 +95,27 @@ class CommandContext(Console):
         self.say_read_name(rows.name, rows.n, rows.k)
 
     def say_read_name(self, name: str, n: int, k: int) -> None:
-        """Say what was read: file, samples and classes; of an imported file it was said
-        when it was opened."""
-        if name not in self._told_names:
+        """Say what was read: file, samples and classes.
+
+        Of an imported file it was said when it was opened.
+        """
+        if name not in self._names_said:
             self.say(read_line(name, n, k))
 
     def caveats(self, rows: DataSet) -> None:
-        """Print the caveats of these rows, which are complete after a pass over them."""
+        """Print the caveats of these rows, complete after a pass over them."""
         for caveat in rows.caveats:
             self.warn(f"{rows.name}: {caveat}")
 
     def tell_order(self, rows: DataSet, column: AnyArray) -> None:
         """Say in which order batches are shown. column : batch of every row."""
         order = time_order(column)
-        names = [str(order.values[at]) for at in (0, -1)]
+        first = str(order.values[0])
+        last = str(order.values[-1])
         how = "in the order of their numbers"
         if not order.by_numbers:
             how = "as they first occur in the file"
-        text = f"{rows.name}: batches {how}, from {names[0]} to {names[1]}"
+        text = f"{rows.name}: batches {how}, from {first} to {last}"
         if not order.by_numbers:
             text += " (dates such as 2024-01-31 would be sorted)"
         self.say(text)
@@ -113,23 +123,29 @@ class CommandContext(Console):
     def check_fits(
         self, artifact: Artifact | None, name: str | None, rows: DataSet
     ) -> list[str]:
-        """Warn of doubts about a calibrator on these rows; returns them. Raises DataError where it does not fit."""
-        again, where = (
-            getattr(self.args, "again", False),
-            "<stdin>" if name == "-" else str(name),
-        )
-        notes = (
-            [] if artifact is None else check_fits(artifact, where, rows, again=again)
-        )
+        """Warn of doubts about a calibrator on these rows; returns them.
+
+        Raises DataError where it does not fit.
+        """
+        if artifact is None:
+            return []
+        where = "<stdin>" if name == "-" else str(name)
+        again = getattr(self.args, "again", False)
+        notes = check_fits(artifact, where, rows, again=again)
         for note in notes:
             self.warn(note)
         return notes
 
     def written(self, path: object, facts: Any) -> None:
-        """Print facts as JSON with --json, else the path of the output; nothing if the output went to stdout."""
-        if self.args.json and path != "-":
+        """Print facts as JSON with --json, else the path of the output.
+
+        Prints nothing if the output went to stdout.
+        """
+        if path == "-":
+            return
+        if self.args.json:
             print_json(facts)
-        elif path != "-":
+        else:
             print_path(path)
 
     # ---- failures
@@ -143,7 +159,10 @@ class CommandContext(Console):
     def trying(
         self, several: bool, kind: type[CalcliError] = CalcliError
     ) -> Iterator[None]:
-        """Print the failure of one of several items and go on to the others. A single item or WorkersLost raises."""
+        """Print the failure of one of several items and go on to the others.
+
+        A single item or WorkersLost raises.
+        """
         try:
             yield
         except kind as problem:
@@ -159,15 +178,19 @@ def check_weights(rows: DataSet) -> None:
     weights = rows.weights()
     if weights is not None and not weights.any():
         raise DataError(
-            f"{rows.name}: all rows that are left have weight 0, expected one above; nothing can be shown"
+            f"{rows.name}: all rows that are left have weight 0, expected one above;"
+            " nothing can be shown"
         )
 
 
 @contextmanager
 def job_file(target: str | None) -> "Iterator[Journal | None]":
-    """Open the job file, which keeps the finished parts beside an output while it is made; None without a target.
-    It is left there when the work was cut short or an input was bad, for the same command to resume from. Raises
-    UsageError while another process makes the output."""
+    """Open the job file, which keeps finished parts while an output is made.
+
+    It lies beside the output, and is left there when the work was cut short or an input
+    was bad: the same command resumes from it. Yields None without a target. Raises
+    UsageError while another process makes the output.
+    """
     if target is None or target == "-":
         yield None
         return
@@ -180,20 +203,24 @@ def job_file(target: str | None) -> "Iterator[Journal | None]":
         yield journal
         done = True
     except WorkersLost as problem:
-        raise WorkersLost(
-            f"{problem}{f'; what is done is kept in {path}' if len(journal) else ''}"
-        ) from None
-    except CalcliError as problem:  # a full disk, too, has no room for what is done
+        message = str(problem)
+        if len(journal):
+            message += f"; what is done is kept in {path}"
+        raise WorkersLost(message) from None
+    except CalcliError as problem:
+        # A full disk, too, has no room for what is done.
         done = not isinstance(problem, DataError)
         raise
     finally:
         journal.close(done=done)
 
 
-# ---- bundles that are made one by one, here or by workers, and not made again when the same command resumes
+# ---- bundles that are made one by one, here or by workers
+#
+# They are not made again when the same command resumes.
 
 ShardOutcome = tuple[Any, list[str], CalcliError | None]
-"""Outcome of one bundle: its facts, None on failure; the messages; the error, or None."""
+"""Outcome of one bundle: facts (None on failure), messages, and the error or None."""
 
 
 class RecordingContext(CommandContext):
@@ -201,16 +228,21 @@ class RecordingContext(CommandContext):
 
     def __init__(self, args: Any) -> None:
         super().__init__(args)
-        self.quiet, self.words = True, list[str]()
+        self.quiet = True
+        self.messages: list[str] = []
 
     def say(self, text: str = "") -> None:
-        self.words.append(text)
+        """Keep a message."""
+        self.messages.append(text)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Task of making one bundle, for a worker, which prints nothing. name : shown to users. work : makes the bundle,
-    given a context with args. asked, files : the settings and input files that determine the output."""
+    """Task of making one bundle, for a worker, which prints nothing.
+
+    name : shown to users. work : makes the bundle, given a context with args. asked,
+    files : the settings and input files that determine the output.
+    """
 
     name: str
     target: Path
@@ -223,57 +255,57 @@ class Shard:
         recording = RecordingContext(self.args)
         try:
             with noting():
-                return self.work(recording), recording.words, None
+                return self.work(recording), recording.messages, None
         except CalcliError as error:
-            return None, recording.words, error
+            return None, recording.messages, error
 
     @property
     def key(self) -> bytes:
-        """Key in the job file: a hash of settings, target and input files. Raises DataError for a file that is gone."""
+        """Key in the job file: a hash of settings, target and input files.
+
+        Raises DataError for a file that is gone.
+        """
         from calcli.workers.journal import key_of
         from calcli.workers.task import mark
 
-        return key_of(
-            repr(
-                (self.asked, self.target, [mark(name) for name in self.files])
-            ).encode()
-        )
+        marks = [mark(name) for name in self.files]
+        return key_of(repr((self.asked, self.target, marks)).encode())
 
 
 def made(
     shards: Sequence[Shard], command: CommandContext, output: str
 ) -> Iterator[Callable[[], Any]]:
-    """Yield, per shard in order, a call that returns its facts or raises its error. The call makes the bundle, unless
-    there are workers and several shards: then they have made it. output : folder of the bundles; the job file lies
-    beside it until all are made, and those that an earlier run of the command has completed are kept."""
+    """Yield, per shard in order, a call that returns its facts or raises its error.
+
+    The call makes the bundle, unless there are workers and several shards: then they
+    have made it. output : folder of the bundles. The job file lies beside it until all
+    are made; bundles that an earlier run of the command has completed are kept.
+    """
     if command.executor is None or len(shards) == 1:
-        yield from (partial(shard.work, command) for shard in shards)
+        for shard in shards:
+            yield partial(shard.work, command)
         return
     from calcli.workers.task import mark
 
     with job_file(output) as journal:
         assert journal is not None
-        known: dict[Path, ShardOutcome] = {}
-        for shard in shards:
-            with suppress(
-                KeyError, DataError, TypeError, ValueError
-            ):  # absent or changed; not these three values
-                facts, words, was = journal[shard.key]
-                if mark(str(shard.target)) == was:
-                    known[shard.target] = facts, list(words), None
+        known = _completed(shards, journal)
         fresh = [shard for shard in shards if shard.target not in known]
         answers: Iterator[ShardOutcome] = command.executor.run(fresh)
         try:
             for done, shard in enumerate(shards):
                 command.progress("bundles made", done, len(shards))
-                facts, words, error = (
-                    known[shard.target] if shard.target in known else next(answers)
-                )
-                if error is not None:
-                    journal.keep = True
-                elif shard.target not in known:
-                    journal[shard.key] = facts, words, mark(str(shard.target))
-                yield partial(_told, command, facts, words, error)
+                if shard.target in known:
+                    outcome = known[shard.target]
+                else:
+                    outcome = next(answers)
+                    facts, messages, error = outcome
+                    if error is not None:
+                        journal.keep = True
+                    else:
+                        mark_of_target = mark(str(shard.target))
+                        journal[shard.key] = (facts, messages, mark_of_target)
+                yield partial(_facts_of, command, outcome)
         finally:
             answers.close()  # type: ignore[attr-defined]
             for shard in fresh:
@@ -284,12 +316,26 @@ def made(
             )
 
 
-def _told(
-    command: CommandContext, facts: Any, words: list[str], error: CalcliError | None
-) -> Any:
+def _completed(shards: Sequence[Shard], journal: "Journal") -> dict[Path, ShardOutcome]:
+    """Outcomes of the shards that an earlier run has completed, by target."""
+    from calcli.workers.task import mark
+
+    outcomes: dict[Path, ShardOutcome] = {}
+    for shard in shards:
+        # A file may be absent or changed, an entry may not be these three values.
+        with suppress(KeyError, DataError, TypeError, ValueError):
+            facts, messages, mark_of_target = journal[shard.key]
+            if mark(str(shard.target)) == mark_of_target:
+                outcomes[shard.target] = (facts, list(messages), None)
+    return outcomes
+
+
+def _facts_of(command: CommandContext, outcome: ShardOutcome) -> Any:
+    """Print the messages of a shard; returns its facts, or raises its error."""
+    facts, messages, error = outcome
     command.clear()
-    for word in words:
-        command.say(word)
+    for message in messages:
+        command.say(message)
     if error is not None:
         raise error
     return facts

@@ -1,4 +1,4 @@
-"""Output to users: messages on stderr, tables and JSON on stdout, progress on a terminal."""
+"""Write to users: messages on stderr, tables and JSON on stdout, progress."""
 
 import csv
 import json
@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, TextIO
 
 from calcli.io.harmless import HIDDEN, finite, harmless_cell
 
-LONGEST_LINE = (
-    2000  # characters of an error; what a file or a user wrote may be far longer
-)
+LONGEST_LINE = 2000
+"""Characters of an error; what a file or a user wrote may be far longer."""
 
 WIDTH = 100
 """Columns of an output that is not a terminal."""
@@ -51,14 +50,19 @@ def wrapped(text: str, indent: str = "") -> list[str]:
 def fail(message: str, code: int) -> int:
     """Print an error as one line on stderr; returns the exit code."""
     text = " ".join(message.split())
-    text = (
-        text
-        if len(text) <= LONGEST_LINE
-        else f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
-    )
+    if len(text) > LONGEST_LINE:
+        text = f"{text[: LONGEST_LINE // 2]} … {text[-LONGEST_LINE // 2 :]}"
     with suppress(OSError):  # if stderr is on a full disk too, the exit code remains
         print("calcli:", plain(text), file=sys.stderr)
     return code
+
+
+class Rate(NamedTuple):
+    """When a step began, what was done then, and what is done now."""
+
+    begun: float
+    first: int
+    done: int
 
 
 class Console:
@@ -67,10 +71,10 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self.n_lines = 0  # lines said so far
-        self._rates: dict[
-            str, tuple[float, int, int]
-        ] = {}  # (start time, done at the start, done now)
-        self._due, self._drawn, self._step = 0.0, False, ""
+        self._rates: dict[str, Rate] = {}
+        self._due = 0.0
+        self._drawn = False
+        self._step = ""
         self._kept: dict[str, list[str]] = {}
 
     def say(self, text: str = "") -> None:
@@ -95,23 +99,34 @@ class Console:
             self.say(f"warning: {text}")
 
     def tell_warnings(self) -> None:
-        """Write the warnings that were kept: equal ones, and many that differ in numbers alone, as one line."""
+        """Write the warnings that were kept.
+
+        Equal ones become one line, as do many that differ in numbers alone.
+        """
         alike: dict[str, list[str]] = {}
         for text in self._kept:
-            alike.setdefault(re.sub(r"\d[\d.]*", "0", text), []).append(text)
+            without_numbers = re.sub(r"\d[\d.]*", "0", text)
+            alike.setdefault(without_numbers, []).append(text)
         for texts in alike.values():
-            joined = [texts] if len(texts) > ALIKE else [[text] for text in texts]
-            for text, *others in joined:
-                things = [
-                    thing for each in (text, *others) for thing in self._kept[each]
-                ]
-                shown = ", ".join(things[:3]) + (
-                    f" and {len(things) - 3} more" if len(things) > 3 else ""
-                )
-                self.say(
-                    f"warning: {shown}: {text}{' (numbers of the first)' if others else ''}"
-                )
+            if len(texts) > ALIKE:
+                self._tell_warning(texts)
+                continue
+            for text in texts:
+                self._tell_warning([text])
         self._kept = {}
+
+    def _tell_warning(self, texts: Sequence[str]) -> None:
+        """Write warnings that say the same as one line, with the first one's text."""
+        things: list[str] = []
+        for text in texts:
+            things += self._kept[text]
+        shown = ", ".join(things[:3])
+        if len(things) > 3:
+            shown += f" and {len(things) - 3} more"
+        note = ""
+        if len(texts) > 1:
+            note = " (numbers of the first)"
+        self.say(f"warning: {shown}: {texts[0]}{note}")
 
     def step(self, text: str) -> None:
         """Show in the line of progress which step begins."""
@@ -121,42 +136,47 @@ class Console:
     def progress(self, what: str, done: int, total: int) -> None:
         """Report progress. total : 0 if unknown."""
         now = time.monotonic()
-        begun, first, before = self._rates.get(what, (now, done, done))
-        if done < before:  # it begins again, as passes over rows do
-            begun, first = now, done
-        self._rates[what] = begun, first, done
-        text = (
-            f"{what}: {done}/{total} ({done / total:.0%})"
-            if total
-            else f"{what}: {done}, {_clock(now - begun)}"
-        )
-        if total and done > first:  # else no speed is known yet
-            speed, left = (
-                (done - first) / max(now - begun, 1e-9),
-                (now - begun) * (total - done) / (done - first),
-            )
-            text += f", {float(f'{speed:.3g}'):.9g}/s, {_clock(left)} left"
+        rate = self._rates.get(what, Rate(now, done, done))
+        if done < rate.done:  # it begins again, as passes over rows do
+            rate = Rate(now, done, done)
+        self._rates[what] = rate._replace(done=done)
+        elapsed = now - rate.begun
+        text = f"{what}: {done}, {_clock(elapsed)}"
+        if total:
+            text = f"{what}: {done}/{total} ({done / total:.0%})"
+        newly_done = done - rate.first
+        if total and newly_done > 0:  # else no speed is known yet
+            speed = float(f"{newly_done / max(elapsed, 1e-9):.3g}")
+            left = elapsed * (total - done) / newly_done
+            text += f", {speed:.9g}/s, {_clock(left)} left"
         self._draw(f"{self._step} {text}".strip())
 
     def _draw(self, text: str, at_once: bool = False) -> None:
-        """Write the line of progress when due: on a terminal after the first second, and rewritten in place; elsewhere
-        a line a minute."""
-        now, terminal = time.monotonic(), sys.stderr.isatty()
-        self._due = self._due or now + (1.0 if terminal else 60.0)
+        """Write the line of progress when due.
+
+        On a terminal it comes after the first second, and is rewritten in place.
+        Elsewhere there is a line a minute.
+        """
+        now = time.monotonic()
+        is_terminal = sys.stderr.isatty()
+        if not self._due:
+            self._due = now + (1.0 if is_terminal else 60.0)
         if self.quiet or (now < self._due and not at_once):
             return
-        self._due, self._drawn = now + (0.1 if terminal else 60.0), terminal
-        print(
-            f"{ERASE}{plain(text)}" if terminal else f"{plain(text)}\n",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        self._drawn = is_terminal
+        if is_terminal:
+            self._due = now + 0.1
+            line = f"{ERASE}{plain(text)}"
+        else:
+            self._due = now + 60.0
+            line = f"{plain(text)}\n"
+        print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Remove the line of progress; the step is over."""
         self._close()
-        self._step, self._rates = "", {}
+        self._step = ""
+        self._rates = {}
 
     def _close(self) -> None:
         if self._drawn:
@@ -165,7 +185,8 @@ class Console:
 
 
 ERASE = "\r\x1b[K"
-ALIKE = 3  # kept warnings that differ in numbers alone are joined where there are more than this
+ALIKE = 3
+"""Kept warnings that differ in numbers alone are joined where there are more."""
 
 
 def _clock(seconds: float) -> str:
@@ -175,7 +196,7 @@ def _clock(seconds: float) -> str:
 def print_line(text: str = "", file: TextIO | None = None) -> None:
     """Print a line for people on stdout, or to ``file``. Whatever files and users have
     named is made harmless; a line end at the beginning is kept."""
-    begin = "\n" * text.startswith("\n")
+    begin = "\n" if text.startswith("\n") else ""
     print(begin + plain(text.removeprefix("\n")), file=file or sys.stdout)
 
 
@@ -185,23 +206,35 @@ def print_made(text: str) -> None:
 
 
 def print_path(path: object) -> None:
-    """Print the path of an output: unchanged for a program, without control characters on a terminal."""
-    print(plain(str(path)) if sys.stdout.isatty() else path, flush=True)
+    """Print the path of an output.
+
+    Unchanged for a program, without control characters on a terminal.
+    """
+    text = str(path)
+    if sys.stdout.isatty():
+        text = plain(text)
+    print(text, flush=True)
 
 
 def print_json(value: Any) -> None:
     """Write one JSON object to stdout; a number that is not finite becomes null."""
     text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    if not unicode or len(text.encode(errors="ignore")) < len(
-        text.encode(errors="surrogatepass")
-    ):  # lone surrogates
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    if not is_utf8 or _has_lone_surrogates(text):
         text = json.dumps(finite(value), allow_nan=False)
     print(text.translate(IN_JSON))
 
 
+def _has_lone_surrogates(text: str) -> bool:
+    all_bytes = text.encode(errors="surrogatepass")
+    return len(text.encode(errors="ignore")) < len(all_bytes)
+
+
 IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
-"""Escapes of characters that JSON allows and a terminal obeys; they are in strings only, as all else is ASCII."""
+"""Escapes of characters that JSON allows and a terminal obeys.
+
+They are in strings only, as all else is ASCII.
+"""
 
 
 # ---- tables, and their formats
@@ -210,9 +243,8 @@ IN_JSON = {code: f"\\u{code:04x}" for code in (*range(127, 160), *HIDDEN)}
 Cell = str | float | int | None
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 CONTROL |= {code: f"\\u{code:04x}" for code in HIDDEN}
-CONTROL |= {
-    0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)
-}  # bytes of a file's name that are no UTF-8
+# Bytes of a file's name that are no UTF-8.
+CONTROL |= {0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)}
 NAMED = {
     "\\": "backslash",
     "~": "asciitilde",
@@ -221,26 +253,25 @@ NAMED = {
     "<": "less",
     ">": "greater",
 }
-LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
-    c: rf"\text{name}{{}}" for c, name in NAMED.items()
-}
-LATEX |= {
-    "±": r"$\pm$",
-    "[": "{[}",
-    "*": "{*}",
-}  # at the start of a row, [ and * are arguments of the line end before
+LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"}
+LATEX |= {sign: rf"\text{name}{{}}" for sign, name in NAMED.items()}
+LATEX["±"] = r"$\pm$"
+# At the start of a row, [ and * would be arguments of the line end before.
+LATEX |= {"[": "{[}", "*": "{*}"}
 MARKDOWN = re.compile(r"[\\|`*<>\[\]&$~]|(?<![^\W_])_|_(?![^\W_])")
 """Characters with a meaning in Markdown; an underscore inside a word has none."""
 
 
 def plain(text: str) -> str:
-    """Escape characters in text from a file that would control a terminal or break a line."""
+    """Escape characters that would control a terminal or break a line."""
     return text.translate(CONTROL)
 
 
 class Table(NamedTuple):
-    """Named columns and rows of cells: words, numbers, or None where there is nothing. A column whose cells are all
-    numbers is aligned right."""
+    """Named columns and rows of cells: words, numbers, or None for nothing.
+
+    A column whose cells are all numbers is aligned right.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -248,10 +279,11 @@ class Table(NamedTuple):
     @property
     def right(self) -> list[bool]:
         """True for every column of numbers alone, which is aligned right."""
-        return [
-            all(not isinstance(row[j], str) for row in self.rows)
-            for j in range(len(self.columns))
-        ]
+        aligned = []
+        for column in range(len(self.columns)):
+            has_words = any(isinstance(row[column], str) for row in self.rows)
+            aligned.append(not has_words)
+        return aligned
 
     @property
     def width(self) -> int:
@@ -260,40 +292,42 @@ class Table(NamedTuple):
 
     @property
     def lines(self) -> list[list[str]]:
-        """Names of the columns, then the rows, as text for people with rounded numbers."""
-        return [
-            [plain(number(cell)) for cell in row] for row in (self.columns, *self.rows)
-        ]
+        """Names of the columns, then the rows, as text with rounded numbers."""
+        lines = []
+        for row in (self.columns, *self.rows):
+            lines.append([plain(number(cell)) for cell in row])
+        return lines
 
 
 ROUNDING = 1e-12  # a smaller number in a table is a rounding error of 0
 
 
 def number(value: Any) -> str:
-    """Format a number for a table: four decimals, or significant digits when it is small or large."""
+    """Format a number for a table.
+
+    Four decimals, or significant digits where it is small or large.
+    """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str | bool | int):
         return str(value)
-    return (
-        f"{value:.3e}"
-        if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4
-        else f"{value:.4f}"
-    )
+    if abs(value) >= 1e6 or ROUNDING < abs(value) < 1e-4:
+        return f"{value:.3e}"
+    return f"{value:.4f}"
 
 
 def print_table(
     head: Sequence[str], body: Sequence[Sequence[Cell]], *, file: TextIO | None = None
 ) -> None:
-    """Write a table: plain text, or with rules and colour when ``file`` (stdout) is a terminal."""
-    out, table = file or sys.stdout, Table(head, body)
-    print(
-        _rich(table, out)
-        if out.isatty() and not os.environ.get("CALCLI_PLAIN")
-        else _text(table),
-        end="",
-        file=out,
-    )
+    """Write a table: plain text, or with colour where ``file`` is a terminal.
+
+    file : stdout, where none is named.
+    """
+    out = file or sys.stdout
+    table = Table(head, body)
+    is_drawn = out.isatty() and not os.environ.get("CALCLI_PLAIN")
+    text = _rich(table, out) if is_drawn else _text(table)
+    print(text, end="", file=out)
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
@@ -301,15 +335,8 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _text(table: Table) -> str:
-    lines, right = table.lines, table.right
-    widths, text = _widths(lines), ""
-    for line in lines:
-        cells = (
-            c.rjust(w) if r else c.ljust(w)
-            for c, w, r in zip(line, widths, right, strict=True)
-        )
-        text += "  ".join(cells).rstrip() + "\n"
-    return text
+    left = [place for place, right in enumerate(table.right) if not right]
+    return "".join(f"{line}\n" for line in table_lines(table.lines, left))
 
 
 def _rich(table: Table, out: TextIO) -> str:
@@ -319,16 +346,18 @@ def _rich(table: Table, out: TextIO) -> str:
     drawn = RichTable(box=None, pad_edge=False, header_style="bold")
     head, *lines = table.lines
     least = 0
-    for name, right, width in zip(
-        head, table.right, _widths([head, *lines]), strict=True
-    ):
-        drawn.add_column(
-            name, justify="right" if right else "left", no_wrap=right, overflow="fold"
-        )
-        least += 2 + (width if right else min(width, 12))
+    widths = _widths([head, *lines])
+    # Words may be folded, numbers not: rather too wide than cut in two.
+    for name, right, width in zip(head, table.right, widths, strict=True):
+        if right:
+            drawn.add_column(name, justify="right", no_wrap=True, overflow="fold")
+            least += 2 + width
+        else:
+            drawn.add_column(name, justify="left", no_wrap=False, overflow="fold")
+            least += 2 + min(width, 12)
     for line in lines:
         drawn.add_row(*line)
-    # Names are not markup. Words may be folded, numbers not: rather too wide than cut in two.
+    # Names are not markup.
     console = Console(file=out, markup=False, emoji=False, highlight=False)
     console.width = max(console.width, least)
     with console.capture() as drawing:
@@ -338,16 +367,20 @@ def _rich(table: Table, out: TextIO) -> str:
 
 def _markdown(table: Table) -> str:
     rule = ["---:" if right else "---" for right in table.right]
-    cells = [[MARKDOWN.sub(r"\\\g<0>", cell) for cell in line] for line in table.lines]
-    return "".join(f"| {' | '.join(row)} |\n" for row in [cells[0], rule, *cells[1:]])
+    cells = []
+    for line in table.lines:
+        cells.append([MARKDOWN.sub(r"\\\g<0>", cell) for cell in line])
+    cells.insert(1, rule)
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
 def _latex(table: Table) -> str:
     """LaTeX tabular for the package booktabs."""
-    lines = [
-        " & ".join("".join(LATEX.get(c, c) for c in cell) for cell in line) + r" \\"
-        for line in table.lines
-    ]
+    escapes = str.maketrans(LATEX)
+    lines = []
+    for line in table.lines:
+        cells = [cell.translate(escapes) for cell in line]
+        lines.append(" & ".join(cells) + r" \\")
     columns = "".join("r" if right else "l" for right in table.right)
     parts = [
         rf"\begin{{tabular}}{{{columns}}}",
@@ -361,21 +394,23 @@ def _latex(table: Table) -> str:
 
 
 def _csv(table: Table) -> str:
-    """CSV with all digits of numbers, empty cells for missing values, and no text that is a formula."""
+    """CSV with all digits of numbers and empty cells for missing values.
+
+    No text in it is a formula.
+    """
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in (table.columns, *table.rows):
-        cells = [
-            None if isinstance(cell, float) and math.isnan(cell) else cell
-            for cell in row
-        ]
-        writer.writerow(
-            [
-                harmless_cell(plain(cell)) if isinstance(cell, str) else cell
-                for cell in cells
-            ]
-        )
+        writer.writerow([_csv_cell(cell) for cell in row])
     return text.getvalue()
+
+
+def _csv_cell(cell: Cell) -> Cell:
+    if isinstance(cell, float) and math.isnan(cell):
+        return None
+    if isinstance(cell, str):
+        return harmless_cell(plain(cell))
+    return cell
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {
@@ -391,9 +426,12 @@ def table_lines(
     lines: Sequence[Sequence[str]], left: Sequence[int] = (0,)
 ) -> Iterator[str]:
     """Lines of cells; columns in ``left`` are aligned left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = _widths(lines)
     for line in lines:
         cells = []
         for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
-            cells.append(cell.ljust(width) if column in left else cell.rjust(width))
+            if column in left:
+                cells.append(cell.ljust(width))
+            else:
+                cells.append(cell.rjust(width))
         yield "  ".join(cells).rstrip()

@@ -1,7 +1,9 @@
-"""Calibrator artifacts: fitted calibrators as JSON, written deterministically, read strictly.
+"""Calibrator artifacts: fitted calibrators as JSON, written deterministically, read
+strictly.
 
-Loading never executes anything. The calibrator's class defines names, types and shapes of the parameters; anything
-else is refused with a message, and a calibrator that was read is applied to scores of every size as a test.
+Loading never executes anything. The calibrator's class defines names, types and shapes
+of the parameters; anything else is refused with a message, and a calibrator that was
+read is applied to scores of every size as a test.
 """
 
 import base64
@@ -31,9 +33,8 @@ from calcli.zeros import Zeros
 FORMAT = 1
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
-LARGEST = (
-    1 << 30
-)  # maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller
+LARGEST = 1 << 30
+"""Maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller."""
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Step = Annotated[float, msgspec.Meta(gt=0, le=1)]
@@ -45,8 +46,9 @@ Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
 class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One calibrator that has been applied to rows (see ``calcli.io.provenance``).
 
-    sha256 : hash of its method and parameters. fitted_on : name of its calibration data. in_sample : part of the rows
-    that it was fitted on, ``about half of these rows``; unset if none.
+    sha256 : hash of its method and parameters. fitted_on : name of its calibration
+    data. in_sample : part of the rows that it was fitted on, ``about half of these
+    rows``; unset if none.
     """
 
     sha256: str
@@ -58,16 +60,17 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the user,
-    without folder. data_sha256 : hash of scores and labels. row_sketch : signatures of some
-    rows, to recognise them. label_counts : rows per class. label_effect : design effect of
-    these counts where rows have units. effective_rows : Kish's effective number of rows
-    where they have weights. before, after : accuracy, nll, brier, ece on the
-    calibration data. details : the method's own record. resolution : last digit of the
-    probabilities, one or one for each of two classes: half of it is what a zero counts as,
-    divided by the zeros of the row + 1. clip : value that a writer put for all smaller
-    ones. probability_floor : what every zero counts as, in artifacts of calcli 0.2 and
-    before. upstream : calibrators applied to the rows before the fit, oldest first.
+    n : rows used. ignored : rows left out by label. source : bundle as named by the
+    user, without folder. data_sha256 : hash of scores and labels. row_sketch :
+    signatures of some rows, to recognise them. label_counts : rows per class.
+    label_effect : design effect of these counts where rows have units. effective_rows :
+    Kish's effective number of rows where they have weights. before, after : accuracy,
+    nll, brier, ece on the calibration data. details : the method's own record.
+    resolution : last digit of the probabilities, one or one for each of two classes:
+    half of it is what a zero counts as, divided by the zeros of the row + 1. clip :
+    value that a writer put for all smaller ones. probability_floor : what every zero
+    counts as, in artifacts of calcli 0.2 and before. upstream : calibrators applied to
+    the rows before the fit, oldest first.
     """
 
     n: Annotated[int, msgspec.Meta(ge=1)]
@@ -99,9 +102,10 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Artifact(msgspec.Struct, kw_only=True):
     """A fitted calibrator with everything needed to apply it elsewhere.
 
-    n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no classes then.
-    seconds : time that the fit spent on its parts, by name; never written to the file.
-    of_options : it is for rows whose columns are options, of any number; likewise.
+    n_classes : 1 where input_kind is ``confidence``; null on disk, as there are no
+    classes then. seconds : time that the fit spent on its parts, by name; never written
+    to the file. of_options : it is for rows whose columns are options, of any number;
+    likewise.
     """
 
     method: str
@@ -132,32 +136,30 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 def dumps(artifact: Artifact) -> str:
     """Write an artifact as JSON text: one top-level key per line, deterministic."""
-    params, fit = encode_params(artifact.calibrator), msgspec.to_builtins(artifact.fit)
-    own = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
+    params = encode_params(artifact.calibrator)
+    fit = msgspec.to_builtins(artifact.fit)
+    overrides = {"calcli_artifact": FORMAT, "params": params, "fit": fit}
     if artifact.input_kind == "confidence":
-        own["n_classes"] = None
-    content = {
-        key: own[key] if key in own else getattr(artifact, key)
-        for key in _Envelope.__struct_fields__
-    }
+        overrides["n_classes"] = None
+    lines = []
     try:
-        texts = {
-            key: json.dumps(each, ensure_ascii=False, allow_nan=False)
-            for key, each in content.items()
-        }
+        for key in _Envelope.__struct_fields__:
+            value = overrides[key] if key in overrides else getattr(artifact, key)
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+            lines.append(f'  "{key}": {text}')
     except ValueError:
         raise FitError(
-            f"method {artifact.method} was left with infinite parameters; no artifact was made"
+            f"method {artifact.method} was left with infinite parameters; no artifact"
+            " was made"
         ) from None
-    return (
-        "{\n"
-        + ",\n".join(f'  "{key}": {text}' for key, text in texts.items())
-        + "\n}\n"
-    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def loads(text: str | bytes, where: str) -> Artifact:
-    """Read an artifact from JSON text, called ``where`` in messages. Raises DataError if it is invalid."""
+    """Read an artifact from JSON text, called ``where`` in messages.
+
+    Raises DataError if it is invalid.
+    """
     data = (text.encode() if isinstance(text, str) else text).removeprefix(
         codecs.BOM_UTF8
     )
@@ -165,21 +167,27 @@ def loads(text: str | bytes, where: str) -> Artifact:
         content = msgspec.json.decode(data)
         json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
-        found = _other_than_json(data) or f"not JSON: {problem}"
+        contents = _other_than_json(data) or f"not JSON: {problem}"
         raise DataError(
-            f"{where}: is {found}; expected a calibrator written by calcli fit"
+            f"{where}: is {contents}; expected a calibrator written by calcli fit"
         ) from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
         raise DataError(
-            f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit makes one"
+            f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli"
+            " fit makes one"
         )
     if content["calcli_artifact"] != FORMAT:
-        found = f"{shown(content['calcli_artifact'])} (calcli {content.get('calcli_version')})"
-        told = f"is not known to calcli {__version__}, which reads format {FORMAT}"
-        raise DataError(f"{where}: artifact format {found} {told}; upgrade calcli")
+        contents = (
+            f"{shown(content['calcli_artifact'])} (calcli"
+            f" {content.get('calcli_version')})"
+        )
+        message = f"is not known to calcli {__version__}, which reads format {FORMAT}"
+        raise DataError(
+            f"{where}: artifact format {contents} {message}; upgrade calcli"
+        )
     if content.get("method") == "by-question":
-        told = "holds a calibrator for each question of a log of decisions"
-        raise DataError(f"{where}: {told}; name one, FILE:QUESTION")
+        message = "holds a calibrator for each question of a log of decisions"
+        raise DataError(f"{where}: {message}; name one, FILE:QUESTION")
     try:
         envelope = msgspec.convert(content, _Envelope)
         cls = method(envelope.method)
@@ -193,15 +201,15 @@ def loads(text: str | bytes, where: str) -> Artifact:
         raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
     except CalcliError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
-    except (
-        SystemError
-    ):  # raised by msgspec before 0.22 for an integer that exceeds every float
+    except SystemError:
+        # Raised by msgspec before 0.22 for an integer that exceeds every float.
         raise DataError(
             f"{where}: is no valid artifact: it holds a number beyond 1.8e308"
         ) from None
     except MemoryError:
         raise DataError(
-            f"{where}: is no valid artifact: its params have shapes that no memory can hold"
+            f"{where}: is no valid artifact: its params have shapes that no memory can"
+            " hold"
         ) from None
     same = ("method", "options", "input_kind", "class_names", "fit", "calcli_version")
     return Artifact(
@@ -212,7 +220,10 @@ def loads(text: str | bytes, where: str) -> Artifact:
 
 
 def _zeros(fit: FitRecord, k: int) -> Zeros | None:
-    """What a probability of 0 counts as, as the record of a fit says; None where it does not."""
+    """What a probability of 0 counts as, as the record of a fit says.
+
+    None where it does not.
+    """
     if fit.resolution is not msgspec.UNSET:
         clip = 0.0 if fit.clip is msgspec.UNSET else fit.clip
         return Zeros.read(fit.resolution, clip, "fit").of_classes(k, "fit")
@@ -228,21 +239,28 @@ def _reason(problem: msgspec.ValidationError) -> str:
 
 
 def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
-    """Return the number of classes, 1 for confidences. Raises DataError if n_classes, class_names, kind conflict."""
-    k, names = envelope.n_classes, envelope.class_names
+    """Return the number of classes, 1 for confidences.
+
+    Raises DataError if n_classes, class_names, kind conflict.
+    """
+    k = envelope.n_classes
+    names = envelope.class_names
     if envelope.input_kind == "confidence":
         if not cls.laws.confidence:
             raise DataError(
-                f"input_kind is confidence, but method {envelope.method} needs the scores of every class"
+                f"input_kind is confidence, but method {envelope.method} needs the"
+                " scores of every class"
             )
         if k is not None or names is not None:
             raise DataError(
-                "input_kind is confidence, so n_classes and class_names are expected to be null"
+                "input_kind is confidence, so n_classes and class_names are expected"
+                " to be null"
             )
         return 1
     if k is None or not 2 <= k < 2**31:
         raise DataError(
-            f"n_classes is {'null' if k is None else k}, expected at least 2, and fewer than 2^31"
+            f"n_classes is {'null' if k is None else k}, expected at least 2, and"
+            " fewer than 2^31"
         )
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")
@@ -256,7 +274,8 @@ def _check_record(fit: FitRecord, k: int) -> None:
     counts = fit.label_counts
     if counts and (len(counts) != k or sum(counts) != fit.n):
         raise DataError(
-            f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected {k} and {fit.n}"
+            f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected"
+            f" {k} and {fit.n}"
         )
     shares = [
         record.get(name)
@@ -270,7 +289,10 @@ def _check_record(fit: FitRecord, k: int) -> None:
 
 
 def _other_than_json(data: bytes) -> str | None:
-    """Name the type of a file that is often given in place of an artifact; None if unknown."""
+    """Name the type of a file that is often given in place of an artifact.
+
+    None if unknown.
+    """
     if not data.strip():
         return "empty (did the command that should write it fail?)"
     if data.startswith(b"\x89HDF"):
@@ -291,10 +313,8 @@ def is_artifact(path: str) -> bool:
 
 def load(path: str) -> Artifact:
     """Read an artifact file; ``-`` is standard input. Raises DataError."""
-    where, what = (
-        "<stdin>" if path == "-" else path,
-        "a calibrator written by calcli fit",
-    )
+    where = "<stdin>" if path == "-" else path
+    what = "a calibrator written by calcli fit"
     with open_document(path, what) as file:
         data = file.read(1 << 16)
         # a stream that does not begin like JSON, and may never end, is not read further
@@ -306,13 +326,15 @@ def load(path: str) -> Artifact:
 
 
 def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
-    """Write an artifact file; ``-`` is standard output. Raises UsageError for a bad output path."""
+    """Write an artifact file; ``-`` is standard output.
+
+    Raises UsageError for a bad output path.
+    """
     text = dumps(artifact)
     if path == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(
-            text.encode()
-        )  # UTF-8, whatever the terminal's encoding
+        # UTF-8, whatever the terminal's encoding.
+        sys.stdout.buffer.write(text.encode())
         return
     write_bytes(Path(path), text, force=force)
 
@@ -321,13 +343,18 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
 
 
 LONGEST_EMPTY = 1_000_000
-"""Longest axis of an array without entries: zero bytes can declare any such shape, and its lists take memory."""
+"""Longest axis of an array without entries: zero bytes can declare any such shape, and
+its lists take memory.
+"""
 
 INLINE_ENTRIES = 4096  # arrays with more entries are written as base64
 
 
 def encode_params(calibrator: Calibrator) -> dict[str, Any]:
-    """Convert a calibrator's parameters to JSON values; those of a composition nest, stage by stage."""
+    """Convert a calibrator's parameters to JSON values.
+
+    Those of a composition nest, stage by stage.
+    """
     if isinstance(calibrator, Composition):
         return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
     if isinstance(calibrator, Mixture):
@@ -340,11 +367,11 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
             params["then"] = [_encode_part(stage) for stage in calibrator.then]
         return params
     params = {}
-    for each in dataclasses.fields(calibrator):
-        value = getattr(calibrator, each.name)
+    for field in dataclasses.fields(calibrator):
+        value = getattr(calibrator, field.name)
         # parameters at their default are omitted; arrays never are
-        if isinstance(value, np.ndarray | tuple) or value != each.default:
-            params[each.name] = _encode(value)
+        if isinstance(value, np.ndarray | tuple) or value != field.default:
+            params[field.name] = _encode(value)
     return params
 
 
@@ -358,7 +385,7 @@ def _encode_part(part: Stage | Member) -> dict[str, Any]:
 
 def _encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_encode(each) for each in value]
+        return [_encode(item) for item in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":
             return [str(v) for v in value.tolist()]
@@ -377,17 +404,22 @@ def _encode(value: Any) -> Any:
 
 
 def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
-    """Build a calibrator of a class from JSON values. Raises DataError that names a missing or unknown one."""
+    """Build a calibrator of a class from JSON values.
+
+    Raises DataError that names a missing or unknown one.
+    """
     if issubclass(cls, Composition):
         if set(params) != {"stages"}:
             raise DataError(
-                f"params of a composition hold {', '.join(params) or 'nothing'}, expected stages"
+                f"params of a composition hold {', '.join(params) or 'nothing'},"
+                " expected stages"
             )
         calibrator: Calibrator = cls(_decode_stages(params["stages"], k))
     elif issubclass(cls, Mixture):
         if set(params) - {"then"} != {"members", "uniform"}:
             raise DataError(
-                f"params of an average hold {', '.join(params) or 'nothing'}, expected members and uniform"
+                f"params of an average hold {', '.join(params) or 'nothing'}, expected"
+                " members and uniform"
             )
         members = []
         for member in msgspec.convert(params["members"], list[_Member]):
@@ -401,17 +433,20 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
         calibrator = cls(tuple(members), uniform, then)
     else:
         fields = {f.name: f for f in dataclasses.fields(cls)}
-        if missing := [
-            name
-            for name, f in fields.items()
-            if name not in params and f.default is dataclasses.MISSING
-        ]:
+        missing = []
+        for name, field in fields.items():
+            if name not in params and field.default is dataclasses.MISSING:
+                missing.append(name)
+        if missing:
             raise DataError(f"params lack {', '.join(missing)}")
-        if unknown := [name for name in params if name not in fields]:
+        unknown = [name for name in params if name not in fields]
+        if unknown:
             raise DataError(
-                f"params hold unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}"
+                f"params hold unknown {', '.join(unknown)}, expected"
+                f" {', '.join(fields) or 'none'}"
             )
-        hints, sizes = get_type_hints(cls), {"k": k}
+        hints = get_type_hints(cls)
+        sizes = {"k": k}
         values = {
             n: _decode(n, params[n], hints[n], f.metadata, sizes)
             for n, f in fields.items()
@@ -423,7 +458,10 @@ def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Cali
 
 
 def _decode_stages(stages: Any, k: int) -> tuple[Stage, ...]:
-    """Decode stages that follow each other. Raises DataError for one that has stages of its own."""
+    """Decode stages that follow each other.
+
+    Raises DataError for one that has stages of its own.
+    """
     decoded = []
     for i, stage in enumerate(msgspec.convert(stages, list[_Stage])):
         if "+" in stage.method:
@@ -448,9 +486,9 @@ class _Member(_Stage, forbid_unknown_fields=True):
 
 def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
     """Decode options and calibrator of a stage or a member."""
-    own = method(part.method)
-    return msgspec.convert(part.options, own.Options, strict=True), decode_params(
-        own, part.params, k
+    cls = method(part.method)
+    return msgspec.convert(part.options, cls.Options, strict=True), decode_params(
+        cls, part.params, k
     )
 
 
@@ -528,7 +566,8 @@ def _array(
         isinstance(e, int) and e != got for e, got in zip(expected, known, strict=True)
     ):
         raise DataError(
-            f"params.{name} has shape {array.shape}, expected ({', '.join(map(str, expected))})"
+            f"params.{name} has shape {array.shape}, expected"
+            f" ({', '.join(map(str, expected))})"
         )
     sizes.update(
         {s: got for s, got in zip(shape, known, strict=True) if isinstance(s, str)}
@@ -546,18 +585,24 @@ LEVELS = (
     1.0,
     1e6,
     HUGE,
-)  # sizes of the scores tried, up to the largest gap between two
+)
+"""Sizes of the scores tried, up to the largest gap between two."""
 
 MOST_CLASSES = 1_000_000
-"""Most classes tested: beyond them the rows would fill the memory, and no file can hold parameters per class."""
+"""Most classes tested: beyond them the rows would fill the memory, and no file can hold
+parameters per class.
+"""
 
 SUM_ERROR = 1e-6
 
 
 def check_extremes(calibrator: Calibrator, k: int) -> None:
-    """Apply a calibrator to a few rows, from ties to near certainty. k : number of classes; 1 is a calibrator of
-    confidences. Raises DataError if the output is not probabilities: parameters of valid type and shape that overflow
-    or are out of order."""
+    """Apply a calibrator to a few rows, from ties to near certainty.
+
+    k : number of classes; 1 is a calibrator of confidences. Raises DataError if the
+    output is not probabilities: parameters of valid type and shape that overflow or are
+    out of order.
+    """
     if k > MOST_CLASSES:
         return
 
@@ -587,7 +632,8 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
         return
     ramp = np.linspace(-1.0, 1.0, k)
     shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])
-    shapes[2, 0], shapes[3, -1] = 1.0, -1.0
+    shapes[2, 0] = 1.0
+    shapes[3, -1] = -1.0
     rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
     log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
     tried: list[tuple[AnyArray, ScoreKind]] = [
@@ -597,10 +643,10 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
     for scores, kind in tried:
         try:
             with np.errstate(all="ignore"):
-                found = calibrator.apply(block(scores, kind)).log_probs
+                log_probs = calibrator.apply(block(scores, kind)).log_probs
                 wrong = ~(
-                    np.abs(np.exp(found).sum(axis=1) - 1.0) <= SUM_ERROR
-                ) | ~np.isfinite(found).all(axis=1)
+                    np.abs(np.exp(log_probs).sum(axis=1) - 1.0) <= SUM_ERROR
+                ) | ~np.isfinite(log_probs).all(axis=1)
         except (
             ArithmeticError,
             LookupError,
@@ -609,11 +655,13 @@ def check_extremes(calibrator: Calibrator, k: int) -> None:
             ValueError,
         ) as problem:
             raise DataError(
-                f"params do not work on rows of {k} classes: {' '.join(str(problem).split())}"
+                f"params do not work on rows of {k} classes:"
+                f" {' '.join(str(problem).split())}"
             ) from None
         if wrong.any():
             row = int(np.argmax(wrong))
             size = np.abs(scores[row]).max()
             raise DataError(
-                f"params give no probabilities for {kind} of size {size:.3g}; were they edited?"
+                f"params give no probabilities for {kind} of size {size:.3g}; were"
+                " they edited?"
             )

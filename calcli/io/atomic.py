@@ -1,7 +1,9 @@
-"""Atomic writing of files: no output is ever seen half written, and nothing is overwritten without ``force``.
+"""Atomic writing of files: no output is ever seen half written, and nothing is
+overwritten without ``force``.
 
-Every output of every command goes through ``new_file``: a temporary file in the same folder is written, synced and
-read back, then renamed. A full disk, or any other OSError, becomes an error that names the output (``_naming_output``).
+Every output of every command goes through ``new_file``: a temporary file in the same
+folder is written, synced and read back, then renamed. A full disk, or any other
+OSError, becomes an error that names the output (``_naming_output``).
 """
 
 import errno
@@ -21,9 +23,14 @@ from calcli.errors import CalcliError, UsageError
 from calcli.io.inputs import PIECE, is_read
 
 DAY = 86400.0  # seconds
-LARGE, MINUTE = 2000, 60.0
-"""Entries of a folder beyond which it is looked through for abandoned files at most
-once in so many seconds: a command may write thousands of outputs to one folder."""
+LARGE = 2000
+"""Entries of a folder beyond which abandoned files are not looked for every time.
+
+A command may write thousands of outputs to one folder.
+"""
+
+MINUTE = 60.0
+"""Seconds after which a large folder is looked through again."""
 
 _unfinished: set[Path] = set()  # temporary files of this process
 _looked_through: dict[Path, float] = {}  # large folders, and when
@@ -32,14 +39,16 @@ _looked_through: dict[Path, float] = {}  # large folders, and when
 def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse an output path before any work is done for it.
 
-    inputs : files known to be read; links are followed. Files that the command has opened so far
-    (``io.inputs``) count too. Raises UsageError when the path exists (unless ``force``), is a folder, is one of
-    the inputs, or lies in a folder that does not exist or cannot be written. A pipe or a device may be written to.
+    inputs : files known to be read; links are followed. Files that the command has
+    opened so far (``io.inputs``) count too. Raises UsageError when the path exists
+    (unless ``force``), is a folder, is one of the inputs, or lies in a folder that does
+    not exist or cannot be written. A pipe or a device may be written to.
     """
     try:
         if path.is_dir():
             raise UsageError(
-                f"{path}: is a folder, expected a file name to write to, e.g. -o {path / 'NAME'}"
+                f"{path}: is a folder, expected a file name to write to, e.g. -o"
+                f" {path / 'NAME'}"
             )
         if path.is_symlink():
             with suppress(FileNotFoundError):
@@ -49,7 +58,8 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
             return
         if os.path.lexists(path) and not force:
             raise UsageError(
-                f"{path}: exists already; choose another name or pass --force to replace it"
+                f"{path}: exists already; choose another name or pass --force to"
+                " replace it"
             )
         folder = real_place(path).parent
         if not folder.is_dir():
@@ -65,7 +75,9 @@ def check_output(path: Path, *, force: bool, inputs: Iterable[Path] = ()) -> Non
 
 
 def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
-    """Refuse an output path that is one of ``inputs``, or a file that this command has read. Raises UsageError."""
+    """Refuse an output path that is one of ``inputs``, or a file that this command has
+    read. Raises UsageError.
+    """
     if path.exists() and (
         is_read(path) or any(s.exists() and os.path.samefile(path, s) for s in inputs)
     ):
@@ -75,13 +87,15 @@ def refuse_input(path: Path, inputs: Iterable[Path] = ()) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return True for a pipe or a device, which is written to directly, never replaced."""
+    """True for a pipe or a device, which is written to directly, never replaced."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Refuse outputs in a folder that may not exist yet (see ``check_output``). Raises
-    UsageError where the folder could not be made."""
+    """Refuse outputs in a folder that may not exist yet (see ``check_output``).
+
+    Raises UsageError where the folder could not be made.
+    """
     if folder.is_dir():
         for name in names:
             check_output(folder / name, force=force)
@@ -95,14 +109,17 @@ def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None
     elif not os.access(parent, os.W_OK):
         problem = f"{parent} is not writable"
     if problem:
-        told = f"folder cannot be made: {problem}"
-        raise UsageError(f"{folder}: {told}; choose another -o")
+        message = f"folder cannot be made: {problem}"
+        raise UsageError(f"{folder}: {message}; choose another -o")
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[None]:
-    """Create a folder and its parents; those that were created are removed again if
-    the block fails. Raises UsageError where it cannot be created."""
+    """Create a folder and its parents.
+
+    Those that were created are removed again if the block fails. Raises UsageError
+    where it cannot be created.
+    """
     missing = []
     parent = path.absolute()
     while not parent.exists():
@@ -136,7 +153,9 @@ def refuse(path: Path, reason: str | None) -> NoReturn:
 
 
 class NewFile(io.RawIOBase):
-    """Unfinished output file: writes are unbuffered; size and checksum of the bytes are kept.
+    """Unfinished output file: writes are unbuffered.
+
+    Size and checksum of the bytes are kept.
 
     path : final name. temporary : current name. has_final_name : whether it has been
     renamed. Writing raises CalcliError that names the file. Callers that write
@@ -144,8 +163,11 @@ class NewFile(io.RawIOBase):
     """
 
     def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
-        self.path, self.temporary, self.descriptor = path, temporary, descriptor
-        self.size, self.crc = 0, 0
+        self.path = path
+        self.temporary = temporary
+        self.descriptor = descriptor
+        self.size = 0
+        self.crc = 0
         self.checked = False
         self.has_final_name = False
 
@@ -168,7 +190,10 @@ class NewFile(io.RawIOBase):
             os.fsync(self.descriptor)
 
     def read_back(self) -> None:
-        """Compare size and checksum of the temporary file with the data written. Raises CalcliError."""
+        """Compare size and checksum of the temporary file with the data written.
+
+        Raises CalcliError.
+        """
         size = crc = 0
         with _naming_output(self.path), self.temporary.open("rb", buffering=0) as file:
             while piece := file.read(PIECE):
@@ -177,7 +202,8 @@ class NewFile(io.RawIOBase):
         if (size, crc) != (self.size, self.crc):
             refuse(
                 self.path,
-                f"{size} bytes read back differ from the {self.size} written (is the disk failing?)",
+                f"{size} bytes read back differ from the {self.size} written (is the"
+                " disk failing?)",
             )
 
 
@@ -185,11 +211,13 @@ class NewFile(io.RawIOBase):
 def new_file(
     path: Path, *, force: bool = False, inputs: Iterable[Path] = ()
 ) -> Iterator[NewFile]:
-    """Open a file to write bytes to, which appears under its name only when all of it is on the disk.
+    """Open a file to write bytes to, which appears under its name only when all of it
+    is on the disk.
 
-    After any error, an interruption included, no partial file remains and an old file is unchanged. A symbolic link is
-    followed. A pipe or a device is written to directly. Raises UsageError as ``check_output`` does, also when the file
-    has appeared in the meantime, and CalcliError when writing fails.
+    After any error, an interruption included, no partial file remains and an old file
+    is unchanged. A symbolic link is followed. A pipe or a device is written to
+    directly. Raises UsageError as ``check_output`` does, also when the file has
+    appeared in the meantime, and CalcliError when writing fails.
     """
     check_output(path, force=force, inputs=inputs)
     if is_stream(path):
@@ -202,7 +230,8 @@ def new_file(
         return
     place = real_place(path)
     _look_for_abandoned(place)
-    temporary, descriptor = place, -1
+    temporary = place
+    descriptor = -1
     try:
         while descriptor < 0:
             # Only part of the name, as a name may have the maximum length already.
@@ -239,8 +268,11 @@ def new_file(
 
 def _open_locked(temporary: Path) -> int:
     """Create a temporary file with a lock, which is held until it is closed, so that it
-    does not count as abandoned. Returns -1 where another process has taken it for
-    abandoned before it was locked. Raises OSError."""
+    does not count as abandoned.
+
+    Returns -1 where another process has taken it for abandoned before it was locked.
+    Raises OSError.
+    """
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     if in_use(descriptor, "LOCK_SH") or not _has_name(descriptor, temporary):
         os.close(descriptor)
@@ -272,14 +304,18 @@ def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
 
 
 def discard_unfinished() -> None:
-    """Remove every temporary file of this process, before an exit that skips ``finally`` blocks."""
+    """Remove every temporary file of this process, before an exit that skips
+    ``finally`` blocks.
+    """
     for path in list(_unfinished):
         with suppress(OSError):
             path.unlink()
 
 
 def discard_abandoned(path: Path) -> None:
-    """Remove temporary files that killed processes have left for a path (or one with its first 40 characters)."""
+    """Remove temporary files that killed processes have left for a path (or one with
+    its first 40 characters).
+    """
     place = real_place(path)
     for left in place.parent.glob(f".{escape(place.name[:40])}.????????????.tmp"):
         with suppress(OSError), left.open("r+b") as file:
@@ -288,8 +324,10 @@ def discard_abandoned(path: Path) -> None:
 
 
 def _is_abandoned(descriptor: int) -> bool:
-    """True for a temporary file that no process writes: its writer holds a lock. Where
-    the system has no locks, one that has not changed for a day."""
+    """True for a temporary file that no process writes: its writer holds a lock.
+
+    Where the system has no locks, one that has not changed for a day.
+    """
     try:
         import fcntl
 
@@ -303,7 +341,8 @@ def _is_abandoned(descriptor: int) -> bool:
 
 def _look_for_abandoned(place: Path) -> None:
     """As ``discard_abandoned``, but rarely in a large folder."""
-    folder, now = place.parent, time.monotonic()
+    folder = place.parent
+    now = time.monotonic()
     if now - _looked_through.get(folder, -math.inf) < MINUTE:
         return
     try:
@@ -342,16 +381,22 @@ def _rename_to_new(temporary: Path, path: Path) -> None:
         os.replace(temporary, path)
 
 
-# ---- job files beside an output until it is complete: only ordinary files, locked by one process
+# ---- job files beside an output until it is complete
+#
+# Only ordinary files, locked by one process.
 
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
-"""Errors of resources (space, quota, I/O, open files), which another path would not avoid."""
+"""Errors of resources (space, quota, I/O, open files), which another path would not
+avoid.
+"""
 
 
 def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
-    """Open an ordinary file, not a link, or create it; returns its descriptor. Raises
-    UsageError, CalcliError."""
+    """Open an ordinary file, not a link, or create it; returns its descriptor.
+
+    Raises UsageError, CalcliError.
+    """
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     # A blocking open of a pipe would wait for its other end.
     flags |= getattr(os, "O_NONBLOCK", 0)
@@ -380,15 +425,22 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
 def lock(
     descriptor: int, path: Path, advice: str = "wait for it or choose another -o"
 ) -> None:
-    """Lock a file against other processes, where the system can. Raises UsageError if another holds the lock."""
-    # Name gone or changed: the other process has ended meanwhile and removed or replaced the file.
+    """Lock a file against other processes, where the system can.
+
+    Raises UsageError if another holds the lock.
+    """
+    # Name gone or changed: the other process has ended meanwhile and removed or
+    # replaced the file.
     if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
         raise UsageError(f"{path}: another calcli is writing it; {advice}")
 
 
 def in_use(descriptor: int, how: str) -> bool:
-    """Lock or unlock an open file, where the system can (see ``flock``); returns True if another process holds a lock.
-    Closing does not unlock while a process lives that was forked meanwhile."""
+    """Lock or unlock an open file, where the system can (see ``flock``).
+
+    Returns True if another process holds a lock. Closing does not unlock while a
+    process lives that was forked meanwhile.
+    """
     try:
         import fcntl
 
@@ -410,8 +462,7 @@ def _has_name(descriptor: int, path: Path) -> bool:
 
 def remove(file: io.FileIO, path: Path) -> None:
     """Close and delete a file, unless its name has passed to another file."""
-    if _has_name(
-        file.fileno(), path
-    ):  # while the lock is held: later the name may belong to another process
+    # While the lock is held: later the name may belong to another process.
+    if _has_name(file.fileno(), path):
         path.unlink(missing_ok=True)
     file.close()

@@ -68,33 +68,43 @@ DEEPEST = (
 )
 
 UNPACKED_BYTES = 160 << 20
-"""Maximum size of chunked scores kept in memory, as every pass looks up and unpacks chunks again; contiguous scores
-(limit: ``CACHE_BYTES``) are read as fast as memory is allocated."""
+"""Maximum size of chunked scores kept in memory, as every pass looks up and unpacks
+chunks again; contiguous scores (limit: ``CACHE_BYTES``) are read as fast as memory
+is allocated.
+"""
 
 OWN_NAMES = "own_names"
-"""Attribute with the original column names in the source of a bundle: JSON, a list of names by dataset."""
+"""Attribute with the original column names in the source of a bundle: JSON, a list of
+names by dataset.
+"""
 
-QUESTION, QUESTION_TYPE = "question", "question_type"
-"""Attributes of a bundle of answers: the name of the question, as the log has it, and
-yes/no, choice or score."""
+QUESTION = "question"
+"""Attribute of a bundle of answers: the name of the question, as the log has it."""
+
+QUESTION_TYPE = "question_type"
+"""Attribute of a bundle of answers: yes/no, choice or score."""
 
 CONFIDENCE_FORMULA = "confidence_formula"
 """Attribute of a bundle of answers: which function of the probabilities the log calls
-confidence."""
+confidence.
+"""
 
 AT_ONCE = 1 << 20  # rows of labels read and checked at once
 
 
 def _depth(value: Any) -> int:
-    """Nesting depth of a JSON value, counted without recursion, up to ``DEEPEST`` + 1."""
-    level, depth = [value], 0
+    """Nesting depth of a JSON value, without recursion, up to ``DEEPEST`` + 1."""
+    level = [value]
+    depth = 0
     while level and depth <= DEEPEST:
-        inner = [
-            v.values() if isinstance(v, dict) else v
-            for v in level
-            if isinstance(v, dict | list)
-        ]
-        level, depth = [item for items in inner for item in items], depth + 1
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level = inner
+        depth += 1
     return depth
 
 
@@ -107,9 +117,12 @@ def open_bundle(
     ignore_labels: Sequence[float] = (),
     need_labels: bool = True,
 ) -> Iterator["BundleRows"]:
-    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows. prefer : groups to choose, in order, if several bundles
-    exist and none is named. ignore_labels : rows with these labels are left out and counted. Raises DataError for
-    anything that is not a valid bundle."""
+    """Open ``FILE.h5`` or ``FILE.h5:GROUP`` as rows.
+
+    prefer : groups to choose, in order, if several bundles exist and none is named.
+    ignore_labels : rows with these labels are left out and counted. Raises DataError
+    for anything that is not a valid bundle.
+    """
     path, group = split_where(where)
     with open_file(path) as file:
         name = choose_group(file, path, group, prefer, layout)
@@ -117,8 +130,11 @@ def open_bundle(
 
 
 class BundleRows(DataSet):
-    """Rows of one bundle, read in slabs; small bundles stay in memory after the first pass. small : whether the scores
-    stay in memory. assigned : whether the bundle holds predictions."""
+    """Rows of one bundle, read in slabs.
+
+    Small bundles stay in memory after the first pass. small : whether the scores stay
+    in memory. assigned : whether the bundle holds predictions.
+    """
 
     def __init__(
         self,
@@ -129,11 +145,12 @@ class BundleRows(DataSet):
         ignore: tuple[float, ...],
         need_labels: bool,
     ) -> None:
-        self.path, self.group, self._layout = path, group, layout
+        self.path = path
+        self.group = group
+        self._layout = layout
         self.unit = layout.unit
-        shown = os.fsencode(path.name).decode(
-            "utf-8", "backslashreplace"
-        )  # a file name may not be valid UTF-8
+        # A file name may not be valid UTF-8.
+        shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")
         self.name = f"{shown}:{group}" if group else shown
         self._node = lookup(file, group)
         check_bundle_format(self._node, self.name)
@@ -151,22 +168,25 @@ class BundleRows(DataSet):
             self.k = 1
             if self._scores.shape not in ((self.total,), (self.total, 1)):
                 raise DataError(
-                    f"{self.scores_where}: has shape {self._scores.shape}, expected (rows,): one a row"
+                    f"{self.scores_where}: has shape {self._scores.shape}, expected"
+                    " (rows,): one a row"
                 )
         self.dtype = dtype.newbyteorder("=")
         self.n_options = self._find_n_options()
         self._stored_kind = self.kind
         if self.n_options is not None and self.kind == "probs":
-            self.kind, self.dtype = "log_probs", np.dtype(np.float64)
+            self.kind = "log_probs"
+            self.dtype = np.dtype(np.float64)
         self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
         self._zeros = self.recorded_zeros
         self._keep: BoolArray | None = None
         self._labels = self._find_labels(layout, ignore, need_labels)
         self.n = self.total if self._keep is None else int(self._keep.sum())
         self._given_weights: FloatArray | None = None
-        if given := list(self._datasets("weights").values()):
+        weights = list(self._datasets("weights").values())
+        if weights:
             w = validate.check_weights(
-                self._read_column(given[0]), self.total, self._where(given[0])
+                self._read_column(weights[0]), self.total, self._where(weights[0])
             )
             self._given_weights = w if self._keep is None else w[self._keep]
         self._assigned: AnyArray | h5py.Dataset | None = None
@@ -178,11 +198,12 @@ class BundleRows(DataSet):
             self._assigned = self._classes(
                 dataset, f"{self.name}: prediction", what="prediction"
             )
+        # Checked even if the command does not use them.
         for role in (
             "ids",
             "group",
             "unit",
-        ):  # checked even if the command does not use them
+        ):
             for column in (
                 self._datasets(role).values()
                 if isinstance(lookup(self._node, role), h5py.Dataset)
@@ -191,10 +212,8 @@ class BundleRows(DataSet):
                 self._check_length(column)
                 if column.dtype.kind == "f" and role != "group":
                     self.column(role)
-        self.has_labels, self.assigned = (
-            self._labels is not None,
-            self._assigned is not None,
-        )
+        self.has_labels = self._labels is not None
+        self.assigned = self._assigned is not None
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
         self._unpacked: Unpacked | None = None
@@ -211,16 +230,21 @@ class BundleRows(DataSet):
 
     @property
     def location(self) -> Location:
-        """These rows, with the other labelled splits of their file if the groups have usual names. A calibrator is
-        fitted on the calibration split, even if it is these rows, when there is another to evaluate it on."""
-        here, (folder, slash, own) = super().location, self.group.rpartition("/")
+        """These rows, with the other labelled splits of their file if the groups have
+        usual names.
+
+        A calibrator is fitted on the calibration split, even if it is these rows, when
+        there is another to evaluate it on.
+        """
+        here = super().location
+        folder, slash, last_name = self.group.rpartition("/")
         if (
-            own not in (*CALIBRATION, *HELD_OUT)
+            last_name not in (*CALIBRATION, *HELD_OUT)
             or not here.name
             or self._layout.scores is not None
         ):
             return here
-        whole = here.name.removesuffix(own)
+        whole = here.name.removesuffix(last_name)
         alike = [
             f"{whole}{part}"
             for part in (*CALIBRATION, *HELD_OUT)
@@ -228,7 +252,7 @@ class BundleRows(DataSet):
         ]
         others = [name for name in alike if name != here.name]
         held_out = [name for name in others if name.removeprefix(whole) in HELD_OUT]
-        if own in CALIBRATION and held_out:
+        if last_name in CALIBRATION and held_out:
             return replace(here, to_fit=here.name, to_evaluate=held_out[0])
         return replace(
             here,
@@ -237,11 +261,11 @@ class BundleRows(DataSet):
         )
 
     def _is_alike(self, group: str) -> bool:
-        """Return True if a group of the file holds labelled scores of the same kind and number of classes."""
-        node, labels = (
-            lookup(self._node.file, group),
-            "correct" if self.kind == "confidence" else "labels",
-        )
+        """Return True if a group of the file holds labelled scores of the same kind and
+        number of classes.
+        """
+        node = lookup(self._node.file, group)
+        labels = "correct" if self.kind == "confidence" else "labels"
         if (
             not isinstance(node, h5py.Group)
             or kinds_in(node) != [self.kind]
@@ -253,7 +277,10 @@ class BundleRows(DataSet):
     # ---- what the group holds
 
     def _find(self, path: str) -> h5py.Dataset | None:
-        """Find a dataset and check that its data is complete; None if nothing has this name."""
+        """Find a dataset and check that its data is complete.
+
+        None if nothing has this name.
+        """
         node = lookup(self._node, path)
         if node is None:
             return None
@@ -270,28 +297,31 @@ class BundleRows(DataSet):
     def _find_scores(self, layout: Layout) -> tuple[h5py.Dataset, ScoreKind]:
         present = kinds_in(self._node) if layout.scores is None else [layout.scores]
         if len(present) != 1:
-            found = " and ".join(present) or "none"
-            told = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {found}"
+            kinds = " and ".join(present) or "none"
+            message = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {kinds}"
             raise DataError(
-                f"{self.name}: {told}; choose with --scores PATH --kind KIND"
+                f"{self.name}: {message}; choose with --scores PATH --kind KIND"
             )
-        path, name = present[0], present[0].rsplit("/", 1)[-1]
+        path = present[0]
+        name = present[0].rsplit("/", 1)[-1]
         if (
             layout.scores is not None
             and layout.kind is None
             and name not in SCORE_KINDS
         ):
             raise UsageError(
-                f"--scores {path}: say what they are with --kind {'|'.join(SCORE_KINDS)}"
+                f"--scores {path}: say what they are with --kind"
+                f" {'|'.join(SCORE_KINDS)}"
             )
         if layout.scores is None and layout.kind is not None and name == "confidence":
             raise UsageError(
-                f"--kind {layout.kind}: {self.name} holds confidences, no scores of classes"
+                f"--kind {layout.kind}: {self.name} holds confidences, no scores of"
+                " classes"
             )
         dataset = self._find(path)
         if dataset is None:
-            told = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
-            raise DataError(f"{self.name}: {told}; name another with --scores PATH")
+            message = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
+            raise DataError(f"{self.name}: {message}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_n_options(self) -> IntArray | None:
@@ -327,14 +357,18 @@ class BundleRows(DataSet):
                     if self.kind == "confidence"
                     else "labels are"
                 )
-                told = f"has no dataset {path!r}, and {what} needed here; it holds: {names_in(self._node)}"
-                raise DataError(f"{self.name}: {told}; name them with --labels PATH")
+                message = (
+                    f"has no dataset {path!r}, and {what} needed here; it holds:"
+                    f" {names_in(self._node)}"
+                )
+                raise DataError(f"{self.name}: {message}; name them with --labels PATH")
             return None
         where = self._where(dataset)
         if self.kind == "confidence":
             if ignore:
                 raise UsageError(
-                    f"--ignore-label: {self.name} holds confidences; calcli extract can leave rows out"
+                    f"--ignore-label: {self.name} holds confidences; calcli extract"
+                    " can leave rows out"
                 )
             return validate.check_correct(
                 self._read_column(dataset), self.total, where
@@ -351,12 +385,14 @@ class BundleRows(DataSet):
         ignore: tuple[float, ...] = (),
         what: str = "label",
     ) -> "AnyArray | h5py.Dataset":
-        """Check labels or predictions of the rows kept; returns an array, or the dataset itself if it is too large to
-        hold. Sets which rows are kept if labels are to be ignored. Raises DataError."""
+        """Check labels or predictions of the rows kept.
+
+        Returns an array, or the dataset itself if it is too large to hold. Sets which
+        rows are kept if labels are to be ignored. Raises DataError.
+        """
         small = np.min_scalar_type(self.k - 1)
-        tall = (
-            dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
-        )  # each read would unpack all of it
+        # Each read would unpack all of it.
+        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
         held = (
             tall
             or ignore
@@ -364,7 +400,8 @@ class BundleRows(DataSet):
             or self.total * small.itemsize <= CACHE_BYTES
         )
         step = self.total if tall else AT_ONCE
-        found, stay = [], []
+        found = []
+        stay = []
         for start in range(0, self.total, step):
             values = read(dataset, np.s_[start : start + step], where)
             values = (
@@ -384,7 +421,8 @@ class BundleRows(DataSet):
             self._keep = np.concatenate(stay)
             if not self._keep.any():
                 raise DataError(
-                    f"{self.scores_where}: every row has an ignored label, nothing is left"
+                    f"{self.scores_where}: every row has an ignored label, nothing is"
+                    " left"
                 )
         return np.concatenate(found) if held else dataset
 
@@ -413,9 +451,12 @@ class BundleRows(DataSet):
         specs = self._strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
         if data.shape != expected:
-            told = f"expected {expected}: {len(specs)} specs, and the same rows and classes as the scores"
+            message = (
+                f"expected {expected}: {len(specs)} specs, and the same rows and"
+                " classes as the scores"
+            )
             raise DataError(
-                f"{self.name}: transforms/logits has shape {data.shape}, {told}"
+                f"{self.name}: transforms/logits has shape {data.shape}, {message}"
             )
         validate.check_type(data.dtype, self._where(data))
         self._moved = data
@@ -433,11 +474,13 @@ class BundleRows(DataSet):
         names = None if self.kind == "confidence" else self._strings("class_names")
         if names is not None and len(names) != self.k:
             raise DataError(
-                f"{self.name}: class_names has {len(names)} entries, expected {self.k}, one per class"
+                f"{self.name}: class_names has {len(names)} entries, expected"
+                f" {self.k}, one per class"
             )
         if names is not None and len(set(names)) == 1:
             raise DataError(
-                f"{self.name}: all class_names are {names[0]!r}; name each class, or delete them"
+                f"{self.name}: all class_names are {names[0]!r}; name each class, or"
+                " delete them"
             )
         return names
 
@@ -448,21 +491,25 @@ class BundleRows(DataSet):
     def stored_column(self, name: str) -> AnyArray | None:
         """A column as ``column`` gives it, but texts of whole numbers stay texts."""
         columns = {
-            own: self._names_in(dataset, own, name)
-            for own, dataset in self._datasets(name).items()
+            dataset_name: self._names_in(dataset, dataset_name, name)
+            for dataset_name, dataset in self._datasets(name).items()
         }
         return intersections(columns) if columns else None
 
-    def _names_in(self, dataset: h5py.Dataset, own: str, role: str) -> AnyArray:
+    def _names_in(
+        self, dataset: h5py.Dataset, dataset_name: str, role: str
+    ) -> AnyArray:
         """Values of a column: weights as numbers, all else as names."""
         values = self._column(dataset)
         if role == "weights":
             return values
-        return names_of(values, NameColumn(f"{self.name}: {own}", role))
+        return names_of(values, NameColumn(f"{self.name}: {dataset_name}", role))
 
     def _names(self, role: str) -> list[str]:
-        """Names of the columns of a role in the source; several in an order of their
-        own, as that of ``intersections``."""
+        """Names of the columns of a role in the source.
+
+        Several in an order of their own, as that of ``intersections``.
+        """
         named = self._layout.named.get(role) or self.own_names.get(role, [role])
         return sorted(named) if len(named) > 1 else named
 
@@ -471,22 +518,23 @@ class BundleRows(DataSet):
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
         """Values of a column by its original name, or the columns that it is combined
-        from by theirs; texts of whole numbers stay texts."""
+        from by theirs; texts of whole numbers stay texts.
+        """
         names = self._names(role)
-        found = {}
+        columns = {}
         for name in names:
             dataset = self._find(name)
             if dataset is not None:
-                found[name] = self._names_in(dataset, name, role)
-        if len(names) > 1 and len(found) == len(set(names)):
-            return found
+                columns[name] = self._names_in(dataset, name, role)
+        if len(names) > 1 and len(columns) == len(set(names)):
+            return columns
         values = self.stored_column(role)
         return {} if values is None else {", ".join(names): values}
 
     @cached_property
     def beside(self) -> dict[str, h5py.Dataset]:
         """Datasets of strings or integers with one value per row, by name."""
-        found = {}
+        datasets = {}
         for name in map(str, self._node):
             with suppress(DataError):
                 dataset = self._find(name)
@@ -499,8 +547,8 @@ class BundleRows(DataSet):
                     and dataset.shape == (self.total,)
                     and (words or dataset.dtype.kind in "iu")
                 ):
-                    found[name] = dataset
-        return found
+                    datasets[name] = dataset
+        return datasets
 
     def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
         """Read one dataset of ``beside`` for some rows. Raises DataError."""
@@ -508,26 +556,32 @@ class BundleRows(DataSet):
 
     @property
     def own_names(self) -> dict[str, list[str]]:
-        """Original names of ids, groups, units and weights in the source of the bundle, if recorded."""
+        """Original names of ids, groups, units and weights in the source of the bundle,
+        if recorded.
+        """
         try:
-            found = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
+            recorded = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
             return {
                 str(role): [str(name) for name in names]
-                for role, names in found.items()
+                for role, names in recorded.items()
             }
         except (TypeError, ValueError, AttributeError, RecursionError):
             return {}
 
     def _datasets(self, role: str) -> dict[str, h5py.Dataset]:
-        """Find the datasets of a column, by original name: those named by the user, else the default one."""
+        """Find the datasets of a column, by original name: those named by the user,
+        else the default one.
+        """
         asked = self._layout.named.get(role)
         if asked is None:
             dataset = self._find(role)
             return {} if dataset is None else {role: dataset}
         recorded = {
-            names[0]: own for own, names in self.own_names.items() if len(names) == 1
+            names[0]: dataset_name
+            for dataset_name, names in self.own_names.items()
+            if len(names) == 1
         }
-        found = {}
+        datasets = {}
         for name in asked:
             dataset = self._find(name) or self._find(recorded.get(name, name))
             if dataset is None:
@@ -538,24 +592,28 @@ class BundleRows(DataSet):
                     if getattr(node, "shape", None) == (self.total,)
                 ]
                 known = dict.fromkeys(
-                    own
+                    dataset_name
                     for key in per_row
-                    for own in (key, *self.own_names.get(key, ()))
+                    for dataset_name in (key, *self.own_names.get(key, ()))
                 )
                 have = ", ".join(known) or "none"
                 raise DataError(
-                    f"{self.name}: has no dataset {name!r}; one value per row have: {have}"
+                    f"{self.name}: has no dataset {name!r}; one value per row have:"
+                    f" {have}"
                 )
-            found[name] = dataset
-        return found
+            datasets[name] = dataset
+        return datasets
 
     def _column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> AnyArray:
-        """Read numbers or strings of a column for those of the file's rows that are kept."""
+        """Read numbers or strings of a column for those of the file's rows that are
+        kept.
+        """
         where = self._where(dataset)
         words = h5py.check_string_dtype(dataset.dtype) is not None
         if not words and dataset.dtype.kind not in "biuf":
             raise DataError(
-                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings; rename it"
+                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8"
+                " strings; rename it"
             )
         values: AnyArray = self._read_column(dataset, rows)
         if words:
@@ -566,8 +624,10 @@ class BundleRows(DataSet):
     def source(self) -> dict[str, Any] | None:
         text = self._node.attrs.get("source")
         try:
-            found = json.loads(text) if text is not None else None
-            return found if _depth(found) <= DEEPEST else {"text": str(text)}
+            description = json.loads(text) if text is not None else None
+            return (
+                description if _depth(description) <= DEEPEST else {"text": str(text)}
+            )
         except (TypeError, ValueError, RecursionError):
             return {"text": str(text)}
 
@@ -577,7 +637,10 @@ class BundleRows(DataSet):
 
     @property
     def corrupted_labels(self) -> str | None:
-        """Description of deliberately corrupted labels, as recorded in the bundle; None if there are none."""
+        """Description of deliberately corrupted labels, as recorded in the bundle.
+
+        None if there are none.
+        """
         text = self._node.attrs.get("corrupted_labels")
         return text if isinstance(text, str) else None
 
@@ -585,7 +648,8 @@ class BundleRows(DataSet):
     def recorded(self) -> list[str]:
         made = [] if self.corrupted_labels is None else [self.corrupted_labels[:200]]
         return [
-            f"labels corrupted on purpose ({how}): numbers about them say nothing about the model"
+            f"labels corrupted on purpose ({how}): numbers about them say nothing"
+            " about the model"
             for how in made
         ]
 
@@ -624,7 +688,10 @@ class BundleRows(DataSet):
             start += len(piece)
 
     def _in_file(self, start: int, stop: int) -> tuple[int, int]:
-        """Map a range of kept rows to a range in the file; for all rows, include ignored ones at both ends."""
+        """Map a range of kept rows to a range in the file.
+
+        For all rows, include ignored ones at both ends.
+        """
         if self._keep is None:
             return start, stop
         if (start, stop) == (0, self.n):
@@ -633,7 +700,7 @@ class BundleRows(DataSet):
         return int(low), int(high)
 
     def _piece(
-        self, at: int, start: int, stop: int, transforms: Sequence[int]
+        self, first_row: int, start: int, stop: int, transforms: Sequence[int]
     ) -> Block:
         """Read rows of the file as a block; the first one kept is row ``at``."""
         slab = (
@@ -650,15 +717,16 @@ class BundleRows(DataSet):
             under.append(validate.check_scores(raw, "logits", where, start))
         if self._keep is not None:
             keep = self._keep[start:stop]
-            slab, under = slab[keep], [scores[keep] for scores in under]
-        end = at + len(slab)
+            slab = slab[keep]
+            under = [scores[keep] for scores in under]
+        end = first_row + len(slab)
         labels, assigned = (
-            self._classes_at(source, at, end)
+            self._classes_at(source, first_row, end)
             for source in (self._labels, self._assigned)
         )
         moved = np.stack(under) if under else None
         return Block(
-            at,
+            first_row,
             slab,
             self.kind,
             labels,
@@ -707,8 +775,10 @@ class BundleRows(DataSet):
 
     @cached_property
     def recorded_zeros(self) -> Zeros | None:
-        """Resolution of the probabilities, as the bundle's attributes record it; None where they do not. Raises
-        DataError."""
+        """Resolution of the probabilities, as the bundle's attributes record it.
+
+        None where they do not. Raises DataError.
+        """
         if self.kind not in ("probs", "confidence"):
             return None
         zeros = Zeros.recorded(self._node.attrs, self.name)

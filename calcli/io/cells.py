@@ -46,8 +46,11 @@ def is_blank(text: str) -> bool:
 
 
 def number(text: str) -> float:
-    """Read a number. Raises ValueError, also for underscores and for digits
-    beyond ASCII, which ``float`` reads."""
+    """Read a number.
+
+    Raises ValueError, also for underscores and for digits beyond ASCII, which ``float``
+    reads.
+    """
     if "_" in text or not text.isascii():
         raise ValueError(f"no number: {text!r}")
     return float(text)
@@ -176,22 +179,25 @@ OPTION_OF = {"ids": "--ids", "unit": "--unit", "group": "--group-by"}
 
 @dataclass(frozen=True)
 class NameColumn:
-    """A column of names, for messages. role : ``ids``, ``unit``, ``group`` or another.
-    in_file : False for an argument of a Python function."""
+    """A column of names, for messages.
+
+    role : ``ids``, ``unit``, ``group`` or another. in_file : False for an argument of a
+    Python function.
+    """
 
     where: str
     role: str = "group"
     in_file: bool = True
 
-    def refused(self, row: int, found: str) -> DataError:
+    def refused(self, row: int, description: str) -> DataError:
         """Error about a cell that names no row."""
         expected = f"expected the {WORD_FOR.get(self.role, self.role)} of the row"
         advice = "leave such rows out"
         if self.in_file and self.role in OPTION_OF:
             advice += " (calcli extract --drop-missing)"
             advice += f", or pass {OPTION_OF[self.role]} none"
-        told = f"row {row} is {found}, {expected}, a whole number or a word"
-        return DataError(f"{self.where}: {told}; {advice}")
+        message = f"row {row} is {description}, {expected}, a whole number or a word"
+        return DataError(f"{self.where}: {message}; {advice}")
 
 
 def names_of(values: Any, column: NameColumn) -> AnyArray:
@@ -211,8 +217,8 @@ def names_of(values: Any, column: NameColumn) -> AnyArray:
     if kind == "f" and (whole := _whole_floats(values)) is not None:
         return whole
     if kind not in "bfmMOSUT":
-        told = f"{column.role} has type {values.dtype}, expected numbers or words"
-        raise DataError(f"{column.where}: {told}")
+        message = f"{column.role} has type {values.dtype}, expected numbers or words"
+        raise DataError(f"{column.where}: {message}")
     # NumPy's own scalars, as a float32 of Python would show more digits
     cells = list(values.ravel()) if kind in "fmM" else values.ravel().tolist()
     return _names_of_cells(cells, column).reshape(values.shape)
@@ -266,8 +272,10 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
         if math.isinf(value):
             raise column.refused(row, f"{value:g}")
         if abs(value) >= EXACT:
-            told = f"{value:g}, a number whose last digits are lost (save it as text)"
-            raise column.refused(row, told)
+            message = (
+                f"{value:g}, a number whose last digits are lost (save it as text)"
+            )
+            raise column.refused(row, message)
         if column.role in ("ids", "unit") and not value.is_integer():
             raise column.refused(row, f"{value:g}")
     try:
@@ -276,15 +284,16 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
     except (
         UnicodeError,
         SystemError,
-    ) as problem:  # SystemError: beyond all code points
-        told = f"holds what is no text: row {row}: {one_line(problem)}"
-        raise DataError(f"{column.where}: {told}; save the words as UTF-8") from None
+    ) as problem:
+        # SystemError: beyond all code points.
+        message = f"holds what is no text: row {row}: {one_line(problem)}"
+        raise DataError(f"{column.where}: {message}; save the words as UTF-8") from None
     except ValueError as problem:
         shown = one_line(ValueError(repr(cell)), 40)
         raise column.refused(row, f"{shown} ({one_line(problem)})") from None
     if "\0" in text:
-        told = f"row {row} is {text[:40]!r}, expected words without NUL characters"
-        raise DataError(f"{column.where}: {told}")
+        message = f"row {row} is {text[:40]!r}, expected words without NUL characters"
+        raise DataError(f"{column.where}: {message}")
     if column.role == "unit" and not text:
         raise column.refused(row, "empty")
     return text
@@ -292,7 +301,10 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
 
 def _times_as_text(cells: Sequence[Any]) -> Sequence[Any]:
     """Dates and times as pandas writes them, where all cells are such: without the
-    hours where all are at midnight. Other cells as they are."""
+    hours where all are at midnight.
+
+    Other cells as they are.
+    """
     known = [cell for cell in cells if not is_null(cell)]
     if not known or not all(map(_is_plain_time, known)):
         return cells
@@ -337,8 +349,9 @@ def texts_of_names(names: AnyArray) -> list[str]:
 
 
 def sortable(names: AnyArray) -> AnyArray:
-    """Names as integers where all are texts of whole numbers, or all of such as
-    floats (7.0), so that 10 follows 9 whichever type the file gave them."""
+    """Names as integers where all are texts of whole numbers, or all of such as floats
+    (7.0), so that 10 follows 9 whichever type the file gave them.
+    """
     if names.dtype.kind not in "OU" or not names.size:
         return names
     texts = texts_of_names(names)
@@ -361,8 +374,11 @@ def together(columns: Sequence[AnyArray]) -> AnyArray:
 
 
 def answer_of(cell: Any) -> str | None:
-    """Canonical text of an answer, None for a blank one: true, "True", 1, 1.0 and
-    "1.0" are "1"; 0.50 is "0.5"; words are stripped. Raises ValueError."""
+    """Canonical text of an answer, None for a blank one: true, "True", 1, 1.0 and "1.0"
+    are "1"; 0.50 is "0.5"; words are stripped.
+
+    Raises ValueError.
+    """
     if is_null(cell):
         return None
     text = text_of(cell).strip()

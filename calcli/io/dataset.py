@@ -89,9 +89,15 @@ class DataSet(Rows):
 
     @property
     def location(self) -> Location:
-        """Names of these rows and of others of their model, for suggested commands; empty unless from one file."""
-        own = self.name == self.path.name or self.name.startswith(f"{self.path.name}:")
-        here = str(self.path.parent / self.name) if own and self.path.is_file() else ""
+        """Names of these rows and of others of their model, for suggested commands.
+
+        Empty unless from one file.
+        """
+        file = self.path.name
+        is_of_file = self.name == file or self.name.startswith(f"{file}:")
+        here = ""
+        if is_of_file and self.path.is_file():
+            here = str(self.path.parent / self.name)
         return Location(here, options=self.options)
 
     @property
@@ -107,7 +113,8 @@ class DataSet(Rows):
     @property
     def is_stratified(self) -> bool:
         """True if the rows are recorded as part of a split by label, whose parts have
-        the same proportions of labels."""
+        the same proportions of labels.
+        """
         source = self.source
         split = source.get("split") if isinstance(source, dict) else None
         return isinstance(split, dict) and split.get("method") == "stratified"
@@ -120,7 +127,9 @@ class DataSet(Rows):
     @property
     @abstractmethod
     def recorded(self) -> list[str]:
-        """Warnings for every report of these rows, from the file's record of its origin."""
+        """Warnings for every report of these rows, from the file's record of its
+        origin.
+        """
 
     @property
     def caveats(self) -> list[str]:
@@ -130,8 +139,8 @@ class DataSet(Rows):
     @property
     def doubts(self) -> list[str]:
         """Warnings: calibrators applied, recorded warnings, doubtful scores."""
-        seen = in_sample(self.upstream)
-        of_fit = [f"{seen}: {NOT_HELD_OUT}"] if seen else []
+        reason = in_sample(self.upstream)
+        of_fit = [f"{reason}: {NOT_HELD_OUT}"] if reason else []
         return [*of_fit, *self.recorded, *doubts(self)]
 
     @property
@@ -141,11 +150,17 @@ class DataSet(Rows):
 
     @abstractmethod
     def column(self, name: str) -> AnyArray | None:
-        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or None if missing. Columns named
-        by the user replace those with the standard names. Raises DataError if a named column does not exist."""
+        """One value per kept row (``ids``, ``group``, ``unit``, ``prediction``), or
+        None if missing.
+
+        Columns named by the user replace those with the standard names. Raises
+        DataError if a named column does not exist.
+        """
 
     def own_name(self, role: str) -> str:
-        """Original name of a column in the source of the rows: ``patient`` for ``unit``."""
+        """Original name of a column in the source of the rows: ``patient`` for
+        ``unit``.
+        """
         return role
 
     def units(self) -> Units | None:
@@ -154,40 +169,55 @@ class DataSet(Rows):
 
     @property
     def unit_name(self) -> str | None:
-        """Dataset of the units, ``none`` if the user opted out, None if there are no units."""
+        """Dataset of the units, ``none`` if the user opted out, None if there are no
+        units.
+        """
         if self.unit == NO_UNIT:
             return NO_UNIT
         return None if self.units() is None else self.own_name("unit")
 
     @cached_property
     def given_units(self) -> Units | None:
-        """Units as given, even if each has one row only. Raises DataError if invalid: NaN, or all rows in one unit."""
+        """Units as given, even if each has one row only.
+
+        Raises DataError if invalid: NaN, or all rows in one unit.
+        """
         if self.unit == NO_UNIT:
             return None
-        values, name = self.column("unit"), self.own_name("unit")
+        values = self.column("unit")
+        name = self.own_name("unit")
         if values is None:
             return None
         units = Units.of(values)
         if units.n < 2:
-            told = f"all {self.n} rows are of one {name} ({values[0]}), and nothing can be told from one"
+            message = (
+                f"all {self.n} rows are of one {name} ({values[0]}), and nothing can"
+                " be told from one"
+            )
             raise DataError(
-                f"{self.name}: {told}; name another with --unit NAME, or pass --unit none"
+                f"{self.name}: {message}; name another with --unit NAME, or pass --unit"
+                " none"
             )
         return units
 
     def carry(self, name: str) -> Codes:
-        """Attach a column to every block, and return the whole column. Raises DataError if it does not exist."""
+        """Attach a column to every block, and return the whole column.
+
+        Raises DataError if it does not exist.
+        """
         if name not in self.columns:
             is_group = _same_columns(self.own_name("group"), name)
             values = self.column("group" if is_group else name)
-            if (
-                values is None and name == "label"
-            ):  # multi-label: the groups are the labels' names
+            # Multi-label: the groups are the labels' names.
+            if values is None and name == "label":
                 values = self.column("group")
             if values is None:
-                told = f"has no dataset {name!r} with one value per row, which is needed here"
+                message = (
+                    f"has no dataset {name!r} with one value per row, which is needed"
+                    " here"
+                )
                 raise DataError(
-                    f"{self.name}: {told}; of a table name it with --group-by {name}"
+                    f"{self.name}: {message}; of a table name it with --group-by {name}"
                 )
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
@@ -196,8 +226,10 @@ class DataSet(Rows):
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
     ) -> Iterator[Block]:
-        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it where possible, without their
-        weights, whose scale only all rows together give."""
+        """Read rows start..stop-1 in pieces of about ``rows`` rows, multiples of it
+        where possible, without their weights, whose scale only all rows together
+        give.
+        """
 
     @property
     @abstractmethod
@@ -206,8 +238,8 @@ class DataSet(Rows):
 
     @cached_property
     def _effective_weights(self) -> FloatArray | None:
-        given = self.given_weights
-        return None if given is None else effective_weights(given)
+        weights = self.given_weights
+        return None if weights is None else effective_weights(weights)
 
     def weights(self) -> FloatArray | None:
         return self._effective_weights
@@ -240,30 +272,37 @@ class DataSet(Rows):
             yield replace(block, columns=columns, zeros=zeros)
 
     def _followed(self, pieces: Iterator[Block]) -> Iterator[Block]:
-        """Yield the pieces; the first complete pass also sets the hash and the facts of the rows."""
-        hashed, known = (
-            self.data_sha256 is not None or not self.hashed,
-            self.facts is not None,
-        )
-        facts, cell, at = None, self.part_rows(), 0
+        """Yield the pieces.
+
+        The first complete pass also sets the hash and the facts of the rows.
+        """
+        hashed = self.data_sha256 is not None or not self.hashed
+        known = self.facts is not None
+        facts = None
+        cell = self.part_rows()
+        position = 0
         digests: defaultdict[int, hashlib._Hash] = defaultdict(hashlib.sha256)
         for piece in pieces:
-            for low in () if hashed else range(at - at % cell, at + len(piece), cell):
+            cells = range(0)
+            if not hashed:
+                first_cell = position - position % cell
+                cells = range(first_cell, position + len(piece), cell)
+            for low in cells:
                 digests[low].update(
                     np.ascontiguousarray(
-                        piece.scores[max(low - at, 0) : low + cell - at]
+                        piece.scores[max(low - position, 0) : low + cell - position]
                     ).data
                 )
-            at += len(piece)
+            position += len(piece)
             if not known:
-                found = row_facts(piece)
-                facts = found if facts is None else facts + found
+                piece_facts = row_facts(piece)
+                facts = piece_facts if facts is None else facts + piece_facts
             if self.progress is not None:
-                self.progress("rows read", at, self.n)
+                self.progress("rows read", position, self.n)
             yield piece
         if not hashed:
             self.seal(
-                [each.digest() for each in digests.values()]
+                [digest.digest() for digest in digests.values()]
                 if len(digests) > 1
                 else digests[0]
             )
@@ -298,11 +337,13 @@ class DataSet(Rows):
             names = {name: column.names for name, column in self.columns.items()}
             along = (*(column.code for column in self.columns.values()), *walk.along)
             walk = replace(walk, work=partial(_carrying, walk.work, names), along=along)
-        found = self.spread(self, walk)
-        return found if walk.add_up else chain.from_iterable(found)
+        results = self.spread(self, walk)
+        return results if walk.add_up else chain.from_iterable(results)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
-        """Set the hash, from the digests of the parts' scores, or the hash object of a single part's scores."""
+        """Set the hash, from the digests of the parts' scores, or the hash object of a
+        single part's scores.
+        """
         digest = (
             hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
         )
@@ -340,7 +381,9 @@ def _carrying(
     block: Block,
     *along: Any,
 ) -> Any:
-    """Attach columns to a block in another process (names given, codes first in ``along``), and call ``work``."""
+    """Attach columns to a block in another process (names given, codes first in
+    ``along``), and call ``work``.
+    """
     columns = {
         name: Codes(known, code)
         for (name, known), code in zip(names.items(), along, strict=False)
@@ -351,28 +394,36 @@ def _carrying(
 def within(
     counts: Iterable[int], start: int, stop: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the parts that overlap rows start..stop-1: index, first row of the part, start and stop within it."""
+    """Yield the parts that overlap rows start..stop-1: index, first row of the part,
+    start and stop within it.
+    """
     begin = 0
-    for at, count in enumerate(counts):
-        low, high = max(start, begin), min(stop, begin + count)
+    for part, count in enumerate(counts):
+        low = max(start, begin)
+        high = min(stop, begin + count)
         if low < high:
-            yield at, begin, low - begin, high - begin
+            yield part, begin, low - begin, high - begin
         begin += count
 
 
 def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
-    """Regroup pieces into blocks of ``step`` rows; only blocks that span several pieces are copied."""
+    """Regroup pieces into blocks of ``step`` rows.
+
+    Only blocks that span several pieces are copied.
+    """
     rest: list[Block] = []
     waiting = 0
     for piece in pieces:
-        at = 0
-        while waiting + len(piece) - at >= step:
-            end = at + step - waiting
-            yield joined([*rest, piece.cut(at, end)])
-            rest, waiting, at = [], 0, end
-        if at < len(piece):
-            rest.append(piece.cut(at, len(piece)))
-            waiting += len(piece) - at
+        begin = 0
+        while waiting + len(piece) - begin >= step:
+            end = begin + step - waiting
+            yield joined([*rest, piece.cut(begin, end)])
+            rest = []
+            waiting = 0
+            begin = end
+        if begin < len(piece):
+            rest.append(piece.cut(begin, len(piece)))
+            waiting += len(piece) - begin
     if rest:
         yield joined(rest)
 
@@ -381,29 +432,35 @@ def regular(pieces: Iterable[Block], step: int) -> Iterator[Block]:
 
 
 class PooledRows(DataSet):
-    """Concatenated rows of several open bundles, with the same results as one file of them.
+    """Concatenated rows of several open bundles, with the same results as one file of
+    them.
 
-    Raises DataError that names the first bundle whose classes, kind, class names, transforms,
-    upstream calibrators or columns differ from those of the first.
+    Raises DataError that names the first bundle whose classes, kind, class names,
+    transforms, upstream calibrators or columns differ from those of the first.
     """
 
     def __init__(self, parts: "Sequence[BundleRows]") -> None:
-        first, alike = parts[0], list(_shared_properties(parts[0]))
+        first = parts[0]
+        alike = list(_shared_properties(parts[0]))
         for part in parts[1:]:
             for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
-                    told = f"{part.name}: {has}, {first.name} {expected}"
+                    message = f"{part.name}: {has}, {first.name} {expected}"
                     raise DataError(
-                        f"{told}; bundles that are taken together must agree in it"
+                        f"{message}; bundles that are taken together must agree in it"
                     )
         self.parts = parts
         self._counts = [part.n for part in parts]
-        self.n, self.k, self.kind = sum(self._counts), first.k, first.kind
+        self.n = sum(self._counts)
+        self.k = first.k
+        self.kind = first.kind
         self.total = sum(part.total for part in parts)
         self.dtype = np.result_type(*(part.dtype for part in parts))
-        self.transforms, self.path = first.transforms, first.path
+        self.transforms = first.transforms
+        self.path = first.path
         self.name = f"{first.name} and {len(parts) - 1} more"
-        self.has_labels, self.unit = first.has_labels, first.unit
+        self.has_labels = first.has_labels
+        self.unit = first.unit
         self.ordered = first.ordered
         if first.n_options is not None:
             numbers = [part.n_options for part in parts if part.n_options is not None]
@@ -450,8 +507,8 @@ class PooledRows(DataSet):
         if len(lacking) == len(columns):
             return None
         if lacking:
-            told = f"has no dataset {name!r}, others of these bundles do"
-            raise DataError(f"{lacking[0]}: {told}; add it or drop it there")
+            message = f"has no dataset {name!r}, others of these bundles do"
+            raise DataError(f"{lacking[0]}: {message}; add it or drop it there")
         return together([values for values in columns if values is not None])
 
     @cached_property
@@ -459,17 +516,21 @@ class PooledRows(DataSet):
         units = super().given_units
         part = np.repeat(np.arange(len(self.parts)), self._counts)
         if units is not None:
-            first, last = (
-                part[units.order[units.starts]],
-                part[units.order[units.starts + units.count - 1]],
-            )
+            first = part[units.order[units.starts]]
+            last = part[units.order[units.starts + units.count - 1]]
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
-                told = f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name} hold rows of it"
-                advice = "keep the rows of a unit in one file, give others names of their own, or pass --unit none"
+                message = (
+                    f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
+                    " hold rows of it"
+                )
+                advice = (
+                    "keep the rows of a unit in one file, give others names of their"
+                    " own, or pass --unit none"
+                )
                 raise DataError(
-                    f"{self.own_name('unit')} {name} is cut: {told}; {advice}"
+                    f"{self.own_name('unit')} {name} is cut: {message}; {advice}"
                 )
         return units
 
@@ -479,20 +540,20 @@ class PooledRows(DataSet):
     def labels_at(self, start: int, stop: int) -> IntArray:
         parts = within(self._counts, start, stop)
         return np.concatenate(
-            [self.parts[at].labels_at(low, high) for at, _, low, high in parts]
+            [self.parts[part].labels_at(low, high) for part, _, low, high in parts]
         )
 
     @property
     def given_weights(self) -> FloatArray | None:
         weights = [part.given_weights for part in self.parts]
-        given = [weight for weight in weights if weight is not None]
-        return np.concatenate(given) if given else None
+        present = [weight for weight in weights if weight is not None]
+        return np.concatenate(present) if present else None
 
     def pieces(
         self, transforms: Sequence[int], rows: int, start: int, stop: int
     ) -> Iterator[Block]:
-        for at, begin, low, high in within(self._counts, start, stop):
-            for piece in self.parts[at].pieces(transforms, rows, low, high):
+        for part, begin, low, high in within(self._counts, start, stop):
+            for piece in self.parts[part].pieces(transforms, rows, low, high):
                 yield replace(
                     piece,
                     start=begin + piece.start,

@@ -1,5 +1,6 @@
 """Values that are safe to write: no spreadsheet formulas, invisible characters or
-non-finite numbers."""
+non-finite numbers.
+"""
 
 import math
 from typing import Any
@@ -18,8 +19,9 @@ BEGINS_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def harmless_cell(text: str) -> str:
-    """Escape a name from a file for a CSV cell: an apostrophe before what a
-    spreadsheet would run as a formula."""
+    """Escape a name from a file for a CSV cell: an apostrophe before what a spreadsheet
+    would run as a formula.
+    """
     return f"'{text}" if text.startswith(BEGINS_FORMULA) else text
 
 

@@ -1,4 +1,6 @@
-"""Safe reading of HDF5 files that may be truncated, half written or full of links. Every problem is a DataError.
+"""Safe reading of HDF5 files that may be truncated, half written or full of links.
+
+Every problem is a DataError.
 
 HDF5 reads zeros where data was never written, and h5py treats objects that it cannot
 open as missing; both are detected here.
@@ -30,20 +32,25 @@ END_OFFSETS = {
     1: 44,
     2: 28,
     3: 28,
-}  # offset of the end-of-file address, by superblock version
+}
+"""Offset of the end-of-file address, by superblock version."""
 
 # ---- datasets stored elsewhere: external files and virtual datasets
 # HDF5 reads zeros where such a source is missing or short, waits forever on a pipe, and
-# reads bytes of any file that the user may read. All sources are checked before reading.
+# reads bytes of any file that the user may read. All sources are checked before
+# reading.
 
 
 MOST_PIECES = 100_000  # most pieces of a virtual dataset
 
 
 def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
-    """Find the file that HDF5 would open for a name stored in another file; None if missing. holder : the file that
-    stores the name. variable : environment variable with more folders to search. Raises DataError for a pipe, a
-    device or a folder."""
+    """Find the file that HDF5 would open for a name stored in another file.
+
+    None if missing. holder : the file that stores the name. variable : environment
+    variable with more folders to search. Raises DataError for a pipe, a device or a
+    folder.
+    """
     folder = os.path.dirname(os.path.abspath(holder))
     tail = os.path.basename(name) if os.path.isabs(name) else name
     prefixes = [
@@ -59,7 +66,8 @@ def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
             return Path(place)
         if os.path.exists(place):
             raise DataError(
-                f"{where}: leads to {place}, which is no ordinary file; save it with its values inside"
+                f"{where}: leads to {place}, which is no ordinary file; save it with"
+                " its values inside"
             )
     return None
 
@@ -68,12 +76,14 @@ def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
     if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(
         os.path.realpath(holder)
     ):
-        told = f"takes its values from {path}, which does not lie beside the file"
-        raise DataError(f"{where}: {told}; pass --allow-external if you trust it")
+        message = f"takes its values from {path}, which does not lie beside the file"
+        raise DataError(f"{where}: {message}; pass --allow-external if you trust it")
 
 
 def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
-    """Check that external storage is complete and, unless ``allowed``, in the folder of the file. Raises DataError."""
+    """Check that external storage is complete and, unless ``allowed``, in the folder of
+    the file. Raises DataError.
+    """
     holder = dataset.file.filename
     folder = os.path.dirname(os.path.abspath(holder))
     prefix = os.environ.get("HDF5_EXTFILE_PREFIX", "").replace("${ORIGIN}", folder)
@@ -82,9 +92,10 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
     for name, offset, size in dataset.external:
         path = Path(prefix, os.fsdecode(name))
         if not path.is_file():
-            told = "is no ordinary file" if path.exists() else "is not there"
+            message = "is no ordinary file" if path.exists() else "is not there"
             raise DataError(
-                f"{where}: takes its values from {path}, which {told}; bring it along"
+                f"{where}: takes its values from {path}, which {message}; bring it"
+                " along"
             )
         _check_place(path, holder, where, allowed)
         note(path)
@@ -92,8 +103,11 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             break
         missing -= min(size, missing)
     if missing:
-        told = f"needs {needed} bytes of other files and they hold less, the rest would read as zeros"
-        raise DataError(f"{where}: {told}; bring all of them along")
+        message = (
+            f"needs {needed} bytes of other files and they hold less, the rest would"
+            " read as zeros"
+        )
+        raise DataError(f"{where}: {message}; bring all of them along")
 
 
 def check_mapping(dataset: h5py.Dataset, where: str) -> None:
@@ -105,14 +119,18 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
         for start, stride, count, block in _boxes(source.vspace, dataset.shape, where):
             pieces += prod(count)
             if pieces > MOST_PIECES:
-                told = f"is put together from more than {MOST_PIECES} pieces"
-                raise DataError(f"{where}: {told}; copy it into a plain dataset")
+                message = f"is put together from more than {MOST_PIECES} pieces"
+                raise DataError(f"{where}: {message}; copy it into a plain dataset")
             covered.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_OR)
-    mapped, total = covered.get_select_npoints(), prod(dataset.shape)
+    mapped = covered.get_select_npoints()
+    total = prod(dataset.shape)
     if mapped < total:
-        told = f"only {mapped} of its {total} values have a source, the rest would read as zeros"
+        message = (
+            f"only {mapped} of its {total} values have a source, the rest would read"
+            " as zeros"
+        )
         raise DataError(
-            f"{where}: {told}; map all of them, or copy them into a plain dataset"
+            f"{where}: {message}; map all of them, or copy them into a plain dataset"
         )
 
 
@@ -120,7 +138,8 @@ def _boxes(
     space: Any, shape: tuple[int, ...], where: str
 ) -> list[tuple[Any, Any, Any, Any]]:
     """Split a selection into hyperslabs: (start, stride, count, block)."""
-    kind, ones = space.get_select_type(), (1,) * len(shape)
+    kind = space.get_select_type()
+    ones = (1,) * len(shape)
     if kind == h5py.h5s.SEL_NONE:
         return []
     if kind == h5py.h5s.SEL_ALL:
@@ -144,10 +163,13 @@ def _boxes(
 
 
 def check_source(source: Any, dataset: Any, where: str) -> None:
-    """Check that a source has all the elements that a virtual dataset reads from it. Raises DataError."""
-    told = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
+    """Check that a source has all the elements that a virtual dataset reads from it.
+
+    Raises DataError.
+    """
+    message = f"{where}: takes its values from {source.dset_name} of {source.file_name}"
     if not isinstance(dataset, h5py.Dataset):
-        raise DataError(f"{told}, where it is not; bring it along")
+        raise DataError(f"{message}, where it is not; bring it along")
     space = source.src_space
     if space.get_select_type() == h5py.h5s.SEL_ALL:
         fits = prod(dataset.shape) == source.vspace.get_select_npoints()
@@ -158,7 +180,8 @@ def check_source(source: Any, dataset: Any, where: str) -> None:
         )
     if not fits:
         raise DataError(
-            f"{told}, which has shape {dataset.shape} and lacks some; bring the right one along"
+            f"{message}, which has shape {dataset.shape} and lacks some; bring the right"
+            " one along"
         )
 
 
@@ -169,7 +192,10 @@ _opened: "WeakValueDictionary[int, h5py.File]" = WeakValueDictionary()
 
 @contextmanager
 def open_file(path: Path) -> Iterator[h5py.File]:
-    """Open an HDF5 file for reading. Raises DataError for a file that is missing, no HDF5 or damaged."""
+    """Open an HDF5 file for reading.
+
+    Raises DataError for a file that is missing, no HDF5 or damaged.
+    """
     _check_file(path)
     note(path)
     probe(path)
@@ -179,19 +205,20 @@ def open_file(path: Path) -> Iterator[h5py.File]:
         except OSError as problem:
             if "errno = 11" in str(problem):
                 raise DataError(
-                    f"{path}: another program has it open for writing; close it there first"
+                    f"{path}: another program has it open for writing; close it there"
+                    " first"
                 ) from None
             if "unable to lock" not in str(problem):
                 raise
-            file = h5py.File(
-                path, "r", locking=False
-            )  # some network file systems have no locks
+            # Some network file systems have no locks.
+            file = h5py.File(path, "r", locking=False)
     _opened[id(file)] = file
     try:
         with _as_data_error(path, by_h5py=True):
             yield file
     finally:
-        # To close a file h5py visits every object of every open file: with a thousand files, 20 ms each. Where there
+        # To close a file h5py visits every object of every open file: with a thousand
+        # files, 20 ms each. Where there
         # are many, dropping the last reference closes it.
         if len(_opened) <= MOST_CLOSED:
             file.close()
@@ -208,15 +235,17 @@ def _check_file(path: Path) -> None:
         raise DataError(no_such_file(path))
     if is_stream(path):
         raise DataError(
-            f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file first"
+            f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file"
+            " first"
         )
     try:
         with path.open("rb") as file:
             start = file.read(64)
-            if start.startswith(HDF5) and (
-                at := END_OFFSETS.get(start[8])
-            ):  # ignore another file appended to it
-                file.seek(min(int.from_bytes(start[at : at + 8], "little"), 1 << 62))
+            # Ignore another file appended to it.
+            if start.startswith(HDF5) and (offset := END_OFFSETS.get(start[8])):
+                file.seek(
+                    min(int.from_bytes(start[offset : offset + 8], "little"), 1 << 62)
+                )
                 refuse_more(path, start[:8] if file.read(8) == HDF5 else b"")
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
@@ -225,7 +254,10 @@ def _check_file(path: Path) -> None:
             f"{path}: the file is empty (did the command that should write it fail?)"
         )
     if start.lstrip().startswith(b"{"):
-        advice = "a calibrator goes before the bundles of apply and to --calibrator elsewhere"
+        advice = (
+            "a calibrator goes before the bundles of apply and to --calibrator"
+            " elsewhere"
+        )
         raise DataError(f"{path}: is JSON, expected an HDF5 bundle; {advice}")
     if not h5py.is_hdf5(path):
         advice = (
@@ -245,21 +277,28 @@ def names_in(group: h5py.Group) -> str:
 
 
 def texts(values: Any, where: str) -> list[str]:
-    """Decode strings read from HDF5. Raises DataError that names the first invalid one."""
-    found = []
+    """Decode strings read from HDF5.
+
+    Raises DataError that names the first invalid one.
+    """
+    strings = []
     for row, value in enumerate(np.ravel(values)):
         try:
-            found.append(value.decode() if isinstance(value, bytes) else str(value))
+            strings.append(value.decode() if isinstance(value, bytes) else str(value))
         except UnicodeDecodeError:
             raise DataError(
-                f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the strings anew"
+                f"{where}: entry {row} is {value[:40]!r}, expected UTF-8; write the"
+                " strings anew"
             ) from None
-    return found
+    return strings
 
 
 @contextmanager
 def _as_data_error(where: object, *, by_h5py: bool = False) -> Iterator[None]:
-    """Turn exceptions of h5py into a DataError that names ``where``. by_h5py : only those raised inside h5py."""
+    """Turn exceptions of h5py into a DataError that names ``where``.
+
+    by_h5py : only those raised inside h5py.
+    """
     try:
         yield
     except (CalcliError, MemoryError):
@@ -288,9 +327,12 @@ MOST_LINKS = 16  # longest chain of links, as in HDF5
 
 
 def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
-    """Find a dataset or group at a path of a group; None if nothing is there. Links are followed here, step by step, as
-    HDF5 would wait forever on one to a pipe. links : number followed so far. Raises DataError for a dangling link and
-    for an object that cannot be opened."""
+    """Find a dataset or group at a path of a group; None if nothing is there.
+
+    Links are followed here, step by step, as HDF5 would wait forever on one to a pipe.
+    links : number followed so far. Raises DataError for a dangling link and for an
+    object that cannot be opened.
+    """
     node: Any = group.file if path.startswith("/") else group
     for step in path.split("/"):
         if step in ("", "."):
@@ -303,19 +345,20 @@ def lookup(group: h5py.Group, path: str, links: int = 0) -> Any:
             node = lookup(node, link.path, links + 1) if links < MOST_LINKS else None
             if node is None:
                 raise DataError(
-                    f"{where} is a link to {link.path}, where nothing can be found; correct it"
+                    f"{where} is a link to {link.path}, where nothing can be found;"
+                    " correct it"
                 )
             continue
         if isinstance(link, h5py.ExternalLink):
             file = find_file(
                 link.filename, node.file.filename, "HDF5_EXT_PREFIX", where
             )
-            told = f"{where} is a link to {link.path} of {link.filename}, "
+            message = f"{where} is a link to {link.path} of {link.filename}, "
             if file is None or links >= MOST_LINKS:
-                raise DataError(f"{told}which cannot be opened; is that file here?")
+                raise DataError(f"{message}which cannot be opened; is that file here?")
             with open_file(file) as other:
                 if lookup(other, link.path, links + 1) is None:
-                    raise DataError(f"{told}where nothing can be found; correct it")
+                    raise DataError(f"{message}where nothing can be found; correct it")
         with _as_data_error(where):
             node = node[step]
     return node
@@ -331,20 +374,21 @@ def _link(node: Any, name: str) -> Any:
 
 
 def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
-    """Yield all groups with their paths, "" for the root, each once, as links may form cycles."""
-    seen = set()
+    """Yield all groups with their paths, "" for the root, each once, as links may form
+    cycles.
+    """
+    visited = set()
     todo: list[tuple[str, h5py.Group]] = [("", file)]
     while todo:
         name, group = todo.pop()
         about = h5py.h5o.get_info(group.id)
-        if (about.fileno, about.addr) in seen:
+        if (about.fileno, about.addr) in visited:
             continue
-        seen.add((about.fileno, about.addr))
+        visited.add((about.fileno, about.addr))
         yield name, group
         children = []
-        for key in (
-            key for key in group if isinstance(key, str)
-        ):  # bytes: a name that is not UTF-8
+        # Bytes: a name that is not UTF-8.
+        for key in (key for key in group if isinstance(key, str)):
             try:
                 child = lookup(group, key)
             except DataError:  # a dangling link matters only if it is asked for by name
@@ -356,9 +400,8 @@ def find_groups(file: h5py.File) -> Iterator[tuple[str, h5py.Group]]:
         todo += reversed(children)
 
 
-LARGEST_CHUNK = (
-    1 << 30
-)  # bytes of a chunk, or of all the rows that it spans, held in memory at once
+LARGEST_CHUNK = 1 << 30
+"""Bytes of a chunk, or of all the rows that it spans, held in memory at once."""
 
 
 def check_stored(
@@ -368,9 +411,12 @@ def check_stored(
     external: bool = False,
     checked: frozenset[tuple[str, str]] = frozenset(),
 ) -> None:
-    """Refuse a dataset that is incomplete, or that would fill the memory from few stored bytes. external : allow values
-    in files outside the folder of this one. checked : virtual datasets that lead here through their sources. Raises
-    DataError."""
+    """Refuse a dataset that is incomplete, or that would fill the memory from few
+    stored bytes.
+
+    external : allow values in files outside the folder of this one. checked : virtual
+    datasets that lead here through their sources. Raises DataError.
+    """
     if not dataset.shape or 0 in dataset.shape:
         return
     if dataset.is_virtual:
@@ -380,7 +426,8 @@ def check_stored(
     stored = dataset.id.get_storage_size()
     if dataset.chunks is None and stored == 0:
         raise DataError(
-            f"{where}: was created but never written; write it, or run again what made it"
+            f"{where}: was created but never written; write it, or run again what made"
+            " it"
         )
     if dataset.chunks is not None:
         expected = prod(
@@ -388,19 +435,24 @@ def check_stored(
         )
         written = dataset.id.get_num_chunks()
         if written < expected:
-            told = f"only {written} of its {expected} chunks were ever written, the rest would read as zeros"
+            message = (
+                f"only {written} of its {expected} chunks were ever written, the rest"
+                " would read as zeros"
+            )
             advice = "was what made it interrupted, or is it larger than what it holds?"
-            raise DataError(f"{where}: {told}; {advice}")
+            raise DataError(f"{where}: {message}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
-    with suppress(
-        OSError, AttributeError
-    ):  # a file in memory, or a system without st_blocks
+    # A file in memory, or a system without st_blocks.
+    with suppress(OSError, AttributeError):
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
-        told = f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20} MiB to read at once"
+        message = (
+            f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20}"
+            " MiB to read at once"
+        )
         raise DataError(
-            f"{where}: {told}; write it in smaller chunks (h5repack -l CHUNK=…)"
+            f"{where}: {message}; write it in smaller chunks (h5repack -l CHUNK=…)"
         )
 
 
@@ -410,7 +462,9 @@ def _check_virtual(
     external: bool,
     checked: frozenset[tuple[str, str]],
 ) -> None:
-    """Check that a virtual dataset is fully mapped and each source is present and complete. Raises DataError."""
+    """Check that a virtual dataset is fully mapped and each source is present and
+    complete. Raises DataError.
+    """
     check_mapping(dataset, where)
     holder = dataset.file.filename
     here = (os.path.realpath(holder), dataset.name)
@@ -418,15 +472,16 @@ def _check_virtual(
         raise DataError(
             f"{where}: takes its values from itself; write them into a plain dataset"
         )
-    seen = set()
+    visited = set()
     for source in dataset.virtual_sources():
         for pattern in (source.file_name, source.dset_name):
             if "%" in pattern.replace("%%", ""):
                 raise DataError(
-                    f"{where}: names its sources by a pattern, {pattern}; copy it into a plain dataset"
+                    f"{where}: names its sources by a pattern, {pattern}; copy it into"
+                    " a plain dataset"
                 )
         file, name = (
-            each.replace("%%", "%") for each in (source.file_name, source.dset_name)
+            text.replace("%%", "%") for text in (source.file_name, source.dset_name)
         )
         path = (
             Path(holder)
@@ -435,38 +490,46 @@ def _check_virtual(
         )
         if path is None:
             raise DataError(
-                f"{where}: takes its values from {file}, which is not there; bring it along"
+                f"{where}: takes its values from {file}, which is not there; bring it"
+                " along"
             )
         _check_place(path, holder, where, external)
         with open_file(path) as other:
-            found = lookup(other, name)
-            check_source(source, found, where)
-            if (path, name) not in seen:
+            source_node = lookup(other, name)
+            check_source(source, source_node, where)
+            if (path, name) not in visited:
                 check_stored(
-                    found,
+                    source_node,
                     f"{path}: {name}",
                     external=external,
                     checked=checked | {here},
                 )
-        seen.add((path, name))
+        visited.add((path, name))
 
 
 def read(dataset: h5py.Dataset, rows: Any, where: str) -> Any:
-    """Read values of a dataset; ``rows`` is the index, as in ``dataset[rows]``. Raises DataError."""
+    """Read values of a dataset; ``rows`` is the index, as in ``dataset[rows]``.
+
+    Raises DataError.
+    """
     with _as_data_error(where):
         values = dataset[rows]
     return values
 
 
 def check_bundle_format(node: h5py.Group, where: str) -> None:
-    """Refuse a group marked as a bundle of a later format; an unmarked group has the current format."""
+    """Refuse a group marked as a bundle of a later format.
+
+    An unmarked group has the current format.
+    """
     version = node.attrs.get("calcli_bundle", 1)
     if (
         np.ndim(version)
         or not isinstance(version, int | float | np.number)
         or version != 1
     ):
-        found = version.item() if isinstance(version, np.generic) else version
+        value = version.item() if isinstance(version, np.generic) else version
         raise DataError(
-            f"{where}: attribute calcli_bundle is {found!r}, this calcli reads 1; upgrade calcli"
+            f"{where}: attribute calcli_bundle is {value!r}, this calcli reads 1;"
+            " upgrade calcli"
         )

@@ -1,7 +1,8 @@
-"""Record of the files that a command reads, noted as they are opened, so that none is overwritten.
+"""Record of the files that a command reads, noted as they are opened, so that none is
+overwritten.
 
-Files named on the command line are known beforehand; those reached through a template, a pattern,
-a folder, a link or an external dataset are known only here.
+Files named on the command line are known beforehand; those reached through a template,
+a pattern, a folder, a link or an external dataset are known only here.
 """
 
 import io
@@ -20,24 +21,30 @@ DESCRIPTORS = (
     "/dev/stdin",
     "/dev/fd/",
     "/proc/self/fd/",
-)  # pipes that a shell has opened; others may block forever
+)
+"""Pipes that a shell has opened; others may block forever."""
 
 LOCATION = re.compile(
     rb"\n\x08location\x12(?:([\x00-\x7f])|([\x80-\xff])(.))", re.DOTALL
 )
-"""Bytes before the name of a file of weights in an ONNX model: a protobuf entry with this key, and the length of the
-name as a varint."""
+"""Bytes before the name of a file of weights in an ONNX model: a protobuf entry with
+this key, and the length of the name as a varint.
+"""
 
 PIECE = 1 << 20  # bytes read at once
 
 _read: dict[int, dict[tuple[int, int], Path]] = {}
-"""Files read during each running command, by device and inode. Nothing is noted while none runs: a program that uses
-the API may overwrite its inputs."""
+"""Files read during each running command, by device and inode.
+
+Nothing is noted while none runs: a program that uses the API may overwrite its inputs.
+"""
 
 
 @contextmanager
 def noting() -> Iterator[None]:
-    """Record the files that a command or a worker's task reads, and those that concurrent ones read meanwhile."""
+    """Record the files that a command or a worker's task reads, and those that
+    concurrent ones read meanwhile.
+    """
     files: dict[tuple[int, int], Path] = {}
     _read[id(files)] = files
     try:
@@ -56,8 +63,10 @@ def note(path: Path | str) -> None:
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Identify a file and its state by device, inode, size, mtime and ctime; no program can set the last. Raises
-    OSError."""
+    """Identify a file and its state by device, inode, size, mtime and ctime.
+
+    No program can set the last. Raises OSError.
+    """
     about = path.stat()
     return (
         about.st_dev,
@@ -86,10 +95,10 @@ def note_onnx(path: Path) -> None:
         path.open("rb") as file,
         mmap(file.fileno(), 0, access=ACCESS_READ) as model,
     ):
-        for found in LOCATION.finditer(model):
-            short, low, high = found.groups()
+        for match in LOCATION.finditer(model):
+            short, low, high = match.groups()
             length = ord(short) if short else ord(low) % 128 + 128 * ord(high)
-            note(path.parent / os.fsdecode(model[found.end() : found.end() + length]))
+            note(path.parent / os.fsdecode(model[match.end() : match.end() + length]))
 
 
 def is_read(path: Path) -> bool:
@@ -99,16 +108,21 @@ def is_read(path: Path) -> bool:
         known = [
             files.get((about.st_dev, about.st_ino)) for files in list(_read.values())
         ]
+        # Inodes are reused.
         return any(
-            each is not None and os.path.samefile(each, path) for each in known
-        )  # inodes are reused
+            known_path is not None and os.path.samefile(known_path, path)
+            for known_path in known
+        )
     return False
 
 
 @contextmanager
 def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
-    """Open a file to read sequentially; ``-`` is standard input. own : it is this command's own earlier output, to
-    resume from. Raises DataError for one that cannot be opened, and for a pipe or device that no shell has opened."""
+    """Open a file to read sequentially; ``-`` is standard input.
+
+    own : it is this command's own earlier output, to resume from. Raises DataError for
+    one that cannot be opened, and for a pipe or device that no shell has opened.
+    """
     if path == "-":
         yield sys.stdin.buffer
         return
@@ -143,7 +157,9 @@ def at_most(file: IO[bytes], most: int) -> bytes:
 
 
 def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
-    """Read all of a file or standard input, at most ``most`` bytes (see ``open_document``). Raises DataError."""
+    """Read all of a file or standard input, at most ``most`` bytes (see
+    ``open_document``). Raises DataError.
+    """
     with open_document(path, what, own=own) as file:
         data = at_most(file, most + 1)
     if len(data) > most:
@@ -152,24 +168,36 @@ def read_document(path: str, most: int, what: str, *, own: bool = False) -> byte
 
 
 class DoubledKey(ValueError):
-    """Error: a JSON object has the same key twice, which parsers resolve differently."""
+    """A JSON object has the same key twice, which parsers resolve differently."""
 
 
 def once(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse duplicate keys, as ``object_pairs_hook`` of ``json.loads``. Raises DoubledKey."""
-    seen = set()
+    """Refuse duplicate keys, as ``object_pairs_hook`` of ``json.loads``.
+
+    Raises DoubledKey.
+    """
+    names = set()
     for name, _ in pairs:
-        if name in seen:
+        if name in names:
             raise DoubledKey(f"key {name[:40]!r} stands twice in an object")
-        seen.add(name)
+        names.add(name)
 
 
 def refuse_more(where: object, rest: bytes) -> None:
-    """Raise DataError if more than padding follows the end of the data read. rest : first bytes after the end."""
+    """Raise DataError if more than padding follows the end of the data read.
+
+    rest : first bytes after the end.
+    """
     if rest.strip(b"\0 \t\r\n"):
-        told = "goes on behind its end: several were written one after another, of which one would be read"
-        advice = "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes them as one"
-        raise DataError(f"{where}: {told}; {advice}")
+        message = (
+            "goes on behind its end: several were written one after another, of which"
+            " one would be read"
+        )
+        advice = (
+            "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes"
+            " them as one"
+        )
+        raise DataError(f"{where}: {message}; {advice}")
 
 
 # ---- limit of open files
@@ -180,10 +208,12 @@ FEWEST_BESIDE = 16  # the minimum of these
 
 
 def allow_open_files(count: int) -> int | None:
-    """Raise the limit of open files to fit ``count``, as far as allowed; returns it, None if unknown."""
-    with suppress(
-        ImportError, OSError, ValueError
-    ):  # no such module, or refused: open will name the file
+    """Raise the limit of open files to fit ``count``, as far as allowed.
+
+    Returns it, None if unknown.
+    """
+    # No such module, or refused: open will name the file.
+    with suppress(ImportError, OSError, ValueError):
         from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
         soft, hard = getrlimit(RLIMIT_NOFILE)
@@ -195,9 +225,17 @@ def allow_open_files(count: int) -> int | None:
 
 
 def check_open_files(count: int) -> None:
-    """Raise CalcliError if the system does not allow ``count`` files to be open at once."""
+    """Raise CalcliError if the system does not allow ``count`` files to be open at
+    once.
+    """
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
-        told = f"{count} bundles are open together as one data set, and this system allows {allowed} open files"
-        advice = "raise the limit (ulimit -n), or make one bundle of them first: calcli extract --join"
-        raise CalcliError(f"{told}; {advice}")
+        message = (
+            f"{count} bundles are open together as one data set, and this system"
+            f" allows {allowed} open files"
+        )
+        advice = (
+            "raise the limit (ulimit -n), or make one bundle of them first: calcli"
+            " extract --join"
+        )
+        raise CalcliError(f"{message}; {advice}")

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 
 
 def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]":
-    """Start an interpreter that runs ``code`` and uses this process's module path without the working folder,
-    where a download may hold a ``struct.py``. calcli itself is always found. keep : descriptors that the interpreter
-    inherits. streams : arguments of ``subprocess.Popen``. Raises OSError where no process can be started."""
+    """Start an interpreter that runs ``code`` and uses this process's module path
+    without the working folder, where a download may hold a ``struct.py``.
+
+    calcli itself is always found. keep : descriptors that the interpreter inherits.
+    streams : arguments of ``subprocess.Popen``. Raises OSError where no process can be
+    started.
+    """
     import subprocess
 
-    path, root = _elsewhere(sys.path), str(Path(calcli.__file__).parents[1])
+    path = _elsewhere(sys.path)
+    root = str(Path(calcli.__file__).parents[1])
     path += [] if root in path else [root]
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in environment:

@@ -1,4 +1,6 @@
-"""Resolve names of bundles, ``FILE.h5:GROUP`` and lists, and find the groups of a file that hold bundles."""
+"""Resolve names of bundles, ``FILE.h5:GROUP`` and lists, and find the groups of a file
+that hold bundles.
+"""
 
 import os
 import re
@@ -31,7 +33,7 @@ class ByName:
     @property
     def named(self) -> dict[str, list[str]]:
         """Names given by the user, by standard name; an empty list for ``none``."""
-        given = {
+        columns = {
             "group": self.group_by,
             "weights": self.sample_weight,
             "ids": self.ids,
@@ -39,7 +41,7 @@ class ByName:
         }
         lists = {
             role: [name] if isinstance(name, str) else list(name)
-            for role, name in given.items()
+            for role, name in columns.items()
             if name
         }
         return {
@@ -53,8 +55,9 @@ class ByName:
 
 
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
-    """Names of a single column, or the intersections of several as text,
-    ``race=Black, sex=F``: the columns by their names, in whatever order they come."""
+    """Names of a single column, or the intersections of several as text, ``race=Black,
+    sex=F``: the columns by their names, in whatever order they come.
+    """
     if len(columns) == 1:
         return next(iter(columns.values()))
     parts = []
@@ -90,8 +93,9 @@ def columns_of(groups: AnyArray, names: Sequence[str]) -> dict[str, AnyArray]:
 class Layout(ByName):
     """Paths and types in a file that does not have the layout of a bundle.
 
-    scores, labels : paths of datasets, relative to the group named or the root. kind : type of the scores; required if
-    the dataset's name does not imply it. external : allow external storage elsewhere. Raises UsageError.
+    scores, labels : paths of datasets, relative to the group named or the root. kind :
+    type of the scores; required if the dataset's name does not imply it. external :
+    allow external storage elsewhere. Raises UsageError.
     """
 
     scores: str | None = None
@@ -107,7 +111,8 @@ class Layout(ByName):
         for option, path in (("--scores", self.scores), ("--labels", self.labels)):
             if path is not None and not path.strip("/"):
                 raise UsageError(
-                    f"{option} {path!r}: expected the path of a dataset, e.g. {option} out/{option[2:]}"
+                    f"{option} {path!r}: expected the path of a dataset, e.g. {option}"
+                    f" out/{option[2:]}"
                 )
 
 
@@ -130,10 +135,12 @@ HELD_OUT = ("test", "eval", "holdout")  # groups to evaluate on
 
 @dataclass(frozen=True)
 class Location:
-    """Names of rows for use in commands: ``name``, empty without a file, and labelled samples of the same model.
+    """Names of rows for use in commands: ``name``, empty without a file, and labelled
+    samples of the same model.
 
-    to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one on that was fitted on these;
-    each empty if unknown. options : command-line options to read any of them as these were read.
+    to_fit : samples to fit another calibrator on. to_evaluate : samples to evaluate one
+    on that was fitted on these; each empty if unknown. options : command-line options
+    to read any of them as these were read.
     """
 
     name: str = ""
@@ -146,10 +153,14 @@ def split_where(where: str) -> tuple[Path, str | None]:
     """Split ``FILE.h5:GROUP`` into file and group, None if no group is named."""
     if ":" not in where or os.path.exists(where):
         return Path(where), None
-    ends = [at for at, c in enumerate(where) if c == ":"]
-    # Names of groups may contain colons: take the longest prefix that is a file, else all but the last part.
-    end = next((at for at in reversed(ends) if os.path.isfile(where[:at])), ends[-1])
-    path, group = where[:end], where[end + 1 :]
+    ends = [place for place, c in enumerate(where) if c == ":"]
+    # Names of groups may contain colons: take the longest prefix that is a file, else
+    # all but the last part.
+    end = next(
+        (place for place in reversed(ends) if os.path.isfile(where[:place])), ends[-1]
+    )
+    path = where[:end]
+    group = where[end + 1 :]
     # A Windows drive letter is not a file with a group.
     if len(path) == 1 and path.isalpha():
         return Path(where), None
@@ -173,7 +184,10 @@ def note_bundles(names: Iterable[str]) -> None:
 
 
 def find_bundles(file: h5py.File) -> list[str]:
-    """List the paths of all groups that hold scores under standard names; "" is the root."""
+    """List the paths of all groups that hold scores under standard names.
+
+    "" is the root.
+    """
     return [
         name
         for name, group in find_groups(file)
@@ -182,7 +196,10 @@ def find_bundles(file: h5py.File) -> list[str]:
 
 
 def kinds_in(group: h5py.Group) -> list[str]:
-    """List the kinds of scores in a group; confidences only if there are no scores of classes."""
+    """List the kinds of scores in a group.
+
+    Confidences only if there are no scores of classes.
+    """
 
     def holds(name: str) -> bool:
         return isinstance(lookup(group, name), h5py.Dataset)
@@ -203,12 +220,16 @@ def choose_group(
     prefer: Sequence[str],
     layout: Layout,
 ) -> str:
-    """Choose the group to read. Raises DataError if none fits; ``NoBundles`` if the file has no bundles."""
+    """Choose the group to read.
+
+    Raises DataError if none fits; ``NoBundles`` if the file has no bundles.
+    """
     if group is not None:
         node = lookup(file, group)
         if isinstance(node, h5py.Dataset):
             raise DataError(
-                f"{path}: {group!r} is a dataset, expected a group; for a dataset pass --scores {group}"
+                f"{path}: {group!r} is a dataset, expected a group; for a dataset pass"
+                f" --scores {group}"
             )
         if isinstance(node, h5py.Group):
             return group
@@ -233,13 +254,13 @@ def choose_group(
     if len(bundles) == 1:
         return bundles[0]
     if bundles:
-        listing = ", ".join(
-            f"{path.name}:{name}" for name in bundles
-        )  # "FILE:" is the root
+        # "FILE:" is the root.
+        listing = ", ".join(f"{path.name}:{name}" for name in bundles)
         raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
     advice = "name yours with --scores PATH --labels PATH --kind KIND"
     raise NoBundles(
-        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; {advice}"
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence;"
+        f" {advice}"
     )
 
 
@@ -256,23 +277,30 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 
 
 def matching_files(pattern: str) -> list[str]:
-    """Expand a shell pattern into files, in natural order; an existing file, or a name without wildcards, is returned
-    unchanged. Raises DataError if none matches."""
+    """Expand a shell pattern into files, in natural order.
+
+    An existing file, or a name without wildcards, is returned unchanged. Raises
+    DataError if none matches.
+    """
     if os.path.exists(pattern) or not any(c in pattern for c in WILD):
         return [pattern]
-    found = sorted(
+    files = sorted(
         (name for name in glob(pattern, recursive=True) if os.path.isfile(name)),
         key=natural,
     )
-    if not found:
+    if not files:
         raise DataError(
-            f"{pattern}: no file matches; patterns are those of the shell, ** for folders in folders"
+            f"{pattern}: no file matches; patterns are those of the shell, ** for"
+            " folders in folders"
         )
-    return found
+    return files
 
 
 def listed(where: str) -> list[str]:
-    """Read names from a file, one per line, ``-`` for stdin; empty lines are skipped. Raises DataError."""
+    """Read names from a file, one per line, ``-`` for stdin; empty lines are skipped.
+
+    Raises DataError.
+    """
     what = "names of bundles, one a line"
     try:
         text = read_document(where, LONGEST_LIST, what).decode()
@@ -291,13 +319,17 @@ def listed(where: str) -> list[str]:
 
 
 def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
-    """Combine typed and listed names, patterns not yet expanded. Raises UsageError if there are none."""
-    found = [*names, *(listed(files_from) if files_from is not None else ())]
-    if not found:
+    """Combine typed and listed names, patterns not yet expanded.
+
+    Raises UsageError if there are none.
+    """
+    bundles = [*names, *(listed(files_from) if files_from is not None else ())]
+    if not bundles:
         raise UsageError(
-            "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with --files-from"
+            "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with"
+            " --files-from"
         )
-    return found
+    return bundles
 
 
 def group_name(part: str) -> str:

@@ -19,10 +19,14 @@ from calcli.rows import ScoreKind
 
 
 def as_array(values: Any, what: str) -> AnyArray:
-    """Convert an array, list, tensor, column or table to a NumPy array of any type. Numbers stored as objects
-    (Decimal, nullable columns of pandas) become float64. Raises DataError for ragged lists and other non-arrays, and
-    for tensors without values (device meta)."""
-    # Same test as ``numpy.ma.is_masked``, whose module is large and may be loading in another thread.
+    """Convert an array, list, tensor, column or table to a NumPy array of any type.
+
+    Numbers stored as objects (Decimal, nullable columns of pandas) become float64.
+    Raises DataError for ragged lists and other non-arrays, and for tensors without
+    values (device meta).
+    """
+    # Same test as ``numpy.ma.is_masked``, whose module is large and may be loading in
+    # another thread.
     if np.any(getattr(values, "_mask", False)):
         raise DataError(f"{what}: some entries are masked; leave their rows out first")
     try:
@@ -33,9 +37,8 @@ def as_array(values: Any, what: str) -> AnyArray:
         array = np.asarray(values)
     except MemoryError:
         raise
-    except (
-        Exception
-    ) as problem:  # NumPy, torch, pandas and pyarrow raise errors of any type
+    except Exception as problem:
+        # NumPy, torch, pandas and pyarrow raise errors of any type.
         lists = (
             "are rows of different lengths"
             if "inhomogeneous" in str(problem)
@@ -54,7 +57,10 @@ def as_array(values: Any, what: str) -> AnyArray:
 
 def as_names(values: Any, what: str, role: str) -> AnyArray:
     """Names of rows, (n,), from an array, list, Series, tensor or generator (see
-    ``names_of``). Raises DataError for a missing value and for what is no column."""
+    ``names_of``).
+
+    Raises DataError for a missing value and for what is no column.
+    """
     column = NameColumn(what, role, in_file=False)
     if isinstance(values, np.ndarray) or hasattr(values, "detach"):
         array = as_array(values, what)
@@ -62,8 +68,8 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
             return names_of(array if array.dtype != object else values, column)
         raise DataError(f"{what}: have shape {array.shape}, expected one name per row")
     if len(getattr(values, "shape", (0,))) != 1 or isinstance(values, str | bytes):
-        found = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
-        raise DataError(f"{what}: have {found[:40]}, expected one name per row")
+        contents = f"shape {values.shape}" if hasattr(values, "shape") else repr(values)
+        raise DataError(f"{what}: have {contents[:40]}, expected one name per row")
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind != "O":  # a Series
         return names_of(np.asarray(values), column)
@@ -71,28 +77,33 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
         to_list = getattr(values, "to_pylist", None)  # of Arrow
         cells = list(values) if to_list is None else to_list()
     except TypeError:
-        told = f"are of type {type(values).__name__}"
-        raise DataError(f"{what}: {told}, expected one name per row") from None
+        message = f"are of type {type(values).__name__}"
+        raise DataError(f"{what}: {message}, expected one name per row") from None
     return names_of(cells, column)
 
 
 def plain_array(values: Any, what: str) -> AnyArray:
-    """Convert to a NumPy array of numbers (see ``as_array``); integer and bfloat16 scores become floats. Raises
-    DataError for anything but numbers, and for boolean scores."""
+    """Convert to a NumPy array of numbers (see ``as_array``).
+
+    Integer and bfloat16 scores become floats. Raises DataError for anything but
+    numbers, and for boolean scores.
+    """
     array = as_array(values, what)
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
     if array.dtype == object and array.ndim:
         missing = np.array([not isinstance(value, Number) for value in array.flat])
-        at = np.unravel_index(int(missing.argmax()), array.shape)
+        place = np.unravel_index(int(missing.argmax()), array.shape)
         raise DataError(
-            f"{what}: row {at[0]} has {array[at]!r}, expected numbers; leave rows without them out"
+            f"{what}: row {place[0]} has {array[place]!r}, expected numbers; leave rows"
+            " without them out"
         )
     if array.dtype.kind not in "fiub":
         raise DataError(f"{what}: have type {array.dtype}, expected numbers")
     if what == "scores" and array.dtype.kind == "b":
         raise DataError(
-            "scores: are true or false, expected numbers; pass what the model said before it decided"
+            "scores: are true or false, expected numbers; pass what the model said"
+            " before it decided"
         )
     return (
         array.astype(np.float64)
@@ -111,14 +122,17 @@ def bundle_in_memory(
     units: Any = None,
     class_names: Any = None,
 ) -> Iterator[BundleRows]:
-    """Open arrays like a bundle named ``scores``. scores : (n, k) or (n,); labels : (n,)
-    integers. Of kind ``confidence``, scores are (n,) in [0, 1] and labels whether each answer was right. units : (n,)
-    numbers or strings. Raises DataError as for a file."""
+    """Open arrays like a bundle named ``scores``.
+
+    scores : (n, k) or (n,); labels : (n,) integers. Of kind ``confidence``, scores are
+    (n,) in [0, 1] and labels whether each answer was right. units : (n,) numbers or
+    strings. Raises DataError as for a file.
+    """
     alone = kind == "confidence"
     if labels is None:
-        each = "whether each answer was right" if alone else "one integer per row"
+        expected = "whether each answer was right" if alone else "one integer per row"
         raise DataError(
-            f"scores: come without labels, and labels are needed here: pass {each}"
+            f"scores: come without labels, and labels are needed here: pass {expected}"
         )
     with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
         file[kind] = plain_array(scores, "scores")
@@ -129,7 +143,8 @@ def bundle_in_memory(
             file["unit"] = as_names(units, "units", "unit")
         if class_names is not None and alone:
             raise DataError(
-                "scores: are confidences, of which no class is known; leave class_names out"
+                "scores: are confidences, of which no class is known; leave"
+                " class_names out"
             )
         if class_names is not None:
             file["class_names"] = np.asarray(

@@ -18,7 +18,7 @@ def is_address(name: str) -> bool:
 
 
 def no_such_file(path: Path) -> str:
-    """The sentence for a file that is missing, with a similar name where there is one."""
+    """The sentence for a missing file, with a similar name where there is one."""
     near = _similar_names(path)
     if near:
         return f"{path}: no such file; did you mean {' or '.join(near)}?"
@@ -26,7 +26,7 @@ def no_such_file(path: Path) -> str:
 
 
 def _similar_names(path: Path) -> list[str]:
-    """Up to two files beside a missing one whose names are similar, with their folder."""
+    """Up to two files of similar names in the folder of a missing one."""
     try:
         names = os.listdir(path.parent)
     except OSError:

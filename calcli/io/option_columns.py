@@ -3,7 +3,8 @@
 Where the options differ from row to row (tools, folders, choices of a question), row i
 has ``n_options[i]`` scores, in its own order, and is padded: log-probabilities and
 logits with -inf, probabilities with 0. In memory padding is a score so low that its
-probability is 0 at every temperature, as -inf would make differences that are no number.
+probability is 0 at every temperature, as -inf would make differences that are no
+number.
 """
 
 import numpy as np

@@ -1,8 +1,10 @@
-"""Test of HDF5 files in a short-lived child process, because HDF5 may crash or loop forever on a damaged one.
+"""Test of HDF5 files in a short-lived child process, because HDF5 may crash or loop
+forever on a damaged one.
 
-The child visits every HDF5 structure that opening and reading will use. If it survives, the parent can open the file.
-A fork costs a few milliseconds; without fork, files are opened directly. A fork copies one thread and the state of
-every lock: h5py's own is held across it, and if a child of a multi-threaded process makes no progress, a new
+The child visits every HDF5 structure that opening and reading will use. If it survives,
+the parent can open the file. A fork costs a few milliseconds; without fork, files are
+opened directly. A fork copies one thread and the state of every lock: h5py's own is
+held across it, and if a child of a multi-threaded process makes no progress, a new
 interpreter, which takes a few tenths of a second, does the test instead.
 """
 
@@ -31,12 +33,15 @@ from calcli.io.interpreter import start
 
 SECONDS = 5
 BYTES_PER_SECOND = 20 << 20
-"""Time limit of a child: ``SECONDS``, plus time for a large file, whose strings it reads."""
+"""Time limit of a child: ``SECONDS``, plus time for a large file, whose strings it
+reads.
+"""
 
 MEMORY = 1 << 30  # bytes that a child may use beyond the memory of this process
 OBJECTS = 10_000  # most datasets and groups visited; more would take too long
 PATIENCE = 2.0  # seconds after which the child of a multi-threaded process may be stuck
-FINE, NO_MEMORY = 0, 7
+FINE = 0
+NO_MEMORY = 7
 OWN_FILTERS = {
     h5py.h5z.FILTER_DEFLATE,
     h5py.h5z.FILTER_SHUFFLE,
@@ -44,14 +49,20 @@ OWN_FILTERS = {
     h5py.h5z.FILTER_LZF,
 }
 
-_survived: set[tuple[int, ...]] = (
-    set()
-)  # stamps of the files that a child has read without a crash
+_survived: set[tuple[int, ...]] = set()
+"""Stamps of the files that a child has read without a crash."""
 
 
 def probe_together(paths: Sequence[Path]) -> None:
-    """Test many HDF5 files in one child. If it fails, ``probe`` finds the file that caused it."""
-    waiting = {known: path for path in paths if (known := stamp(path)) not in _survived}
+    """Test many HDF5 files in one child.
+
+    If it fails, ``probe`` finds the file that caused it.
+    """
+    waiting = {}
+    for path in paths:
+        known = stamp(path)
+        if known not in _survived:
+            waiting[known] = path
     if len(waiting) > 1 and threading.active_count() == 1 and hasattr(os, "fork"):
         seconds = sum(map(_seconds, waiting))
         if _forked(list(waiting.values()), seconds, seconds + 2) == FINE:
@@ -59,15 +70,18 @@ def probe_together(paths: Sequence[Path]) -> None:
 
 
 def probe(path: Path) -> None:
-    """Test an HDF5 file in a child process. Raises DataError if the child crashes or exceeds a limit."""
+    """Test an HDF5 file in a child process.
+
+    Raises DataError if the child crashes or exceeds a limit.
+    """
     known = stamp(path)
     if known in _survived or not hasattr(os, "fork"):
         return
-    seconds, alone = _seconds(known), threading.active_count() == 1
+    seconds = _seconds(known)
+    alone = threading.active_count() == 1
     status = _forked([path], seconds, seconds + 2 if alone else PATIENCE)
-    if (
-        status is None and not alone and sys.executable
-    ):  # it waits for a lock of a thread that was not copied
+    # It waits for a lock of a thread that was not copied.
+    if status is None and not alone and sys.executable:
         status = _spawned(path, seconds)
     if status == FINE:
         _survived.add(known)
@@ -89,16 +103,18 @@ def _seconds(known: tuple[int, ...]) -> int:
 
 
 def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
-    """Test files in a fork; returns its exit status (see ``_exit_status``). patience : seconds that it may sleep."""
-    alive, held = os.pipe()
+    """Test files in a fork; returns its exit status (see ``_exit_status``).
+
+    patience : seconds that it may sleep.
+    """
+    alive, status_pipe = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # Python 3.12 and later warn about threads
+        # Python 3.12 and later warn about threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        _child_main(paths, seconds, held)
-    os.close(held)
+        _child_main(paths, seconds, status_pipe)
+    os.close(status_pipe)
     return _exit_status(
         alive,
         patience,
@@ -108,19 +124,24 @@ def _forked(paths: Sequence[Path], seconds: int, patience: float) -> int | None:
 
 
 def _spawned(path: Path, seconds: int) -> int | None:
-    """Test a file in a new interpreter; returns its exit status (see ``_exit_status``)."""
+    """Test a file in a new interpreter.
+
+    Returns its exit status (see ``_exit_status``).
+    """
     from subprocess import DEVNULL
 
-    alive, held = os.pipe()
-    look = f"_child_main([Path({str(path)!r})], {seconds}, {held})"
+    alive, status_pipe = os.pipe()
+    look = f"_child_main([Path({str(path)!r})], {seconds}, {status_pipe})"
     code = f"from pathlib import Path; from calcli.io.probe import _child_main; {look}"
     try:
-        child = start(code, [held], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
+        child = start(
+            code, [status_pipe], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL
+        )
     except OSError:  # cannot start an interpreter: skip the test
         os.close(alive)
         return FINE
     finally:
-        os.close(held)
+        os.close(status_pipe)
     status = _exit_status(alive, seconds + 10, child.pid, child.wait)
     return FINE if status is not None and status > 0 and status != NO_MEMORY else status
 
@@ -128,18 +149,22 @@ def _spawned(path: Path, seconds: int) -> int | None:
 def _exit_status(
     alive: int, patience: float, child: int, reap: Callable[[], int]
 ) -> int | None:
-    """Wait for a child: returns the byte it sent, else its exit code (negative for a signal), or None if it took too
-    long. alive : pipe whose other end the child holds. reap : waits for the child, and returns its exit code. If other
-    code reaps all children, or SIGCHLD is ignored, the cause of death is unknown and SIGKILL is assumed."""
+    """Wait for a child: returns the byte it sent, else its exit code (negative for a
+    signal), or None if it took too long.
+
+    alive : pipe whose other end the child holds. reap : waits for the child, and
+    returns its exit code. If other code reaps all children, or SIGCHLD is ignored, the
+    cause of death is unknown and SIGKILL is assumed.
+    """
     try:
         ended = select.select([alive], [], [], patience)[0]
-        while not ended and _at_work(
-            child
-        ):  # on a busy machine go on waiting: the child has limits of its own
+        # On a busy machine go on waiting: the child has limits of its own.
+        while not ended and _at_work(child):
             ended = select.select([alive], [], [], patience)[0]
         said = os.read(alive, 1) if ended else b""
     except BaseException:
-        ended, said = [], b""
+        ended = []
+        said = b""
         raise
     finally:
         os.close(alive)
@@ -148,7 +173,9 @@ def _exit_status(
             if not ended:
                 os.kill(child, signal.SIGKILL)
             code = reap() or code
-    return None if not ended else said[0] if said else code
+    if not ended:
+        return None
+    return said[0] if said else code
 
 
 def _at_work(child: int) -> bool:
@@ -159,8 +186,11 @@ def _at_work(child: int) -> bool:
     return False
 
 
-def _child_main(paths: Sequence[Path], seconds: int, held: int) -> None:
-    """Main function of the child. Exceptions of h5py are harmless in the parent. held : pipe for the status."""
+def _child_main(paths: Sequence[Path], seconds: int, status_pipe: int) -> None:
+    """Main function of the child.
+
+    Exceptions of h5py are harmless in the parent. held : pipe for the status.
+    """
     code = FINE
     faulthandler.disable()  # a crash is expected, and reported by the parent
     try:
@@ -184,7 +214,7 @@ def _child_main(paths: Sequence[Path], seconds: int, held: int) -> None:
         code = FINE
     finally:
         with suppress(OSError):  # the parent has closed the pipe
-            os.write(held, bytes([code]))
+            os.write(status_pipe, bytes([code]))
         os._exit(code)
 
 
@@ -203,11 +233,11 @@ def _limit(seconds: int) -> None:
 
 
 def _walk(file: h5py.File) -> None:
-    seen = count(1)
+    counter = count(1)
 
     def visit(name: object, node: object) -> bool | None:
         _touch(node)
-        return True if next(seen) == OBJECTS else None
+        return True if next(counter) == OBJECTS else None
 
     _touch(file)
     file.visititems(visit)

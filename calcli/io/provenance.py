@@ -1,7 +1,8 @@
 """Chain of the calibrators applied to rows, as stored in bundles and artifacts.
 
-A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself, and ``calibrated_by``, one link
-for every calibrator from the first to this one. Bundles of calcli 0.1 have only the former.
+A bundle that ``apply`` writes has the attributes ``calibrator``, the artifact itself,
+and ``calibrated_by``, one link for every calibrator from the first to this one. Bundles
+of calcli 0.1 have only the former.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ ATTRIBUTES = (
     "calibrator",
     "calibrated_by",
     "corrupted_labels",
-)  # attributes that a derived bundle inherits
+)
+"""Attributes that a derived bundle inherits."""
 MARKED = (
     16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
 )
@@ -38,7 +40,9 @@ LONGEST = 1 << 28  # maximum bytes of a provenance text in an archive
 
 
 def identity(artifact: Artifact) -> str:
-    """SHA-256 of the function of an artifact: method, classes and parameters, without the record of the fit."""
+    """SHA-256 of the function of an artifact: method, classes and parameters, without
+    the record of the fit.
+    """
     content = {
         "method": artifact.method,
         "n_classes": artifact.n_classes,
@@ -48,7 +52,10 @@ def identity(artifact: Artifact) -> str:
 
 
 def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
-    """Make an artifact's link of a chain. in_sample : part of the rows that it was fitted on."""
+    """Make an artifact's link of a chain.
+
+    in_sample : part of the rows that it was fitted on.
+    """
     return Link(
         identity(artifact),
         artifact.method,
@@ -58,16 +65,19 @@ def link_to(artifact: Artifact, in_sample: str | None = None) -> Link:
 
 
 def in_sample(links: Sequence[Link]) -> str:
-    """Describe which of the rows the applied calibrators were fitted on; empty if none."""
-    found: dict[str, list[str]] = {}
+    """Describe which of the rows the applied calibrators were fitted on.
+
+    Empty if none.
+    """
+    methods_of_rows: dict[str, list[str]] = {}
     for link in links:
         if link.in_sample:
-            found.setdefault(link.in_sample[:200], []).append(link.method)
-    each = (
+            methods_of_rows.setdefault(link.in_sample[:200], []).append(link.method)
+    sentences = (
         f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}"
-        for rows, m in found.items()
+        for rows, m in methods_of_rows.items()
     )
-    return ", ".join(each)
+    return ", ".join(sentences)
 
 
 def of_several(*links: Link) -> Link:
@@ -81,20 +91,20 @@ def of_several(*links: Link) -> Link:
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
-    """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated. An unreadable text becomes a link
-    with the hash of the text, so that it never reads as uncalibrated."""
-    chain, last = (
-        _text(attributes.get("calibrated_by")),
-        _text(attributes.get("calibrator")),
-    )
+    """Read the chain from a bundle's attributes, oldest first; empty if uncalibrated.
+
+    An unreadable text becomes a link with the hash of the text, so that it never reads
+    as uncalibrated.
+    """
+    chain = _text(attributes.get("calibrated_by"))
+    last = _text(attributes.get("calibrator"))
     if chain is not None:
         try:
             return tuple(msgspec.json.decode(chain, type=list[Link]))
         except (msgspec.DecodeError, RecursionError):
             return (_unknown(chain),)
-    if last is None or not last.lstrip().startswith(
-        "{"
-    ):  # an unrelated attribute with the same name
+    # An unrelated attribute with the same name.
+    if last is None or not last.lstrip().startswith("{"):
         return ()
     try:
         return (link_to(loads(last, "calibrator")),)
@@ -103,15 +113,17 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def carried(path: Path, dataset: str) -> dict[str, str]:
-    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet file."""
+    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet
+    file.
+    """
     with path.open("rb") as file:
         start = file.read(4)
-    found: Mapping[str, Any] = {}
+    attributes: Mapping[str, Any] = {}
     if start == b"PAR1":
         with optional_import("pyarrow", f"{path}: reading Parquet"):
             from pyarrow.parquet import read_schema
         metadata = read_schema(path).metadata or {}
-        found = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
+        attributes = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
@@ -122,7 +134,7 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
             ]
         if here:
             with np.load(path, allow_pickle=False) as arrays:
-                found = {
+                attributes = {
                     name: str(arrays[name])
                     for name in here
                     if arrays[name].dtype.kind == "U"
@@ -131,11 +143,11 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
         with open_file(path) as opened:
             group = lookup(opened, dataset.rpartition("/")[0])
             if isinstance(group, h5py.Group):
-                found = {name: group.attrs.get(name) for name in ATTRIBUTES}
+                attributes = {name: group.attrs.get(name) for name in ATTRIBUTES}
     return {
         name: text
         for name in ATTRIBUTES
-        if (text := _text(found.get(name))) is not None
+        if (text := _text(attributes.get(name))) is not None
     }
 
 
@@ -159,27 +171,35 @@ def chain_text(links: Sequence[Link]) -> str:
 
 
 def mark(chain: str) -> str:
-    """Encode a chain for a column of a table, which has no attributes: ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``. The
-    in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``."""
+    """Encode a chain for a column of a table, which has no attributes:
+    ``ts:1f0a93c2d4e5f607 hb:77b1d0e5c3a29f18``.
+
+    The in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``.
+    """
     links = chain_of({"calibrated_by": chain})
-    seen = [
+    in_sample_marks = [
         f":{link.in_sample.replace(' ', '_')}" if link.in_sample else ""
         for link in links
     ]
     return " ".join(
-        f"{link.method}:{link.sha256[:MARKED]}{own}"
-        for link, own in zip(links, seen, strict=True)
+        f"{link.method}:{link.sha256[:MARKED]}{in_sample_mark}"
+        for link, in_sample_mark in zip(links, in_sample_marks, strict=True)
     )
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
-    """Decode the chain from the column of a table; None if empty. Raises DataError if rows differ."""
+    """Decode the chain from the column of a table; None if empty.
+
+    Raises DataError if rows differ.
+    """
     first = marks[0].strip()
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
-            none, told = "no calibrator", f"{where}: row 0 has been through"
+            none = "no calibrator"
+            message = f"{where}: row 0 has been through"
             raise DataError(
-                f"{told} {first or none!r}, row {row} through {text or none!r}; take them one by one"
+                f"{message} {first or none!r}, row {row} through {text or none!r}; take"
+                " them one by one"
             )
     if not first:
         return None
@@ -203,7 +223,9 @@ def words(links: Sequence[Link]) -> str:
 
 
 def title_of(links: Sequence[Link]) -> str:
-    """Title of scores after these calibrators: ``calibrated by ts, then hb``, or ``uncalibrated``."""
+    """Title of scores after these calibrators: ``calibrated by ts, then hb``, or
+    ``uncalibrated``.
+    """
     return (
         f"calibrated by {', then '.join(link.method for link in links)}"
         if links
@@ -227,7 +249,9 @@ def check_upstream(
     artifact: Artifact, where: str, name: str, links: Sequence[Link]
 ) -> None:
     """Refuse rows with upstream calibrators other than those of the artifact's fit.
-    where, name : names of the artifact and of the rows. Raises DataError."""
+
+    where, name : names of the artifact and of the rows. Raises DataError.
+    """
     expected = artifact.fit.upstream or []
     check_chain(links, expected, name, f"{where} was fitted")
 
@@ -247,12 +271,12 @@ def check_chain(
         scores = "uncalibrated scores"
         if expected:
             scores = f"scores calibrated by {words(expected)}"
-        told = f"is already calibrated by {words(links)}, {fit} on {scores}"
+        message = f"is already calibrated by {words(links)}, {fit} on {scores}"
         advice = "name the bundle that it was made from, or pass --again"
-        raise DataError(f"{name}: {told}: it would be calibrated twice; {advice}")
-    told = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
+        raise DataError(f"{name}: {message}: it would be calibrated twice; {advice}")
+    message = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
     advice = "apply that calibrator first, or pass --again"
-    raise DataError(f"{name}: {told}; {advice}")
+    raise DataError(f"{name}: {message}; {advice}")
 
 
 def _text(value: Any) -> str | None:

@@ -1,4 +1,6 @@
-"""Detection of rows never written, duplicated, or used in a fit, from single rows in any order."""
+"""Detection of rows never written, duplicated, or used in a fit, from single rows in
+any order.
+"""
 
 import base64
 import binascii
@@ -21,32 +23,42 @@ from calcli.zeros import SUM_TOLERANCE
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows
 
-KEPT, STORED = (
-    1 << 16,
-    96,
-)  # most signatures kept per data set, and stored in an artifact
+KEPT = 1 << 16
+"""Most signatures kept per data set."""
+
+STORED = 96
+"""Most signatures stored in an artifact."""
 FEW = 5  # rows with all logits equal that may occur by chance
 CHANCE = 1e-6  # probability below which a run of such rows at the end is not chance
-FEWEST_SHARED, DEVIATIONS = (
-    3,
-    5.0,
-)  # shared signatures needed, and standard deviations above chance
+FEWEST_SHARED = 3
+"""Shared signatures needed."""
+
+DEVIATIONS = 5.0
+"""Standard deviations above chance that shared signatures must be."""
 
 ALL = 0.9  # proportion of recognised rows that counts as all: rounding hides some
 
 PARTS = ("a few", "about a quarter", "about half", "about three quarters", "most")
 """Proportions of rows in words: estimates from the 96 rows that a sketch holds are too
-coarse for percentages."""
+coarse for percentages.
+"""
 
-COPIED, EVEN = 0.25, 3.0
-"""Minimum proportion of duplicated rows for a warning, and maximum index of dispersion (variance by mean) of their
-counts: copies repeat all rows equally often, rounded scores and trees mostly the confident ones."""
+COPIED = 0.25
+"""Minimum proportion of duplicated rows for a warning."""
+
+EVEN = 3.0
+"""Maximum index of dispersion (variance by mean) of the counts of duplicated rows.
+
+Copies repeat all rows equally often, rounded scores and trees mostly the confident ones.
+"""
 
 HUGE = 1e38
-"""Maximum gap between logits, to which larger ones are cut: float64 can square and sum it,
-and a class so far below has probability 0 at every temperature."""
+"""Maximum gap between logits, to which larger ones are cut: float64 can square and sum
+it, and a class so far below has probability 0 at every temperature.
+"""
 
-LARGEST_GAP = 80.0  # gaps between logits beyond this count as equal: in float32 such probabilities are 0
+# Gaps between logits beyond this count as equal: in float32 such probabilities are 0.
+LARGEST_GAP = 80.0
 
 SCORE_CELLS = 50_000  # cells of a probability, far wider than the last of six digits
 
@@ -94,14 +106,17 @@ class RowFacts:
 
 def row_facts(block: "Block") -> RowFacts:
     """Compute the facts of a block; no signatures without labels."""
-    s, k = block.scores, block.scores.shape[1]
+    s = block.scores
+    k = block.scores.shape[1]
     if k == 1 or (k == 2 and block.kind == "probs"):
         blank = np.asarray(s[:, -1] == 0)
     else:
         blank = np.asarray(s[:, 0] == s[:, -1])
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
-    found = np.empty(0, np.uint64) if block.y is None else signatures(block)
+    signatures_of_rows = (
+        np.empty(0, np.uint64) if block.y is None else signatures(block)
+    )
     cut = (
         block.kind == "logits"
         and s.dtype.itemsize == 8
@@ -112,9 +127,9 @@ def row_facts(block: "Block") -> RowFacts:
         n=len(blank),
         blank=int(blank.sum()),
         tail=tail,
-        signatures=np.sort(found)[:KEPT],
+        signatures=np.sort(signatures_of_rows)[:KEPT],
         huge=huge,
-        total=total_of(found),
+        total=total_of(signatures_of_rows),
     )
     if block.kind not in ("probs", "confidence"):
         return facts
@@ -134,9 +149,9 @@ def row_facts(block: "Block") -> RowFacts:
     )
 
 
-def total_of(found: Signatures) -> int:
+def total_of(row_signatures: Signatures) -> int:
     """Sum of signatures modulo 2^64: equal for the same rows in any order."""
-    return int(found.sum(dtype=np.uint64))
+    return int(row_signatures.sum(dtype=np.uint64))
 
 
 def signatures(block: "Block") -> Signatures:
@@ -151,9 +166,12 @@ def signatures(block: "Block") -> Signatures:
 
 def _gaps(block: "Block") -> NDArray[np.uint64]:
     """Gaps of the label and the two classes after it to the largest logit, rounded:
-    fewer of less than three classes, the confidence where there are none. (3, b)"""
-    s, y = block.scores, block.labels
-    k, row = s.shape[1], np.arange(len(s))
+    fewer of less than three classes, the confidence where there are none. (3, b)
+    """
+    s = block.scores
+    y = block.labels
+    k = s.shape[1]
+    row = np.arange(len(s))
     classes = [s[row, (y + i) % k] for i in range(min(k, 3))]
     picked = np.stack([s.max(axis=1), *classes])
     # As a float32 copy holds them.
@@ -167,15 +185,16 @@ def _gaps(block: "Block") -> NDArray[np.uint64]:
     return np.rint(np.arcsinh(gaps) * steps).astype(np.int64).view(np.uint64)
 
 
-def _scrambled(found: Signatures, cells: NDArray[np.uint64]) -> Signatures:
+def _scrambled(hashes: Signatures, cells: NDArray[np.uint64]) -> Signatures:
     """Mix the cells, (m, b), into the numbers found, (b,): splitmix64 (Steele, Lea and
-    Flood, 2014)."""
+    Flood, 2014).
+    """
     for column in cells:
-        x = (found ^ column) + np.uint64(0x9E3779B97F4A7C15)
+        x = (hashes ^ column) + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        found = x ^ (x >> np.uint64(31))
-    return found
+        hashes = x ^ (x >> np.uint64(31))
+    return hashes
 
 
 def facts_of(rows: "Rows") -> RowFacts:
@@ -191,18 +210,25 @@ def facts_of(rows: "Rows") -> RowFacts:
 def cut_off(rows: "Rows") -> list[str]:
     """Warning if logits were so large that they were cut, else none."""
     facts = facts_of(rows)
-    told = f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model overflow, or a mask stay in?"
-    return [f"{told} They count as {HUGE:g} below the largest"] * (facts.huge > 0)
+    message = (
+        f"{facts.huge} of {facts.n} rows have logits beyond {HUGE:g}: did the model"
+        " overflow, or a mask stay in?"
+    )
+    if facts.huge <= 0:
+        return []
+    return [f"{message} They count as {HUGE:g} below the largest"]
 
 
 def rounding(rows: "Rows") -> list[str]:
-    """Remark on the digit to which probabilities were rounded, where it matters: where some are 0, or rows miss a sum
-    of 1 by it."""
+    """Remark on the digit to which probabilities were rounded, where it matters: where
+    some are 0, or rows miss a sum of 1 by it.
+    """
     zeros = rows.zeros
     if zeros is None or not zeros.is_rounded or len(zeros.steps) > 1:
         return []
     facts = facts_of(rows)
-    lowest, highest = facts.least_sum, facts.most_sum
+    lowest = facts.least_sum
+    highest = facts.most_sum
     off = max(1.0 - lowest, highest - 1.0) > SUM_TOLERANCE
     if not (facts.zeros or zeros.clip or off):
         return []
@@ -216,11 +242,16 @@ def rounding(rows: "Rows") -> list[str]:
 
 
 def unwritten(rows: "Rows") -> list[str]:
-    """Warning if rows look never written: a run at the end, or many with all logits equal. A run counts if it is
-    improbable given the rows before it, and if its label, when there is only one, occurs before it too: in rows
-    sorted by class the last may all be certain."""
+    """Warning if rows look never written: a run at the end, or many with all logits
+    equal.
+
+    A run counts if it is improbable given the rows before it, and if its label, when
+    there is only one, occurs before it too: in rows sorted by class the last may all be
+    certain.
+    """
     facts = facts_of(rows)
-    before, run = facts.n - facts.tail, facts.tail
+    before = facts.n - facts.tail
+    run = facts.tail
     what = "score 0" if rows.k == 1 else "all scores equal"
     if rows.k == 2 and rows.kind == "probs":
         what = "probability 0 of class 1"
@@ -231,12 +262,17 @@ def unwritten(rows: "Rows") -> list[str]:
             labels is None
             or len(set(labels[before:].tolist()) - set(labels[:before].tolist())) == 0
         ):
-            what += " and label 0" * (labels is not None and not labels[before:].any())
-            told = f"the last {run} of {facts.n} rows have {what}: was the file written to its end?"
-            return [f"{told} Write it again, or leave these rows out"]
+            if labels is not None and not labels[before:].any():
+                what += " and label 0"
+            message = (
+                f"the last {run} of {facts.n} rows have {what}: was the file written"
+                " to its end?"
+            )
+            return [f"{message} Write it again, or leave these rows out"]
     if rows.kind == "logits" and rows.k > 2 and facts.blank > FEW:
         return [
-            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever written? Leave them out"
+            f"{facts.blank} of {facts.n} rows have all scores equal: were they ever"
+            " written? Leave them out"
         ]
     return []
 
@@ -251,8 +287,12 @@ def _has_distinct_ids(rows: "Rows") -> bool:
 
 
 def copies(rows: "Rows") -> list[str]:
-    """Warning if many rows duplicate scores and label of another, which intervals and tests treat as independent. With
-    two classes many rows repeat by chance; so do the scores of trees, and rounded ones."""
+    """Warning if many rows duplicate scores and label of another, which intervals and
+    tests treat as independent.
+
+    With two classes many rows repeat by chance; so do the scores of trees, and rounded
+    ones.
+    """
     if _has_distinct_ids(rows):
         return []
     facts = facts_of(rows)
@@ -267,9 +307,12 @@ def copies(rows: "Rows") -> list[str]:
     times = np.unique(hashes, return_counts=True)[1]
     if times.var() > EVEN * times.mean():
         return []
-    told = f"about {share:.0%} of the {facts.n} rows have the same scores and label as another row: are they copies?"
+    message = (
+        f"about {share:.0%} of the {facts.n} rows have the same scores and label as"
+        " another row: are they copies?"
+    )
     advice = "keep one of each, or name what repeats with --unit NAME"
-    return [f"{told} Intervals and p-values take every row for a new one; {advice}"]
+    return [f"{message} Intervals and p-values take every row for a new one; {advice}"]
 
 
 # ---- rows that were seen before: in the fit of a calibrator, in an earlier batch
@@ -295,9 +338,12 @@ class RowSketch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Decoded smallest signatures. Raises DataError for an invalid text."""
         with suppress(binascii.Error, ValueError):
             data = base64.b64decode(self.smallest, validate=True)
-            found = np.frombuffer(data, "<u8").astype(np.uint64)
-            if 0 < len(found) <= STORED and (found[1:] > found[:-1]).all():
-                return found
+            row_signatures = np.frombuffer(data, "<u8").astype(np.uint64)
+            if (
+                0 < len(row_signatures) <= STORED
+                and (row_signatures[1:] > row_signatures[:-1]).all()
+            ):
+                return row_signatures
         raise DataError(
             f"fit.row_sketch.smallest is no base64 of up to {STORED} sorted numbers"
         )
@@ -317,20 +363,22 @@ def sketch(facts: RowFacts) -> RowSketch | None:
     return sketch_of(facts.signatures, facts.total)
 
 
-def sketch_of(found: Signatures, total: int) -> RowSketch:
-    """Make a sketch of sorted signatures, of which the largest may be left out. total :
-    sum of all."""
-    smallest = np.unique(found)[:STORED]
+def sketch_of(row_signatures: Signatures, total: int) -> RowSketch:
+    """Make a sketch of sorted signatures, of which the largest may be left out.
+
+    total : sum of all.
+    """
+    smallest = np.unique(row_signatures)[:STORED]
     return RowSketch(
         smallest=base64.b64encode(smallest.astype("<u8").tobytes()).decode(),
-        repeated=_repeated(found),
+        repeated=_repeated(row_signatures),
         total=f"{total:016x}",
     )
 
 
-def _repeated(found: Signatures) -> float:
+def _repeated(row_signatures: Signatures) -> float:
     """Proportion of signatures (sorted) that equal a neighbour."""
-    same = np.append(found[1:] == found[:-1], False)
+    same = np.append(row_signatures[1:] == row_signatures[:-1], False)
     same[1:] |= same[:-1].copy()
     return float(same.mean())
 
@@ -343,9 +391,9 @@ class SignatureSet:
     n: int
 
     @classmethod
-    def of(cls, found: Signatures) -> "SignatureSet":
+    def of(cls, row_signatures: Signatures) -> "SignatureSet":
         """The smallest of all signatures, in any order."""
-        return cls(np.sort(found)[:KEPT], len(found))
+        return cls(np.sort(row_signatures)[:KEPT], len(row_signatures))
 
     @property
     def limit(self) -> int:
@@ -391,7 +439,8 @@ class Overlap:
     @property
     def chance(self) -> float:
         """Chance of so many shared signatures in independent sets of one source: two
-        rows with one signature are in different sets with chance 2 n m / (n + m)^2."""
+        rows with one signature are in different sets with chance 2 n m / (n + m)^2.
+        """
         apart = 2.0 * self.n * self.n_stored / (self.n + self.n_stored) ** 2
         return _binomial_tail(self.shared, self.shared + self.pairs, apart)
 
@@ -416,25 +465,29 @@ def overlap(stored: RowSketch | None, n: int, rows: SignatureSet) -> Overlap | N
     """
     if stored is None or not len(rows.smallest):
         return None
-    held = stored.signatures
-    last = min(_limit(held, STORED), rows.limit)
-    held = held[held <= last]
+    stored_signatures = stored.signatures
+    last = min(_limit(stored_signatures, STORED), rows.limit)
+    stored_signatures = stored_signatures[stored_signatures <= last]
     # Those up to ``last`` are the first of all.
     count = int(np.searchsorted(rows.cells, np.uint64(last), side="right"))
-    cells, times = rows.cells[:count], rows.times[:count]
+    cells = rows.cells[:count]
+    times = rows.times[:count]
     single = cells[times == 1]
     if not len(single):
         return None
     both = Overlap(
-        shared=len(np.intersect1d(single, held, assume_unique=True)),
+        shared=len(np.intersect1d(single, stored_signatures, assume_unique=True)),
         rows=len(single),
-        pairs=int((times == 2).sum()) + round(0.5 * stored.repeated * len(held)),
+        pairs=int((times == 2).sum())
+        + round(0.5 * stored.repeated * len(stored_signatures)),
         n=rows.n,
         n_stored=n,
     )
-    smaller, repeated = len(single), stored.repeated
+    smaller = len(single)
+    repeated = stored.repeated
     if rows.n > n:
-        smaller, repeated = len(held), rows.repeated
+        smaller = len(stored_signatures)
+        repeated = rows.repeated
     by_repeats = smaller * (repeated + 3.0 / max(rows.n, n))
     all_pairs = int((rows.times == 2).sum()) + 3.0
     by_pairs = 2.0 * n / rows.n * all_pairs * count / len(rows.cells)
@@ -451,7 +504,8 @@ def _binomial_tail(least: int, trials: int, p: float) -> float:
     log_term = math.lgamma(trials + 1.0) - math.lgamma(least + 1.0)
     log_term -= math.lgamma(trials - least + 1.0)
     log_term += trials * math.log1p(-p) + least * log_odds
-    total, term = 0.0, math.exp(log_term)
+    total = 0.0
+    term = math.exp(log_term)
     for successes in range(least, trials + 1):
         total += term
         term *= (trials - successes) / (successes + 1.0) * math.exp(log_odds)
@@ -461,8 +515,10 @@ def _binomial_tail(least: int, trials: int, p: float) -> float:
 
 
 def share_seen(stored: RowSketch | None, n: int, facts: RowFacts) -> float:
-    """Estimate the proportion of rows that are among the n rows of a sketch; 0 if
-    chance explains the matches (see ``overlap``)."""
+    """Estimate the proportion of rows that are among the n rows of a sketch.
+
+    0 if chance explains the matches (see ``overlap``).
+    """
     both = overlap(stored, n, SignatureSet(facts.signatures, facts.n))
     return 0.0 if both is None else both.share
 
@@ -482,8 +538,10 @@ def _limit(smallest: Signatures, most: int) -> int:
 
 @dataclass(frozen=True)
 class SignedRows:
-    """Rows by their signatures, (n,) each, in the order of the rows. scores :
-    signatures of the scores alone, which do not tell which class is the label."""
+    """Rows by their signatures, (n,) each, in the order of the rows.
+
+    scores : signatures of the scores alone, which do not tell which class is the label.
+    """
 
     signatures: Signatures
     scores: Signatures
@@ -507,17 +565,19 @@ def signed_rows(rows: "Rows", largest: int = MODULUS - 1) -> SignedRows:
 
 
 def _signed(largest: int, block: "Block") -> SignedRows:
-    gaps, labels = _gaps(block), block.labels
-    found = _scrambled(labels.astype(np.uint64), gaps)
+    gaps = _gaps(block)
+    labels = block.labels
+    row_signatures = _scrambled(labels.astype(np.uint64), gaps)
     scores = _scrambled(np.zeros(len(labels), np.uint64), gaps)
-    kept = found <= np.uint64(largest)
-    return SignedRows(found[kept], scores[kept], labels[kept])
+    kept = row_signatures <= np.uint64(largest)
+    return SignedRows(row_signatures[kept], scores[kept], labels[kept])
 
 
 def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
     """Signatures of probabilities, (n,), beside whether what they are of came true:
     equal for copies of six digits, whatever the classes are, unless a probability
-    rounds differently."""
+    rounds differently.
+    """
     cells = np.rint(score * SCORE_CELLS).astype(np.int64).view(np.uint64)
     labels = outcome.astype(np.int64)
     return SignedRows(
@@ -534,8 +594,8 @@ def some_signed_rows(rows: "Rows") -> SignedRows:
 
 def matches_by_chance(rows: SignedRows, n: int) -> float:
     """Expected proportion of the rows with a signature of their own that n independent
-    rows hold too, if these have the same labels and their scores do not depend on the
-    label.
+    rows hold too, if these have the same labels and their scores do not depend on
+    the label.
 
     In a set with one row of each class no two rows are equal, even if all are certain.
     """
@@ -577,9 +637,9 @@ def chance_of_equal(rows: SignedRows, *, stratified: bool = False) -> float:
     return max(chance, _bounded(orders + pooled, of_scores))
 
 
-def _times(found: Signatures) -> IntArray:
+def _times(row_signatures: Signatures) -> IntArray:
     """How often each of them occurs."""
-    return np.unique(found, return_counts=True)[1]
+    return np.unique(row_signatures, return_counts=True)[1]
 
 
 def _bounded(log_chance: float, times: IntArray) -> float:

@@ -1,8 +1,10 @@
-"""Writers of calibrated scores in formats that other programs read: one function per format.
+"""Writers of calibrated scores in formats that other programs read: one function per
+format.
 
-A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, listed in ``FORMATS``. Rows are streamed:
-no format holds more than some mebibytes of scores. Columns have the names that they have in a bundle; tables have a
-column per class, ``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
+A format is a function that writes a ``Sheet`` and its slabs to a ``Place``, listed in
+``FORMATS``. Rows are streamed: no format holds more than some mebibytes of scores.
+Columns have the names that they have in a bundle; tables have a column per class,
+``probs_0`` or ``probs_cat``. All of it can be read again by ``calcli extract``.
 """
 
 import io
@@ -61,17 +63,21 @@ OWN = frozenset(
 """Reserved names of an output, which no other column can have."""
 
 Slab = tuple[int, AnyArray, Mapping[str, AnyArray]]
-"""First row, scores (b, k), and per row labels, prediction, confidence, accepted; or confidences (b,), and correct."""
+"""First row, scores (b, k), and per row labels, prediction, confidence, accepted.
+
+Or confidences (b,), and correct.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet(NewBundle):
     """Description of an output, known before its rows.
 
-    attributes : returns texts about the whole output (calibrator, calibrated_by) for formats with metadata; called last
-    where a format allows it, when all rows have been read. own : columns by their names in the source, by their name
-    in a bundle. label_name : name of the labels in the source, for tables. zeros : resolution of the probabilities that
-    were calibrated, where they were rounded.
+    attributes : returns texts about the whole output (calibrator, calibrated_by) for
+    formats with metadata; called last where a format allows it, when all rows have been
+    read. own : columns by their names in the source, by their name in a bundle.
+    label_name : name of the labels in the source, for tables. zeros : resolution of the
+    probabilities that were calibrated, where they were rounded.
     """
 
     dtype: np.dtype[Any]
@@ -89,8 +95,11 @@ class Sheet(NewBundle):
 
     @property
     def class_words(self) -> list[str]:
-        """The names of the classes; none where they are not distinct, or numbers, which would be read as those of the
-        classes."""
+        """The names of the classes.
+
+        None where they are not distinct, or numbers, which would be read as those of
+        the classes.
+        """
         names = [*(self.class_names or ())]
         plain = len(set(names)) == len(names) and all(name.strip() for name in names)
         return (
@@ -110,7 +119,9 @@ class Sheet(NewBundle):
         return self.meant.union([self.label_name], *self.own.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Scores as columns, and the columns of ``rows`` with class names in place of indices, where there are any."""
+        """Scores as columns, and the columns of ``rows`` with class names in place of
+        indices, where there are any.
+        """
         scores, columns = self.rows(slab)
         if scores.ndim == 1:
             scores = scores[:, None]
@@ -132,25 +143,29 @@ class Sheet(NewBundle):
         }
 
     def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
-        """Scores of a slab in the sheet's precision, and the per-row columns in the order of ``COLUMNS``."""
+        """Scores of a slab in the sheet's precision, and the per-row columns in the
+        order of ``COLUMNS``.
+        """
         start, scores, per_row = slab
         here = slice(start, start + len(scores))
-        held = {name: values[here] for name, values in self.columns.items()} | dict(
+        arrays = {name: values[here] for name, values in self.columns.items()} | dict(
             per_row
         )
         columns: dict[str, AnyArray] = {}
-        for name in filter(held.__contains__, dict.fromkeys((*COLUMNS, *held))):
-            own = {
+        for name in filter(arrays.__contains__, dict.fromkeys((*COLUMNS, *arrays))):
+            own_columns = {
                 one: values[here]
                 for one, values in self.own.get(name, {}).items()
                 if one not in self.meant
             }
-            columns |= own or {name: held[name]}
+            columns |= own_columns or {name: arrays[name]}
         return scores.astype(self.dtype, copy=False), columns
 
     @property
     def mark(self) -> dict[str, str]:
-        """Column of a table that records the calibrators, as name and value of every row; empty if uncalibrated."""
+        """Column of a table that records the calibrators, as name and value of every
+        row; empty if uncalibrated.
+        """
         chain = self.attributes().get("calibrated_by")
         return {} if chain is None else {"calibrated_by": mark(chain)}
 
@@ -181,7 +196,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Format:
-    """File format of scores. endings : of file names. streams : whether a pipe will do. needs : required package."""
+    """File format of scores.
+
+    endings : of file names. streams : whether a pipe will do. needs : required package.
+    """
 
     write: Callable[[Sheet, Iterable[Slab], Place], None]
     endings: tuple[str, ...]
@@ -194,32 +212,37 @@ class Format:
 
 
 def format_of(path: Path | None, name: str | None = None) -> Format:
-    """Choose the format by name or by ending. path : None for standard output. Raises UsageError."""
+    """Choose the format by name or by ending.
+
+    path : None for standard output. Raises UsageError.
+    """
     check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
-    found = (
+    form = (
         FORMATS[name]
         if name
         else next((f for f in FORMATS.values() if ending in f.endings), None)
     )
     streams = ", ".join(f.name for f in FORMATS.values() if f.streams)
-    if found is None:
+    if form is None:
         endings = ", .".join(e for f in FORMATS.values() for e in f.endings)
         if path is None or is_stream(path):
             raise UsageError(
-                f"-o {path or '-'}: say how it is written with --format, one of {streams}"
+                f"-o {path or '-'}: say how it is written with --format, one of"
+                f" {streams}"
             )
         raise UsageError(
             f"-o {path}: expected a name that ends in .{endings}, or --format"
         )
-    if (path is None or is_stream(path)) and not found.streams:
+    if (path is None or is_stream(path)) and not form.streams:
         raise UsageError(
-            f"-o {path or '-'}: {found.name} cannot be written to a pipe or a device; {streams} can"
+            f"-o {path or '-'}: {form.name} cannot be written to a pipe or a device;"
+            f" {streams} can"
         )
-    if found.needs is not None:
-        with optional_import(found.needs, f"writing {found.name}"):
-            import_module(found.needs)
-    return found
+    if form.needs is not None:
+        with optional_import(form.needs, f"writing {form.name}"):
+            import_module(form.needs)
+    return form
 
 
 def names_format(path: Path) -> bool:
@@ -233,8 +256,8 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 def names_of_new_scores(scores: str) -> tuple[str, str]:
     """Names for scores like these that the user has, and for them calibrated.
 
-    ``NEW.csv`` and ``calibrated.csv`` for ``reviews.csv:test``; HDF5 where the format that
-    they come in cannot be written.
+    ``NEW.csv`` and ``calibrated.csv`` for ``reviews.csv:test``; HDF5 where the format
+    that they come in cannot be written.
     """
     path = split_where(scores)[0]
     new_ending = path.suffix
@@ -262,7 +285,10 @@ def write_h5(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """Write arrays named as in a bundle; attributes are arrays of one string. Nothing is pickled."""
+    """Write arrays named as in a bundle; attributes are arrays of one string.
+
+    Nothing is pickled.
+    """
     per_row: dict[str, list[AnyArray]] = {}
     with place.open() as file, zipfile.ZipFile(file, "w") as archive:
         with archive.open(
@@ -284,9 +310,8 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
         if sheet.class_names is not None:
             whole["class_names"] = np.asarray(sheet.class_names)
         texts = {name: np.asarray(text) for name, text in sheet.texts.items()}
-        for name, values in (
-            whole | texts | whole
-        ).items():  # a column may be called source
+        # A column may be called source.
+        for name, values in (whole | texts | whole).items():
             with archive.open(
                 zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True
             ) as member:
@@ -298,9 +323,13 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
 
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """Write a header and a line per row; the last column names the calibrators. Numbers read back exactly."""
+    """Write a header and a line per row; the last column names the calibrators.
+
+    Numbers read back exactly.
+    """
     with place.open() as file:
-        head, end = False, ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
+        head = False
+        end = ",".join(["", *map(_cell, sheet.mark.values())]) + "\n"
         for slab in slabs:
             scores, columns = sheet.table(slab)
             if not head:
@@ -319,14 +348,15 @@ def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             )
             out = io.BytesIO()
             for texts in zip(*cells, numbers, strict=True):
-                out.write(
-                    (",".join(texts) + end).encode()
-                )  # the shortest digits, ten times as fast as repr
+                # The shortest digits, ten times as fast as repr.
+                out.write((",".join(texts) + end).encode())
             file.write(out.getvalue())
 
 
 def write_jsonl(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
-    """Write one JSON object per row, with its scores in a list, and the calibrators applied to it."""
+    """Write one JSON object per row, with its scores in a list, and the calibrators
+    applied to it.
+    """
     marked = sheet.mark
     with place.open() as file:
         for slab in slabs:
@@ -352,14 +382,15 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
 
     about = {**sheet.texts, "calcli_kind": sheet.kind}
     with place.open() as file:
-        writer, waiting, size = None, [], 0
+        writer = None
+        waiting = []
+        size = 0
         for start, scores, per_row in slabs:
             scores, columns = sheet.table((start, scores, per_row))
             size += scores.nbytes
             last = start + len(scores) == sheet.n
-            if (
-                scores.dtype == np.float16
-            ):  # not every reader of Parquet supports float16
+            # Not every reader of Parquet supports float16.
+            if scores.dtype == np.float16:
                 scores = scores.astype(np.float32)
             arrays = [*columns.values(), *np.ascontiguousarray(scores.T)]
             waiting.append(
@@ -378,7 +409,8 @@ def write_parquet(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
                 options = {"write_page_checksum": True, "use_dictionary": False}
                 writer = pq.ParquetWriter(file, table.schema, **options)
             writer.write_table(table)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
         if writer is not None:
             writer.close()
 

@@ -10,15 +10,17 @@ from calcli.errors import UsageError
 from calcli.numerics import AnyArray, IntArray, whole_number
 from calcli.statistics.units import Units
 
-SUM_TOLERANCE = 1e-9  # tolerance for fractions that sum to more than 1: .1 + .2 + .7 is not 1 in binary
+SUM_TOLERANCE = 1e-9
+"""Tolerance for fractions that sum to more than 1: .1 + .2 + .7 is not 1 in binary."""
 
 
 @dataclass(frozen=True)
 class Part:
     """One group of a split: its name, and its rows in exactly one of four ways.
 
-    fraction : proportion of all rows, 0 < fraction <= 1. count : number of rows. rows : first and last + 1 position, as
-    Python slices count, negative ones from the end. None of these: all rows not in the other parts.
+    fraction : proportion of all rows, 0 < fraction <= 1. count : number of rows. rows :
+    first and last + 1 position, as Python slices count, negative ones from the end.
+    None of these: all rows not in the other parts.
     """
 
     name: str
@@ -32,8 +34,11 @@ class Part:
 
 
 def parse_split(text: str) -> Part:
-    """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``. A number with a point is a
-    fraction, one without a number of rows. Raises UsageError for anything else."""
+    """Read ``NAME=0.5``, ``NAME=50%``, ``NAME=5000``, ``NAME=rest`` or ``NAME=0:5000``.
+
+    A number with a point is a fraction, one without a number of rows. Raises UsageError
+    for anything else.
+    """
     name, equals, size = (piece.strip() for piece in text.partition("="))
     forms = "NAME=0.5, NAME=50%, NAME=5000 (rows), NAME=0:5000 (positions) or NAME=rest"
     if not equals or not re.fullmatch(r"[\w.+-]+", name) or not name.strip("."):
@@ -42,13 +47,21 @@ def parse_split(text: str) -> Part:
         )
     if size == "rest":
         return Part(name)
-    if span := re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size):
-        first, stop = (None if side is None else int(side) for side in span.groups())
-        return Part(name, rows=(first, stop))
-    if (count := whole_number(size)) is not None:
+    span = re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size)
+    if span is not None:
+        first, stop = span.groups()
+        rows = (
+            None if first is None else int(first),
+            None if stop is None else int(stop),
+        )
+        return Part(name, rows=rows)
+    count = whole_number(size)
+    if count is not None:
         if count < 2:
-            told = f"is that {size} of the rows or {size} row? write 1.0 or 100% for all rows"
-            raise UsageError(f"--split {text}: {told}")
+            raise UsageError(
+                f"--split {text}: is that {size} of the rows or {size} row? write 1.0"
+                " or 100% for all rows"
+            )
         return Part(name, count=count)
     try:
         fraction = float(size[:-1]) / 100 if size.endswith("%") else float(size)
@@ -70,15 +83,19 @@ def deal_rows(
     ordered: bool = False,
     units: Units | None = None,
 ) -> dict[str, IntArray]:
-    """Split n rows into groups; returns the indices of each group's rows, in the order of the source.
+    """Split n rows into groups.
 
-    With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled, the classes (in random order) laid
-    end to end, and the groups spread evenly along that line, so that a group's share of every class differs from its
-    share of all rows by less than one row for two groups, less than one more for each further group; the sizes of the
-    groups are exact. Without labels all rows are shuffled and split. ``ordered`` splits without shuffling: the first
-    rows to the first group, and so on. Parts given by position are never shuffled. With ``units`` whole units are
-    assigned, at random or in the order of their first rows: each goes where its middle row lies, so that sizes are
-    exact up to the rows of a unit. Deterministic under ``seed``.
+    Returns the indices of each group's rows, in the order of the source.
+
+    With ``labels`` (n,) the deal is stratified: the rows of each class are shuffled,
+    the classes (in random order) laid end to end, and the groups spread evenly along
+    that line, so that a group's share of every class differs from its share of all rows
+    by less than one row for two groups, less than one more for each further group; the
+    sizes of the groups are exact. Without labels all rows are shuffled and split.
+    ``ordered`` splits without shuffling: the first rows to the first group, and so on.
+    Parts given by position are never shuffled. With ``units`` whole units are assigned,
+    at random or in the order of their first rows: each goes where its middle row lies,
+    so that sizes are exact up to the rows of a unit. Deterministic under ``seed``.
 
     Raises UsageError for sizes that do not fit n rows or leave a group empty.
     """
@@ -94,7 +111,8 @@ def deal_rows(
         if not len(rows):
             whole = f"{n} rows" if units is None else f"{units.n} units"
             raise UsageError(
-                f"--split {name}: would get none of the {whole}; ask for more, or leave it out"
+                f"--split {name}: would get none of the {whole}; ask for more, or"
+                " leave it out"
             )
     return dealt
 
@@ -106,7 +124,10 @@ def _by_row(
     labels: AnyArray | None,
     rng: np.random.Generator | None,
 ) -> dict[str, IntArray]:
-    """Assign single rows to groups, stratified by labels if given. rng : None for the order of the source."""
+    """Assign single rows to groups, stratified by labels if given.
+
+    rng : None for the order of the source.
+    """
     line = np.arange(n) if rng is None else rng.permutation(n)
     if rng is None or labels is None:
         ends = np.cumsum([0, *sizes])
@@ -116,11 +137,14 @@ def _by_row(
         }
     _, group = np.unique(labels, return_inverse=True)
     place = rng.permutation(int(group.max()) + 1)[group]
-    line, dealt = line[np.argsort(place[line], kind="stable")], {}
+    line = line[np.argsort(place[line], kind="stable")]
+    dealt = {}
     for part, size in zip(parts, sizes, strict=True):
-        # every (m/size)-th of the m positions that are left, as evenly as integers allow
-        taken = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
-        dealt[part.name], line = np.sort(line[taken]), line[~taken]
+        # every (m/size)-th of the m positions that are left, as evenly as integers
+        # allow
+        is_of_part = np.diff(np.arange(len(line) + 1) * size // max(len(line), 1)) > 0
+        dealt[part.name] = np.sort(line[is_of_part])
+        line = line[~is_of_part]
     return dealt
 
 
@@ -136,7 +160,8 @@ def _by_unit(
         if rng is None
         else rng.permutation(units.n)
     )
-    count, group = units.count[line], np.empty(units.n, dtype=np.int64)
+    count = units.count[line]
+    group = np.empty(units.n, dtype=np.int64)
     group[line] = np.searchsorted(
         np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right"
     )
@@ -148,9 +173,11 @@ def _by_unit(
 
 def _check_parts(parts: Sequence[Part]) -> None:
     names = [part.name for part in parts]
-    if twice := [name for name in names if names.count(name) > 1]:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
         raise UsageError(
-            f"--split names the group {twice[0]!r} twice; each group has a name of its own"
+            f"--split names the group {twice[0]!r} twice; each group has a name of its"
+            " own"
         )
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")
@@ -161,9 +188,11 @@ def _check_parts(parts: Sequence[Part]) -> None:
             if part.fraction is not None or part.count is not None
         ]
         if mixed:
-            told = "positions such as 0:5000 go together with other positions or rest"
+            message = (
+                "positions such as 0:5000 go together with other positions or rest"
+            )
             raise UsageError(
-                f"--split {mixed[0]}: {told}, not with fractions or numbers of rows"
+                f"--split {mixed[0]}: {message}, not with fractions or numbers of rows"
             )
     total = sum(part.fraction or 0.0 for part in parts)
     if total > 1 + SUM_TOLERANCE:
@@ -171,7 +200,9 @@ def _check_parts(parts: Sequence[Part]) -> None:
 
 
 def _sizes(parts: Sequence[Part], n: int) -> list[int]:
-    """Number of rows of each part: fractions rounded down, rows left over go to the largest remainders."""
+    """Number of rows of each part: fractions rounded down, rows left over go to the
+    largest remainders.
+    """
     exact = [n * (part.fraction or 0.0) for part in parts]
     sizes = [
         part.count or int(x + SUM_TOLERANCE)
@@ -198,17 +229,20 @@ def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
         for end in (first, stop):
             if end is not None and abs(end) > n:
                 raise UsageError(
-                    f"--split {part.name}: position {end} lies outside the source's {n} rows"
+                    f"--split {part.name}: position {end} lies outside the source's"
+                    f" {n} rows"
                 )
         here = owner[first:stop]
         if not len(here):
             raise UsageError(
-                f"--split {part.name}: holds no row; the first position comes before the last"
+                f"--split {part.name}: holds no row; the first position comes before"
+                " the last"
             )
         if here.any():
             other = parts[int(here.max()) - 1].name
             raise UsageError(
-                f"--split: groups {other} and {part.name} share rows; a row belongs to one group"
+                f"--split: groups {other} and {part.name} share rows; a row belongs to"
+                " one group"
             )
         here[:] = number
     return {

@@ -1,4 +1,6 @@
-"""Unlinked temporary files for data larger than memory, such as unpacked scores in tall chunks."""
+"""Unlinked temporary files for data larger than memory, such as unpacked scores in tall
+chunks.
+"""
 
 import errno
 import os
@@ -17,10 +19,15 @@ from calcli.numerics import AnyArray
 
 
 class Spool:
-    """Unlinked temporary file of numbers of one type. why : its purpose and how to do without, for messages."""
+    """Unlinked temporary file of numbers of one type.
+
+    why : its purpose and how to do without, for messages.
+    """
 
     def __init__(self, dtype: "np.dtype[Any]", why: str) -> None:
-        self.dtype, self.count, self._why = dtype, 0, why
+        self.dtype = dtype
+        self.count = 0
+        self._why = why
         with self._naming_purpose():
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
 
@@ -62,7 +69,7 @@ class Spool:
 
 
 def folder() -> str:
-    """Return the folder for temporary files, or TMPDIR (for messages) if there is none."""
+    """The folder for temporary files, or TMPDIR (for messages) if there is none."""
     try:
         return tempfile.gettempdir()
     except OSError:
@@ -76,15 +83,19 @@ def check_room(needed: int, why: str) -> None:
     except OSError:
         return
     if needed > free:
-        told = f"{free / 2**20:.0f} MiB are free for temporary files, {needed / 2**20:.0f} MiB are needed"
-        raise CalcliError(f"{folder()}: {told}, and {why}")
+        message = (
+            f"{free / 2**20:.0f} MiB are free for temporary files,"
+            f" {needed / 2**20:.0f} MiB are needed"
+        )
+        raise CalcliError(f"{folder()}: {message}, and {why}")
 
 
 TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this size
 HELD_BYTES = 48 << 20  # bytes unpacked at once, or the columns of one chunk if larger
 
 WHY = (
-    "scores in chunks of so many rows are unpacked there; name another folder with TMPDIR, or write the file in smaller"
+    "scores in chunks of so many rows are unpacked there; name another folder with"
+    " TMPDIR, or write the file in smaller"
     " chunks (h5repack -l CHUNK=…)"
 )
 
@@ -97,17 +108,23 @@ def is_tall(scores: h5py.Dataset) -> bool:
 
 
 class Unpacked:
-    """Scores (n, k) unpacked on disk in groups of columns, each stored row by row. For chunks with so many rows that a
-    few rows cannot be read alone. Raises CalcliError."""
+    """Scores (n, k) unpacked on disk in groups of columns, each stored row by row.
+
+    For chunks with so many rows that a few rows cannot be read alone. Raises
+    CalcliError.
+    """
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:
         n, k = scores.shape
-        wide, size = scores.chunks[1], scores.dtype.itemsize
+        wide = scores.chunks[1]
+        size = scores.dtype.itemsize
         width = max(1, HELD_BYTES // (n * size) // wide) * wide
         check_room(n * k * size, WHY)
         self._spool = Spool(scores.dtype, WHY)
         self._groups = [(low, min(low + width, k)) for low in range(0, k, width)]
-        self.n, self.k, height = n, k, scores.chunks[0]
+        self.n = n
+        self.k = k
+        height = scores.chunks[0]
         for low, high in self._groups:
             for start in range(0, n, height):
                 self._spool.add(
@@ -118,7 +135,8 @@ class Unpacked:
         """Read scores of rows start..stop-1, (stop - start, k)."""
         out = np.empty((stop - start, self.k), self._spool.dtype)
         for low, high in self._groups:
-            first, width = self.n * low, high - low
+            first = self.n * low
+            width = high - low
             values = self._spool.read(first + start * width, first + stop * width)
             out[:, low:high] = values.reshape(-1, width)
         return out

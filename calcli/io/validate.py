@@ -1,6 +1,7 @@
 """Validation of scores, labels and weights, shared by all readers and writers.
 
-Every problem is a DataError that names file, dataset, first bad row, the value found and expected, and a remedy.
+Every problem is a DataError that names file, dataset, first bad row, the value found
+and expected, and a remedy.
 """
 
 from typing import Any
@@ -15,8 +16,11 @@ from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 
-MOST_SHRUNK, SMALL = 500, 64 << 20
-"""Arrays larger than ``SMALL`` bytes are refused if compressed by more than a factor ``MOST_SHRUNK``."""
+MOST_SHRUNK = 500
+"""Factor of compression beyond which larger arrays are refused."""
+
+SMALL = 64 << 20
+"""Bytes up to which an array may be compressed by any factor."""
 
 
 def refuse_bomb(
@@ -25,14 +29,22 @@ def refuse_bomb(
     stored: int,
     advice: str = "save it without compression",
 ) -> None:
-    """Raise DataError for data compressed more than any scores are: few stored bytes that would fill the memory."""
+    """Raise DataError for data compressed more than any scores are: few stored bytes
+    that would fill the memory.
+    """
     if declared > SMALL and declared > MOST_SHRUNK * stored:
-        told = f"declares {declared} bytes of which {stored} are stored, far more than scores shrink by"
-        raise DataError(f"{where}: {told}; was it cut off? If it is meant, {advice}")
+        message = (
+            f"declares {declared} bytes of which {stored} are stored, far more than"
+            " scores shrink by"
+        )
+        raise DataError(f"{where}: {message}; was it cut off? If it is meant, {advice}")
 
 
 def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
-    """Check a block of confidences, (b,) or (b, 1) numbers in [0, 1]. Returns (b, 1)."""
+    """Check a block of confidences, (b,) or (b, 1) numbers in [0, 1].
+
+    Returns (b, 1).
+    """
     column = confidence.reshape(-1)
     inside = (column >= 0) & (column <= 1)  # NaN is neither
     if not inside.all():
@@ -45,7 +57,8 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
                 "drop the row (calcli extract --drop-missing) or correct what made it"
             )
         raise DataError(
-            f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence in [0, 1]; {advice}"
+            f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence"
+            f" in [0, 1]; {advice}"
         )
     return column[:, None]
 
@@ -55,21 +68,28 @@ def _are_percentages(values: AnyArray) -> bool:
 
 
 def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
-    """Check the correctness of n answers: (n,) bool, or numbers 0 and 1. Returns (n,) int64."""
+    """Check the correctness of n answers: (n,) bool, or numbers 0 and 1.
+
+    Returns (n,) int64.
+    """
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
         raise DataError(
-            f"{where}: has type {correct.dtype} and shape {correct.shape}, expected bool or 0/1, ({n},)"
+            f"{where}: has type {correct.dtype} and shape {correct.shape}, expected"
+            f" bool or 0/1, ({n},)"
         )
     bad = (correct != 0) & (correct != 1)
     if bad.any():
         row = int(np.argmax(bad))
-        told = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
-        raise DataError(f"{where}: {told}; drop or correct the row")
+        message = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
+        raise DataError(f"{where}: {message}; drop or correct the row")
     return correct.astype(np.int64)
 
 
 def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
-    """Check the name of a score kind. Raises DataError for any but the three, and ``confidence`` if allowed."""
+    """Check the name of a score kind.
+
+    Raises DataError for any but the three, and ``confidence`` if allowed.
+    """
     known = (*SCORE_KINDS, "confidence") if confidence else SCORE_KINDS
     if text not in known:
         raise DataError(
@@ -79,32 +99,46 @@ def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
 
 
 def check_type(dtype: np.dtype[Any], where: str) -> None:
-    """Check the type of a score array. Raises DataError for all but float16, float32 and float64."""
+    """Check the type of a score array.
+
+    Raises DataError for all but float16, float32 and float64.
+    """
     if dtype.kind != "f" or dtype.itemsize > 8:
-        hint = "store the model's raw outputs, not class indices; scores rounded to integers: .astype('float32')"
+        hint = (
+            "store the model's raw outputs, not class indices; scores rounded to"
+            " integers: .astype('float32')"
+        )
         if dtype.kind in "OUS":
-            hint = "words and objects are no scores; a cell of a table takes a list of numbers, [0.1, 0.9]"
+            hint = (
+                "words and objects are no scores; a cell of a table takes a list of"
+                " numbers, [0.1, 0.9]"
+            )
         elif dtype.kind == "f":
             hint = "save them with .astype('float64')"
         raise DataError(
-            f"{where}: scores have type {dtype}, expected float16, float32 or float64; {hint}"
+            f"{where}: scores have type {dtype}, expected float16, float32 or float64;"
+            f" {hint}"
         )
 
 
 def check_shape(
     shape: tuple[int, ...] | None, dtype: np.dtype[Any], where: str
 ) -> tuple[int, int]:
-    """Return rows and classes of a score array, (n, k), or (n,) / (n, 1) for binary scores. Raises DataError."""
+    """Return rows and classes of a score array, (n, k), or (n,) / (n, 1) for binary
+    scores. Raises DataError.
+    """
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
         expected = "expected (rows, classes), or (rows,) for a binary model"
         raise DataError(
-            f"{where}: scores have shape {shape}, {expected}; store one row of scores per labelled item"
+            f"{where}: scores have shape {shape}, {expected}; store one row of scores"
+            " per labelled item"
         )
     n, columns = (*shape, 1)[:2]
     if n == 0:
         raise DataError(
-            f"{where}: there are no rows, expected at least one; was what made it interrupted?"
+            f"{where}: there are no rows, expected at least one; was what made it"
+            " interrupted?"
         )
     if columns == 0:
         raise DataError(
@@ -123,19 +157,19 @@ def check_scores(
 ) -> AnyArray:
     """Check a block of scores and give binary scores their two columns.
 
-    scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z becomes (0, z), a probability p
-    becomes (1 - p, p). Returns (b, k) in the precision of the input (binary probabilities in float64, so that 1 - p
-    keeps its digits). Rows with logits beyond ``HUGE`` are returned as gaps to their largest, cut there. zeros : with
-    the last digit of probabilities, where it is known.
+    scores : (b, k), or (b,) / (b, 1) for a binary model's score of class 1: a logit z
+    becomes (0, z), a probability p becomes (1 - p, p). Returns (b, k) in the precision
+    of the input (binary probabilities in float64, so that 1 - p keeps its digits). Rows
+    with logits beyond ``HUGE`` are returned as gaps to their largest, cut there. zeros
+    : with the last digit of probabilities, where it is known.
     """
     if scores.dtype == np.float16:  # by its bits: arithmetic in float16 is slow
         finite = not (
             (np.ascontiguousarray(scores).view(np.uint16) & 0x7C00) == 0x7C00
         ).any()
     else:
-        finite = np.isfinite(
-            scores.sum()
-        )  # a sum of large finite numbers may overflow too
+        # A sum of large finite numbers may overflow too.
+        finite = np.isfinite(scores.sum())
     if not finite:
         wide = scores.reshape(len(scores), -1)
         bad = np.argwhere(~np.isfinite(wide))
@@ -147,30 +181,30 @@ def check_scores(
             )
             if kind == "log_probs" and value < 0:
                 advice = "save probs instead, where a zero is allowed"
-            advice += "; calcli extract --drop-missing leaves blank rows out" * bool(
-                np.isnan(value)
+            if np.isnan(value):
+                advice += "; calcli extract --drop-missing leaves blank rows out"
+            message = (
+                f"row {first_row + row}, class {column} is {value}, expected a finite"
+                " number"
             )
-            told = f"row {first_row + row}, class {column} is {value}, expected a finite number"
-            raise DataError(f"{where}: {told}; {advice}")
+            raise DataError(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
         if scores.min() < 0:
             row, column = np.argwhere(scores < 0)[0]
-            found = (
+            contents = (
                 f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
             )
             raise DataError(
-                f"{where}: {found}, expected a probability >= 0; {IF_LOGITS}"
+                f"{where}: {contents}, expected a probability >= 0; {IF_LOGITS}"
             )
         _check_probability_sums(scores, where, first_row, zeros)
     elif kind == "log_probs":
         _check_log_probabilities(scores, where, first_row)
     elif scores.dtype.itemsize == 8 and max(scores.max(), -scores.min()) > HUGE:
-        huge, scores = (
-            np.flatnonzero((np.abs(scores) > HUGE).any(axis=1)),
-            np.array(scores),
-        )
+        huge = np.flatnonzero((np.abs(scores) > HUGE).any(axis=1))
+        scores = np.array(scores)
         scores[huge] = np.maximum(
             scores[huge] - scores[huge].max(axis=1, keepdims=True), -HUGE
         )
@@ -184,20 +218,22 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     p = np.exp(s) if kind == "log_probs" else s
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
-        row, percent = int(np.argmax(bad)), kind == "probs" and _are_percentages(p)
+        row = int(np.argmax(bad))
+        percent = kind == "probs" and _are_percentages(p)
         advice = (
             "divide percentages by 100 (calcli extract --percent)"
             if percent
             else IF_LOGITS
         )
-        found = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
-        raise DataError(f"{where}: {found}, expected a number in [0, 1]; {advice}")
+        contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
+        raise DataError(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
         return both
     rest = np.log1p(-p, where=p < 1.0, out=np.empty_like(p))
-    near, certain = (p == 1.0) & (s < 0.0), (p == 1.0) & (s >= 0.0)
+    near = (p == 1.0) & (s < 0.0)
+    certain = (p == 1.0) & (s >= 0.0)
     rest[near] = np.log(-np.expm1(s[near]))
     # A logarithm of exactly 0 was rounded, as a probability of exactly 0.
     rest[certain] = Zeros.of_type(score.dtype).log_of(np.zeros((1, 1))).item()
@@ -206,9 +242,11 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
 
 def _check_log_probabilities(scores: AnyArray, where: str, first_row: int) -> None:
     log_p = scores.astype(np.float64)
-    norm, rounding = log_normalizer(log_p), np.zeros(1)
+    norm = log_normalizer(log_p)
+    rounding = np.zeros(1)
     if scores.dtype.itemsize == 2:
-        # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034 for 1 of 1000 classes.
+        # log p rounded to float16 moves p by up to 2^-11 |log p|, relatively: 0.0034
+        # for 1 of 1000 classes.
         log_p -= norm[:, None]
         rounding = -(np.exp(log_p) * log_p).sum(axis=1) * 2.0**-11
     _check_sums(np.exp(np.minimum(norm, 700.0)), where, first_row, rounding)
@@ -238,7 +276,8 @@ def _check_probability_sums(
     off = np.abs(sums - 1.0) > tolerance * (1.0 + 1e-6)
     if not off.any():
         return
-    lowest, highest = float(sums[off].min()), float(sums[off].max())
+    lowest = float(sums[off].min())
+    highest = float(sums[off].max())
     advice = IF_LOGITS
     if sums[np.argmax(off)] == 0.0:
         advice = (
@@ -254,7 +293,8 @@ def _check_probability_sums(
 
 def _why_sums_differ(lowest: float, highest: float) -> str:
     """Question about numbers in [0, 1] whose rows sum to these, which rounding does not
-    explain."""
+    explain.
+    """
     separate = (
         "are these answers to separate yes/no questions, or does a column belong to no"
         " class? Labels of which several may hold take --per-label"
@@ -279,23 +319,33 @@ def _wrong_sum(
     advice: str,
 ) -> DataError:
     row = int(np.argmax(off))
-    found = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
-    return DataError(f"{where}: {found}, expected 1 within {tolerance:.3g}; {advice}")
+    contents = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
+    return DataError(
+        f"{where}: {contents}, expected 1 within {tolerance:.3g}; {advice}"
+    )
 
 
 def fractions(percent: AnyArray, where: str) -> FloatArray:
-    """Convert percentages to fractions in [0, 1]. Raises DataError if all lie there already."""
+    """Convert percentages to fractions in [0, 1].
+
+    Raises DataError if all lie there already.
+    """
     if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
         advice = "leave --percent out, or if they are, divide them by 100 yourself"
         raise DataError(
-            f"{where}: no value is above 1, so these seem to be no percentages: {advice}"
+            f"{where}: no value is above 1, so these seem to be no percentages:"
+            f" {advice}"
         )
     return percent.astype(np.float64) / 100.0
 
 
 def look_like_probabilities(scores: AnyArray) -> bool:
-    """Return True if every row of "logits" (b, k) lies in [0, 1] and sums to 1: most likely probabilities. For a single
-    score of class 1, (b, 1) or beside a column of zeros, it is enough that all lie in [0, 1]."""
+    """Return True if every row of "logits" (b, k) lies in [0, 1] and sums to 1: most
+    likely probabilities.
+
+    For a single score of class 1, (b, 1) or beside a column of zeros, it is enough that
+    all lie in [0, 1].
+    """
     if not (scores.min() >= 0 and scores.max() <= 1 + SUM_TOLERANCE):
         return False
     if scores.shape[1] == 1 or (scores.shape[1] == 2 and not scores[:, 0].any()):
@@ -317,15 +367,18 @@ MOST_BY_CHANCE = 20  # fewer rows of logits may lie in [0, 1] by chance
 
 
 def doubts(rows: Rows) -> list[str]:
-    """Warnings about scores that look unwritten, duplicated, cut off, or of another type than declared."""
-    found = [*unwritten(rows), *copies(rows), *cut_off(rows)]
+    """Warnings about scores that look unwritten, duplicated, cut off, or of another
+    type than declared.
+    """
+    warnings = [*unwritten(rows), *copies(rows), *cut_off(rows)]
     if rows.kind != "logits" or rows.n < MOST_BY_CHANCE:
-        return found
+        return warnings
     if not all(look_like_probabilities(block.scores) for block in rows.blocks()):
-        return found
+        return warnings
     return [
-        *found,
-        "these logits look like probabilities (every row lies in [0, 1]): if they are, pass --kind probs",
+        *warnings,
+        "these logits look like probabilities (every row lies in [0, 1]): if they are,"
+        " pass --kind probs",
     ]
 
 
@@ -334,17 +387,22 @@ def check_label_shape(
 ) -> None:
     """Check that labels are (n,) integers, before they are read."""
     if dtype.kind not in "iu":
-        advice = "store them so, or let calcli extract convert whole numbers, one-hot rows and words"
+        advice = (
+            "store them so, or let calcli extract convert whole numbers, one-hot rows"
+            " and words"
+        )
         raise DataError(
             f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}"
         )
     if shape is None or len(shape) != 1:
         raise DataError(
-            f"{where}: labels have shape {shape}, expected ({n},): one class index per row"
+            f"{where}: labels have shape {shape}, expected ({n},): one class index per"
+            " row"
         )
     if shape[0] != n:
         raise DataError(
-            f"{where}: there are {shape[0]} labels for {n} rows of scores; they must belong together"
+            f"{where}: there are {shape[0]} labels for {n} rows of scores; they must"
+            " belong together"
         )
 
 
@@ -357,42 +415,50 @@ def check_labels(
     what: str = "label",
     first_row: int = 0,
 ) -> IntArray:
-    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to ignore. what : "label" or
-    "prediction", and first_row : where they begin, for messages. Returns (n,) int64 with the ignored labels still in
-    place."""
+    """Check the labels of n rows: (n,) integers in 0..k-1, or one of the labels to
+    ignore.
+
+    what : "label" or "prediction", and first_row : where they begin, for messages.
+    Returns (n,) int64 with the ignored labels still in place.
+    """
     if what == "label" or labels.dtype.kind in "iu":
         check_label_shape(labels.shape, labels.dtype, n, k, where)
     else:
         raise DataError(
-            f"{where}: predictions have type {labels.dtype}, expected integers 0..{k - 1}; delete them"
+            f"{where}: predictions have type {labels.dtype}, expected integers"
+            f" 0..{k - 1}; delete them"
         )
     bad = (labels < 0) | (labels >= k)
     if bad.any() and ignore:
         bad &= ~to_ignore(labels, ignore)
     if bad.any():
         row = int(np.argmax(bad))
-        found = int(labels[row])
-        advice = _label_advice(labels, found, k, what)
+        label = int(labels[row])
+        advice = _label_advice(labels, label, k, what)
         raise DataError(
-            f"{where}: row {first_row + row} has {what} {found}, expected 0..{k - 1}; {advice}"
+            f"{where}: row {first_row + row} has {what} {label}, expected 0..{k - 1};"
+            f" {advice}"
         )
     return labels.astype(np.int64)
 
 
-def _label_advice(labels: AnyArray, found: int, k: int, what: str) -> str:
+def _label_advice(labels: AnyArray, label: int, k: int, what: str) -> str:
     if what == "prediction":
         return "delete the predictions if they belong to other scores"
-    if found == k and labels.min() == 1:
+    if label == k and labels.min() == 1:
         return "labels look 1-based: subtract 1"
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
         return "labels are -1 and +1: calcli extract writes them as classes 0 and 1"
-    if found < 0 or found > k:
-        return f"pass --ignore-label {found} if it marks rows to leave out"
+    if label < 0 or label > k:
+        return f"pass --ignore-label {label} if it marks rows to leave out"
     return "are labels and scores those of the same model?"
 
 
 def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
-    """Mask of labels to ignore, (n,); fractions and numbers beyond int64 never match."""
+    """Mask of labels to ignore, (n,).
+
+    Fractions and numbers beyond int64 never match.
+    """
     most = np.iinfo(np.int64)
     whole = [label for label in ignore if float(label).is_integer()]
     known = np.array(
@@ -422,17 +488,20 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):
         raise DataError(
-            f"{where}: weights have type {weights.dtype} and shape {weights.shape}, expected floats ({n},)"
+            f"{where}: weights have type {weights.dtype} and shape {weights.shape},"
+            f" expected floats ({n},)"
         )
     w = weights.astype(np.float64)
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
-            f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0; correct it"
+            f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0;"
+            " correct it"
         )
     if not w.any():
         raise DataError(
-            f"{where}: all weights are zero, expected at least one positive weight; delete them if unused"
+            f"{where}: all weights are zero, expected at least one positive weight;"
+            " delete them if unused"
         )
     return w

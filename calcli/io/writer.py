@@ -1,4 +1,6 @@
-"""Writer of bundles into new HDF5 files, which appear only after all is written and verified."""
+"""Writer of bundles into new HDF5 files, which appear only after all is written and
+verified.
+"""
 
 import io
 import json
@@ -23,15 +25,21 @@ from calcli.numerics import AnyArray, store
 WRITE_BYTES = 4 << 20  # bytes of a dataset written, and read back, at once
 
 SUMS = 509
-"""Period, in 8-byte words, of the positions a checksum distinguishes: prime, so that swapped pages are detected."""
+"""Period, in 8-byte words, of the positions a checksum distinguishes: prime, so that
+swapped pages are detected.
+"""
 
 TRANSFORMED = "transforms/logits"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewBundle:
-    """Contents of a new bundle of n rows and k classes. kind : of the scores, or "confidence" for one number a row (k =
-    0). columns : whole per-row arrays such as ids, weights, group, correct. source : where the scores came from."""
+    """Contents of a new bundle of n rows and k classes.
+
+    kind : of the scores, or "confidence" for one number a row (k = 0). columns : whole
+    per-row arrays such as ids, weights, group, correct. source : where the scores came
+    from.
+    """
 
     n: int
     k: int
@@ -48,9 +56,12 @@ class NewBundle:
 def new_bundles(
     path: Path, *, force: bool = False, inputs: Sequence[Path] = ()
 ) -> Iterator["BundleWriter"]:
-    """Write bundles into a new HDF5 file that appears only on success. At the end the file is synced, opened
-    anew and compared with the data written, and only then renamed. Raises UsageError for an output that may not be
-    written, CalcliError if writing fails."""
+    """Write bundles into a new HDF5 file that appears only on success.
+
+    At the end the file is synced, opened anew and compared with the data written, and
+    only then renamed. Raises UsageError for an output that may not be written,
+    CalcliError if writing fails.
+    """
     if is_stream(path):
         raise UsageError(
             f"{path}: is a pipe or a device; HDF5 needs an ordinary file, name one"
@@ -66,10 +77,11 @@ def new_bundles(
             for group in bundles.groups:
                 group.flush()
         except BaseException:
+            # Closing fails for the error being raised.
             with (
                 suppress(CalcliError),
                 _writing(path, driver),
-            ):  # closing fails for the error being raised
+            ):
                 file.close()
             raise
         with _writing(path, driver):
@@ -87,11 +99,16 @@ class BundleWriter:
     """Writer of the bundles of one file (see ``new_bundles``)."""
 
     def __init__(self, path: Path, driver: "DescriptorFile", file: h5py.File) -> None:
-        self._path, self._driver, self._file = path, driver, file
+        self._path = path
+        self._driver = driver
+        self._file = file
         self.groups: list[GroupWriter] = []
 
     def create(self, group: str, new: NewBundle) -> "GroupWriter":
-        """Create a bundle, to be filled by ``GroupWriter.write``. group : "" for the root."""
+        """Create a bundle, to be filled by ``GroupWriter.write``.
+
+        group : "" for the root.
+        """
         with _writing(self._path, self._driver):
             node = self._file.require_group(group or "/")
             self.groups.append(GroupWriter(self._path, self._driver, node, new))
@@ -99,12 +116,14 @@ class BundleWriter:
 
 
 class DescriptorFile:
-    """File object for h5py's fileobj driver, over an open descriptor, that defers write errors (a full disk).
+    """File object for h5py's fileobj driver, over an open descriptor, that defers write
+    errors (a full disk).
 
-    HDF5 writes small datasets and its own tables only as they are closed. When that fails, h5py cannot raise, and HDF5
-    crashes as the process ends. So HDF5 is told that all went well: after the first problem, an interruption included,
-    writes go to memory and reads see them, and who uses the file asks ``raise_problem`` for what really happened. That
-    is a few mebibytes, as writing ends soon.
+    HDF5 writes small datasets and its own tables only as they are closed. When that
+    fails, h5py cannot raise, and HDF5 crashes as the process ends. So HDF5 is told that
+    all went well: after the first problem, an interruption included, writes go to
+    memory and reads see them, and who uses the file asks ``raise_problem`` for what
+    really happened. That is a few mebibytes, as writing ends soon.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -153,10 +172,8 @@ class DescriptorFile:
         except BaseException as problem:
             self._problem = self._problem or problem
         for start, data in self._lost:
-            first, last = (
-                max(start, self._at),
-                min(start + len(data), self._at + len(view)),
-            )
+            first = max(start, self._at)
+            last = min(start + len(data), self._at + len(view))
             if first < last:
                 view[first - self._at : last - self._at] = data[
                     first - start : last - start
@@ -181,11 +198,16 @@ class DescriptorFile:
 
 
 class _Dataset:
-    """Dataset being written: rows are buffered, in its type, until a piece of some mebibytes is full. axis : of the
-    rows. pieces : first row, last + 1 and checksum of each."""
+    """Dataset being written: rows are buffered, in its type, until a piece of some
+    mebibytes is full.
+
+    axis : of the rows. pieces : first row, last + 1 and checksum of each.
+    """
 
     def __init__(self, node: h5py.Dataset, axis: int) -> None:
-        self.node, self.axis, row = node, axis, list(node.shape)
+        self.node = node
+        self.axis = axis
+        row = list(node.shape)
         self.n = row.pop(axis)
         self.pieces: list[tuple[int, int, int]] = []
         fitting = max(1, WRITE_BYTES // (prod(row) * node.dtype.itemsize))
@@ -200,31 +222,34 @@ class _Dataset:
         while len(values):
             if not self._count:
                 self._start = start
-            taken = min(len(values), len(self._room) - self._count)
-            store(self._room[self._count : self._count + taken], values[:taken])
-            self._count += taken
-            start, values = start + taken, values[taken:]
+            n_rows = min(len(values), len(self._room) - self._count)
+            store(self._room[self._count : self._count + n_rows], values[:n_rows])
+            self._count += n_rows
+            start = start + n_rows
+            values = values[n_rows:]
             if self._count == len(self._room):
                 self.flush()
 
     def flush(self) -> None:
         """Write what waits."""
         if self._count:
-            stop, values = self._start + self._count, self._room[: self._count]
+            stop = self._start + self._count
+            values = self._room[: self._count]
             place = (
                 np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
             )
-            self.node[place] = values.swapaxes(
-                0, self.axis
-            )  # by name it would be looked up in the file
+            # By name it would be looked up in the file.
+            self.node[place] = values.swapaxes(0, self.axis)
             self.pieces.append((self._start, stop, _checksum(values)))
             self._count = 0
 
-    def read_back(self, found: h5py.Dataset, start: int, stop: int) -> AnyArray:
-        """Read a piece from the file into an existing buffer, as allocating pages costs as much as reading."""
+    def read_back(self, dataset: h5py.Dataset, start: int, stop: int) -> AnyArray:
+        """Read a piece from the file into an existing buffer, as allocating pages costs
+        as much as reading.
+        """
         if self.axis:
-            return np.asarray(found[:, start:stop].swapaxes(0, 1))
-        found.read_direct(self._room[: stop - start], np.s_[start:stop])
+            return np.asarray(dataset[:, start:stop].swapaxes(0, 1))
+        dataset.read_direct(self._room[: stop - start], np.s_[start:stop])
         return self._room[: stop - start]
 
 
@@ -234,13 +259,11 @@ class GroupWriter:
     def __init__(
         self, path: Path, driver: DescriptorFile, node: h5py.Group, new: NewBundle
     ) -> None:
-        self._path, self._driver, self._node, self._n, self._kind = (
-            path,
-            driver,
-            node,
-            new.n,
-            new.kind,
-        )
+        self._path = path
+        self._driver = driver
+        self._node = node
+        self._n = new.n
+        self._kind = new.kind
         self.name: str = node.name
         self._datasets: dict[str, _Dataset] = {}
         self._attributes: dict[str, Any] = {}
@@ -274,8 +297,11 @@ class GroupWriter:
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
-        """Write rows from ``start`` on: scores (b, k), and per row labels, prediction, confidence … ``transformed`` (m,
-        b, k) goes to transforms/logits. A new per-row dataset is created with the type of its first block."""
+        """Write rows from ``start`` on: scores (b, k), and per row labels, prediction,
+        confidence … ``transformed`` (m, b, k) goes to transforms/logits.
+
+        A new per-row dataset is created with the type of its first block.
+        """
         with _writing(self._path, self._driver):
             for name, values in {self._kind: scores, **per_row}.items():
                 name = TRANSFORMED if name == "transformed" else name
@@ -290,7 +316,10 @@ class GroupWriter:
                 dataset.flush()
 
     def attribute(self, name: str, value: Any) -> None:
-        """Set an attribute, a text or a number. A text beyond HDF5's 64 KiB for attributes goes into dense storage."""
+        """Set an attribute, a text or a number.
+
+        A text beyond HDF5's 64 KiB for attributes goes into dense storage.
+        """
         with _writing(self._path, self._driver):
             self._node.attrs[name] = value
         self._attributes[name] = value
@@ -302,36 +331,41 @@ class GroupWriter:
             finite |= np.isneginf(values)
         return bool(finite.all())
 
-    def compare(self, found: h5py.Group) -> None:
+    def compare(self, group: h5py.Group) -> None:
         """Compare the file with the data written. Raises CalcliError."""
         if not all(
-            np.array_equal(found.attrs.get(name), value)
+            np.array_equal(group.attrs.get(name), value)
             for name, value in self._attributes.items()
         ):
             refuse(
                 self._path,
-                f"the attributes of {self.name} read back differ (is the disk failing?)",
+                f"the attributes of {self.name} read back differ (is the disk"
+                " failing?)",
             )
         for name, dataset in self._datasets.items():
             handed = sum(stop - start for start, stop, _ in dataset.pieces)
             if handed != dataset.n:
                 refuse(self._path, f"{name} was handed {handed} of {dataset.n} rows")
             for start, stop, checksum in dataset.pieces:
-                values = dataset.read_back(found[name], start, stop)
+                values = dataset.read_back(group[name], start, stop)
                 if _checksum(values) != checksum:
                     refuse(
                         self._path,
-                        f"{name}, rows {start} to {stop} read back differ (is the disk failing?)",
+                        f"{name}, rows {start} to {stop} read back differ (is the disk"
+                        " failing?)",
                     )
                 if name in (self._kind, TRANSFORMED) and not self._may_hold(values):
                     refuse(
                         self._path,
-                        f"{name}, rows {start} to {stop}: not all numbers are finite in {values.dtype}",
+                        f"{name}, rows {start} to {stop}: not all numbers are finite"
+                        f" in {values.dtype}",
                     )
 
 
 def _checksum(values: AnyArray) -> int:
-    """CRC-32 of the sums of 8-byte words a multiple of ``SUMS`` apart, which is faster than one of all bytes."""
+    """CRC-32 of the sums of 8-byte words a multiple of ``SUMS`` apart, which is faster
+    than one of all bytes.
+    """
     if values.dtype.kind == "O":
         texts = values.tolist()
         read_back = len(texts) > 0 and isinstance(texts[0], bytes)
@@ -354,6 +388,8 @@ def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
             if driver is not None:
                 driver.raise_problem()
     except (OSError, RuntimeError) as problem:
-        told = re.search(r"errno = (\d+)", str(problem))  # h5py's own message is long
-        number = int(told[1]) if told else getattr(problem, "errno", None)
+        message = re.search(
+            r"errno = (\d+)", str(problem)
+        )  # h5py's own message is long
+        number = int(message[1]) if message else getattr(problem, "errno", None)
         refuse(path, os.strerror(number) if number else one_line(problem))

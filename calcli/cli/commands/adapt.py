@@ -19,7 +19,7 @@ calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
 calcli apply october.json october.h5 -o calibrated.h5
 """
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,11 +32,15 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console
 from calcli.errors import UsageError
-from calcli.io.artifact import load, save
+from calcli.io.artifact import Artifact, load, save
 from calcli.io.atomic import check_output
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 
-EPILOG = "Exit code 4: the rows are too few, or not what other class frequencies would make of the source."
+EPILOG = (
+    "Exit code 4: the rows are too few, or not what other class frequencies would make"
+    " of the source."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,48 +96,31 @@ class AdaptArgs(o.Reading, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.bundle is None and self.prior is None:
             raise UsageError(
-                "name unlabelled rows (NEW), or the shares of the classes (--prior P,P,…)"
+                "name unlabelled rows (NEW), or the shares of the classes (--prior"
+                " P,P,…)"
             )
 
 
 def run(args: AdaptArgs) -> int:
+    """Adapt the calibrator, save it, and say what changed."""
     command = CommandContext(args)
-    try:
-        shares = (
-            None
-            if args.prior is None
-            else [float(part) for part in args.prior.split(",")]
-        )
-    except ValueError:
-        raise UsageError(
-            f"--prior {str(args.prior)[:40]}: expected numbers, e.g. --prior 0.9,0.1"
-        ) from None
-    artifact, named = load(args.artifact), args.source
-    if (
-        named is None and args.bundle is not None
-    ):  # look for the rows of the fit here, then beside the calibrator
-        fit = artifact.fit.source or ""
-        places = [str(folder / fit) for folder in (Path(), Path(args.artifact).parent)]
-        named = next(
-            (place for place in places if fit and split_where(place)[0].is_file()), None
-        )
-        if named is None:
-            told = f"and those of the fit ({fit or 'not recorded'}) are not here: --source BUNDLE"
-            raise UsageError(
-                f"{args.bundle}: the tests need labelled rows of the model before, {told}"
-            )
+    shares = _shares(args.prior)
+    artifact = load(args.artifact)
+    source_name = args.source
+    if source_name is None and args.bundle is not None:
+        source_name = _rows_of_fit(artifact, args.artifact, args.bundle)
     if args.output != "-":
         check_output(Path(args.output), force=args.force)
-    new = (
-        nullcontext()
-        if args.bundle is None
-        else command.rows([args.bundle], need_labels=False)
-    )
-    old = nullcontext() if named is None else command.rows([named], o.CALIBRATION)
+    new: AbstractContextManager[DataSet | None] = nullcontext()
+    if args.bundle is not None:
+        new = command.rows([args.bundle], need_labels=False)
+    old: AbstractContextManager[DataSet | None] = nullcontext()
+    if source_name is not None:
+        old = command.rows([source_name], o.CALIBRATION)
     with new as rows, old as source:
         context = Context(args.seed, progress=command.progress)
-        own = args.source is None
-        found = adapt(
+        is_rows_of_fit = args.source is None
+        adapted = adapt(
             artifact,
             args.artifact,
             rows,
@@ -141,37 +128,70 @@ def run(args: AdaptArgs) -> int:
             shares,
             context,
             args.force_shift,
-            own,
+            is_rows_of_fit,
         )
     command.clear()
-    save(found.artifact, args.output, force=args.force)
-    tell(found, command)
-    command.written(
-        args.output, {"calcli_adapt": 1, **found.to_dict(), "output": args.output}
-    )
+    save(adapted.artifact, args.output, force=args.force)
+    tell(adapted, command)
+    facts = {"calcli_adapt": 1, **adapted.to_dict(), "output": args.output}
+    command.written(args.output, facts)
     return 0
 
 
-def tell(found: Adapted, talk: Console) -> None:
-    shift = found.shift
+def _shares(prior: str | None) -> list[float] | None:
+    """Shares of the classes from ``--prior``. Raises UsageError."""
+    if prior is None:
+        return None
+    try:
+        return [float(part) for part in prior.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--prior {prior[:40]}: expected numbers, e.g. --prior 0.9,0.1"
+        ) from None
+
+
+def _rows_of_fit(artifact: Artifact, artifact_name: str, bundle: str) -> str:
+    """Name of the rows of the fit: here, or beside the calibrator.
+
+    Raises UsageError where there are none.
+    """
+    fit = artifact.fit.source or ""
+    if fit:
+        for folder in (Path(), Path(artifact_name).parent):
+            place = str(folder / fit)
+            if split_where(place)[0].is_file():
+                return place
+    raise UsageError(
+        f"{bundle}: the tests need labelled rows of the model before, and those of the"
+        f" fit ({fit or 'not recorded'}) are not here: --source BUNDLE"
+    )
+
+
+def tell(adapted: Adapted, talk: Console) -> None:
+    """Say how the class frequencies changed, and whether the rows speak against it."""
+    shift = adapted.shift
     if shift is not None:
         same = f"no change of the class frequencies: p = {shift.ratio_p:.3f}"
         talk.say(f"label shift: p = {shift.distance_p:.3f}; {same}")
-    if not found.changed:
+    if not adapted.changed:
         talk.say(
-            f"no significant change of the class frequencies (n = {found.n}): the calibrator is written unchanged"
+            f"no significant change of the class frequencies (n = {adapted.n}): the"
+            " calibrator is written unchanged"
         )
         return
-    if not found.holds:
+    if not adapted.holds:
         talk.warn(
-            "the rows contradict label shift; the calibrator was adapted because of --force-shift"
+            "the rows contradict label shift; the calibrator was adapted because of"
+            " --force-shift"
         )
-    names = found.artifact.class_names or [
-        f"class {c}" for c in range(len(found.source))
-    ]
-    order = sorted(
-        range(len(names)), key=lambda c: -abs(found.target[c] - found.source[c])
-    )
+    source = adapted.source
+    target = adapted.target
+    names = adapted.artifact.class_names
+    if not names:
+        names = [f"class {c}" for c in range(len(source))]
+    order = sorted(range(len(names)), key=lambda c: -abs(target[c] - source[c]))
     for c in order[:10]:
-        ci = "" if shift is None else f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
-        talk.say(f"{names[c]}: {found.source[c]:.3f} -> {found.target[c]:.3f}{ci}")
+        interval = ""
+        if shift is not None:
+            interval = f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
+        talk.say(f"{names[c]}: {source[c]:.3f} -> {target[c]:.3f}{interval}")

@@ -19,7 +19,7 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -34,7 +34,7 @@ from calcli.cli.context import CommandContext, Shard, made
 from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
-from calcli.fit_and_apply import calibrated_blocks, fitted_on
+from calcli.fit_and_apply import Calibrated, calibrated_blocks, fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, is_artifact
 from calcli.io.atomic import check_output, make_folder, refuse_input
@@ -65,14 +65,16 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             "--output",
             "-o",
             metavar="OUT",
-            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for several bundles;"
+            help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for"
+            " several bundles;"
             " - for a pipe, with --format.",
         ),
     ]
     bundles: Annotated[
         list[str] | None,
         o.bundles(
-            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not needed."
+            "FILE.h5 or FILE.h5:GROUP; group test when none is named. Labels are not"
+            " needed."
         ),
     ] = None
     as_: Annotated[
@@ -93,7 +95,8 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--threshold",
             metavar="FILE|NUMBER",
-            help="Mark rows of at least this confidence in a column accepted; FILE is from calcli threshold.",
+            help="Mark rows of at least this confidence in a column accepted; FILE is"
+            " from calcli threshold.",
         ),
     ] = None
     unknown: Annotated[
@@ -113,7 +116,8 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         n_bundles = 1 if self.is_log else len(self.expanded)
         if self.output == "-" and (self.json or n_bundles > 1):
             raise UsageError(
-                "-o -: standard output takes the scores of one bundle, and no --json beside them"
+                "-o -: standard output takes the scores of one bundle, and no --json"
+                " beside them"
             )
 
     @cached_property
@@ -126,8 +130,12 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 WORDS = {
-    "argmax_conflicts": "the prediction is kept, but another class now has a larger probability",
-    "float16_zeros": "a probability below 3e-8 is 0 in the input's float16; --as log_probs keeps it",
+    "argmax_conflicts": (
+        "the prediction is kept, but another class now has a larger probability"
+    ),
+    "float16_zeros": (
+        "a probability below 3e-8 is 0 in the input's float16; --as log_probs keeps it"
+    ),
 }
 """Count -> explanation, where its name says too little."""
 
@@ -139,7 +147,10 @@ def apply_one(
     target: Path,
     least: float | None,
 ) -> dict[str, object]:
-    """Write the calibrated rows of one bundle. Returns facts for JSON."""
+    """Write the calibrated rows of one bundle; returns facts for JSON.
+
+    least : confidence from which rows are accepted, None for no such column.
+    """
     args: ApplyArgs = command.args
     place = Place(None if args.output == "-" else target, args.force)
     form = format_of(place.path, args.form)
@@ -149,125 +160,154 @@ def apply_one(
         assert isinstance(rows, BundleRows)  # a single bundle is never pooled
         rows.hashed = rows.n == artifact.fit.n  # they may be those of the fit
         command.check_fits(artifact, args.artifact, rows)
-        alone = rows.kind == "confidence"
-        if alone and args.as_ != "probs":
+        if rows.kind == "confidence" and args.as_ != "probs":
             raise UsageError(
-                f"--as {args.as_}: {rows.name} holds confidences, which are calibrated as such"
+                f"--as {args.as_}: {rows.name} holds confidences, which are calibrated"
+                " as such"
             )
-        kind: ScoreKind = "confidence" if alone else score_kind(args.as_)
-        transforms = rows.places_of(artifact.calibrator.required_transforms, rows.name)
+        kind: ScoreKind = "confidence"
+        if rows.kind != "confidence":
+            kind = score_kind(args.as_)
+        name = "<stdin>" if args.artifact == "-" else args.artifact
+        sheet = _sheet(rows, artifact, name, kind)
+        carried = _carried_columns(rows, sheet)
+        calibrator = artifact.calibrator
+        transforms = rows.places_of(calibrator.required_transforms, rows.name)
+        blocks = calibrated_blocks(calibrator, rows, kind, transforms, rows.dtype)
         counts = Counter[str]()
-        sheet = _sheet(
-            rows, artifact, "<stdin>" if args.artifact == "-" else args.artifact, kind
-        )
-        along = [c for c in rows.beside if c not in sheet.taken]
-        if along:
-            # needed by few bundles
-            from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
-
-            first = min(rows.n, ROWS_OF_CARRIED)
-            along = [c for c in along if goes_along(c, rows.beside_at(c, 0, first))]
-
-        def slabs() -> Iterator[Slab]:
-            blocks = calibrated_blocks(
-                artifact.calibrator, rows, kind, transforms, rows.dtype
-            )
-            for start, scores, per_row, noted in blocks:
-                if least is not None:
-                    per_row["accepted"] = (
-                        scores if alone else per_row["confidence"]
-                    ) >= least
-                    counts["accepted"] += int(per_row["accepted"].sum())
-                if rows.dtype.itemsize == 2 and kind == "probs":
-                    noted = {
-                        **noted,
-                        "float16_zeros": int((scores <= 2.0**-25).any(axis=1).sum()),
-                    }
-                per_row |= {
-                    column: rows.beside_at(column, start, start + len(scores))
-                    for column in along
-                }
-                yield start, scores, per_row
-                counts.update(noted)
-                command.progress("applying", start + len(scores), rows.n)
-
-        form.write(sheet, slabs(), place)
+        slabs = _slabs(command, rows, blocks, kind, carried, least, counts)
+        form.write(sheet, slabs, place)
         command.clear()
         for doubt in doubts(rows):
             command.warn(f"{rows.name}: {doubt}")
-        for what, number in sorted(counts.items()):
-            if number:
-                command.say(
-                    f"{rows.name}: {number} of {rows.n} rows: {WORDS.get(what, what.replace('_', ' '))}"
-                )
-        about = {
+        for event, count in sorted(counts.items()):
+            if count:
+                words = WORDS.get(event, event.replace("_", " "))
+                command.say(f"{rows.name}: {count} of {rows.n} rows: {words}")
+        return {
             "bundle": rows.name,
             "output": str(target),
             "n": rows.n,
             "ignored": rows.ignored,
+            "counts": dict(counts),
         }
-        return {**about, "counts": dict(counts)}
+
+
+def _slabs(
+    command: CommandContext,
+    rows: BundleRows,
+    blocks: Iterable[Calibrated],
+    kind: ScoreKind,
+    carried: Sequence[str],
+    least: float | None,
+    counts: "Counter[str]",
+) -> Iterator[Slab]:
+    """Yield slabs of calibrated rows; adds to ``counts``.
+
+    carried : columns of the bundle that go along. least : as for ``apply_one``.
+    """
+    has_float16_probs = rows.dtype.itemsize == 2 and kind == "probs"
+    for start, scores, per_row, counts_of_block in blocks:
+        stop = start + len(scores)
+        if least is not None:
+            confidence = scores if kind == "confidence" else per_row["confidence"]
+            per_row["accepted"] = confidence >= least
+            counts["accepted"] += int(per_row["accepted"].sum())
+        if has_float16_probs:
+            n_zeros = int((scores <= 2.0**-25).any(axis=1).sum())
+            counts_of_block = {**counts_of_block, "float16_zeros": n_zeros}
+        for column in carried:
+            per_row[column] = rows.beside_at(column, start, stop)
+        yield start, scores, per_row
+        counts.update(counts_of_block)
+        command.progress("applying", stop, rows.n)
+
+
+def _carried_columns(rows: BundleRows, sheet: Sheet) -> list[str]:
+    """Other columns of the bundle that go along."""
+    columns = [column for column in rows.beside if column not in sheet.taken]
+    if not columns:
+        return []
+    # Needed by few bundles.
+    from calcli.importers.looks import ROWS_OF_CARRIED, goes_along
+
+    first = min(rows.n, ROWS_OF_CARRIED)
+    carried = []
+    for column in columns:
+        if goes_along(column, rows.beside_at(column, 0, first)):
+            carried.append(column)
+    return carried
 
 
 def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> Sheet:
-    """Everything that the output holds except scores. name : path of the artifact, as typed."""
-    alone = kind == "confidence"
-    own = {}
+    """Everything that the output holds except scores.
+
+    name : path of the artifact, as typed.
+    """
+    has_classes = kind != "confidence"
+    columns_of_roles = {}
     for role in ("ids", "weights", "group", "unit"):
-        given = rows.own_columns(role)
-        if given:
-            own[role] = given
-    columns = {role: intersections(given) for role, given in own.items()}
-    for several in [each for each in own.values() if len(each) > 1]:
-        columns |= several
-    renamed = {role: list(each) for role, each in own.items()} | {
-        "labels": [rows.own_name("labels")]
-    }
-    renamed = {role: names for role, names in renamed.items() if names != [role]}
-
-    @cache
-    def attributes() -> dict[str, str]:
-        return {
-            "calibrator": dumps(artifact),
-            "calibrated_by": chain_text(
-                [*rows.upstream, link_to(artifact, fitted_on(artifact, rows))]
-            ),
-            **({OWN_NAMES: json.dumps(renamed, sort_keys=True)} if renamed else {}),
-            **(
-                {}
-                if rows.corrupted_labels is None
-                else {"corrupted_labels": rows.corrupted_labels}
-            ),
-            **({"ordered": "1"} if rows.ordered else {}),
-        }
-
-    known: dict[str, Any] = {
-        "n": rows.n,
-        "k": 0 if alone else rows.k,
-        "kind": kind,
-        "dtype": rows.dtype,
-    }
-    known["class_names"] = None if alone else rows.class_names or artifact.class_names
-    known |= {
-        "labels": rows.has_labels and not alone,
-        "label_name": rows.own_name("labels"),
-    }
+        columns_of_role = rows.own_columns(role)
+        if columns_of_role:
+            columns_of_roles[role] = columns_of_role
+    columns = {}
+    for role, columns_of_role in columns_of_roles.items():
+        columns[role] = intersections(columns_of_role)
+    for columns_of_role in columns_of_roles.values():
+        if len(columns_of_role) > 1:
+            columns |= columns_of_role
+    zeros = rows.zeros
+    if zeros is not None and not zeros.is_rounded:
+        zeros = None
+    class_names = None
+    if has_classes:
+        class_names = rows.class_names or artifact.class_names
     source = {
         "bundle": rows.name,
         "calibrator": name,
         "method": artifact.method,
         "from": rows.source,
     }
-    zeros = rows.zeros
-    is_rounded = zeros is not None and zeros.is_rounded
     return Sheet(
-        **known,
+        n=rows.n,
+        k=rows.k if has_classes else 0,
+        kind=kind,
+        dtype=rows.dtype,
+        class_names=class_names,
+        labels=rows.has_labels and has_classes,
+        label_name=rows.own_name("labels"),
         columns=columns,
-        own=own,
+        own=columns_of_roles,
         source=source,
-        attributes=attributes,
-        zeros=zeros if is_rounded else None,
+        attributes=cache(partial(_attributes, rows, artifact, columns_of_roles)),
+        zeros=zeros,
     )
+
+
+def _attributes(
+    rows: BundleRows,
+    artifact: Artifact,
+    columns_of_roles: Mapping[str, Mapping[str, Any]],
+) -> dict[str, str]:
+    """Attributes of the output: where it comes from, and what is odd about it."""
+    link = link_to(artifact, fitted_on(artifact, rows))
+    attributes = {
+        "calibrator": dumps(artifact),
+        "calibrated_by": chain_text([*rows.upstream, link]),
+    }
+    names_of_roles = {role: list(names) for role, names in columns_of_roles.items()}
+    names_of_roles["labels"] = [rows.own_name("labels")]
+    renamed = {}
+    for role, names in names_of_roles.items():
+        if names != [role]:
+            renamed[role] = names
+    if renamed:
+        attributes[OWN_NAMES] = json.dumps(renamed, sort_keys=True)
+    if rows.corrupted_labels is not None:
+        attributes["corrupted_labels"] = rows.corrupted_labels
+    if rows.ordered:
+        attributes["ordered"] = "1"
+    return attributes
 
 
 # ---- the command
@@ -287,7 +327,10 @@ def _refuse_swapped(args: ApplyArgs) -> None:
 
 
 def run(args: ApplyArgs) -> int:
-    """Apply one artifact to every bundle; of several, one that fails does not stop the others."""
+    """Apply one artifact to every bundle.
+
+    Of several, one that fails does not stop the others.
+    """
     _refuse_swapped(args)
     if args.is_log:
         by_question = read_questions(args.artifact)
@@ -300,24 +343,18 @@ def run(args: ApplyArgs) -> int:
     targets = _targets(args)
     probe_all(args.expanded)
     if len(targets) > 1 and any(map(os.path.exists, targets)):
-        for bundle in (
-            args.expanded
-        ):  # opening notes the files that its links lead to; errors are reported later
-            with (
-                suppress(CalcliError),
-                open_bundle(
-                    bundle, prefer=("test",), need_labels=False, **args.opening
-                ),
-            ):
+        # Opening notes the files that its links lead to; errors are reported later.
+        options = {"prefer": ("test",), "need_labels": False, **args.opening}
+        for bundle in args.expanded:
+            with suppress(CalcliError), open_bundle(bundle, **options):
                 pass
         for target in targets:
             refuse_input(target)
     try:
         with CommandContext(args) as command:
             shards = _shards(command, artifact, targets, least)
-            for target, facts in zip(
-                targets, made(shards, command, args.output), strict=True
-            ):
+            calls = made(shards, command, args.output)
+            for target, facts in zip(targets, calls, strict=True):
                 with command.trying(several=len(targets) > 1):
                     done.append({**facts(), "output": str(target)})
                     if not args.json and args.output != "-":
@@ -337,12 +374,16 @@ def _shards(
     targets: Sequence[Path],
     least: float | None,
 ) -> list[Shard]:
-    """One shard per bundle. Workers get whole bundles if there are several, and ranges of rows of a single one."""
+    """One shard per bundle.
+
+    Workers get whole bundles if there are several, and ranges of rows of a single one.
+    """
     args: ApplyArgs = command.args
-    bundles, executor = args.expanded, command.executor
+    bundles = args.expanded
+    executor = command.executor
     if executor is not None and executor.remote and len(targets) > 1:
         targets = [Path(os.path.abspath(target)) for target in targets]
-    how = (
+    asked = (
         dumps(artifact),
         args.artifact,
         args.as_,
@@ -357,69 +398,71 @@ def _shards(
         work = partial(
             apply_one, artifact=artifact, least=least, bundle=bundle, target=target
         )
-        shards.append(Shard(bundle, target, work, args, (bundle, how), (bundle,)))
+        shards.append(Shard(bundle, target, work, args, (bundle, asked), (bundle,)))
     return shards
 
 
 def _targets(args: ApplyArgs) -> list[Path]:
-    """Output path of each bundle: the output itself, or files in that folder named after the bundles."""
+    """Output path of each bundle: the output itself, or files in that folder named
+    after the bundles.
+    """
     folder = Path(args.output)
-    if (
-        len(args.expanded) == 1
-        and not os.path.isdir(folder)
-        and not args.output.endswith("/")
-    ):
+    is_folder = os.path.isdir(folder) or args.output.endswith("/")
+    if len(args.expanded) == 1 and not is_folder:
         return [folder]
     ending = format_of(Path("any.h5"), args.form).name
     targets = []
     for bundle in args.expanded:
         path, group = split_where(bundle)
-        targets.append(
-            folder
-            / f"{path.stem}{'.' + group.replace('/', '.') if group else ''}.{ending}"
-        )
+        stem = path.stem
+        if group:
+            stem += "." + group.replace("/", ".")
+        targets.append(folder / f"{stem}.{ending}")
     if len(set(targets)) < len(targets):
         twice = next(str(t) for t in targets if targets.count(t) > 1)
         raise UsageError(
             f"two bundles would be written to {twice}; apply them one by one"
         )
-    a_file = os.path.exists(folder) or (
-        names_format(folder) and not args.output.endswith("/")
-    )
-    if a_file and not os.path.isdir(folder):
+    names_file = names_format(folder) and not args.output.endswith("/")
+    is_file = os.path.exists(folder) or names_file
+    if is_file and not os.path.isdir(folder):
         number = len(args.expanded)
         raise UsageError(
-            f"{args.output}: is a file, expected a folder for {number} bundles (--format says how)"
+            f"{args.output}: is a file, expected a folder for {number} bundles"
+            " (--format says how)"
         )
     make_folder(folder)
     return targets
 
 
-def read_threshold(given: str, artifact: Artifact) -> float:
-    """Read a threshold on confidence: a number, or a file that calcli threshold wrote for this calibrator."""
+def read_threshold(text: str, artifact: Artifact) -> float:
+    """Read a threshold on confidence: a number, or a file that calcli threshold wrote
+    for this calibrator.
+    """
     with suppress(ValueError):
-        least = float(given)
+        least = float(text)
         if 0 <= least <= 1:
             return least
         raise UsageError(
-            f"--threshold {given}: expected a confidence from 0 to 1, or a file of calcli threshold"
+            f"--threshold {text}: expected a confidence from 0 to 1, or a file of"
+            " calcli threshold"
         )
     try:
-        content = json.loads(
-            read_document(given, 1 << 24, "a number or a file of calcli threshold")
-        )
-        least, chosen_with = content["threshold"], content["calibrator_sha256"]
+        what = "a number or a file of calcli threshold"
+        content = json.loads(read_document(text, 1 << 24, what))
+        least = content["threshold"]
+        chosen_with = content["calibrator_sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
-            f"{given}: is neither a number nor a file of calcli threshold"
+            f"{text}: is neither a number nor a file of calcli threshold"
         ) from None
     if type(least) not in (float, int) or not 0 <= least <= 1:
         raise DataError(
-            f"{given}: holds no threshold (no confidence satisfied its bound)"
+            f"{text}: holds no threshold (no confidence satisfied its bound)"
         )
     if chosen_with != link_to(artifact).sha256:
         other = "another calibrator" if chosen_with else "uncalibrated scores"
         raise DataError(
-            f"{given}: was chosen for {other}; run calcli threshold with this calibrator"
+            f"{text}: was chosen for {other}; run calcli threshold with this calibrator"
         )
     return least

@@ -19,8 +19,14 @@ calcli compare new.h5:test --baseline-bundle old.h5:test
 
 import json
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractContextManager,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +41,7 @@ from calcli.calibrator import Context, Fit
 from calcli.cli import options as o
 from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.context import CommandContext, job_file
-from calcli.errors import CalcliError, DataError, UsageError
+from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.evaluation import leaderboard as board
 from calcli.evaluation.cross_validation import folds_of
 from calcli.importers.open_any_file import open_data
@@ -48,6 +54,7 @@ from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
 from calcli.metrics.context import MetricSettings
+from calcli.numerics import AnyArray
 from calcli.rows import Rows
 
 if TYPE_CHECKING:
@@ -56,8 +63,10 @@ if TYPE_CHECKING:
 
 
 EPILOG = (
-    "A result file (-o) is gone on from: what it holds of the same rows, seed and baseline is not fitted again."
-    " It is replaced with --force. Methods with options are written hb(bins=20;scheme=mass)."
+    "A result file (-o) is gone on from: what it holds of the same rows, seed and"
+    " baseline is not fitted again."
+    " It is replaced with --force. Methods with options are written"
+    " hb(bins=20;scheme=mass)."
 )
 
 
@@ -66,7 +75,10 @@ EPILOG = (
 
 @dataclass(frozen=True)
 class CompareTask:
-    """Task of scoring a method on bundles, as one data set. against : bundles of the baseline, and its fit per fold."""
+    """Task of scoring a method on bundles, as one data set.
+
+    against : bundles of the baseline, and its fit per fold.
+    """
 
     args: "CompareArgs"
     bundles: tuple[str, ...]
@@ -89,19 +101,21 @@ class CompareTask:
     def _others(
         self, scene: board.OpenedFolds
     ) -> Iterator[list[tuple[Rows, Fit[Any] | None]]]:
-        """Per fold, the held-out rows of the baseline, which may be another model's, and its fit."""
+        """Per fold, the held-out rows of the baseline, which may be another model's,
+        and its fit.
+        """
         if self.against is None:
             yield []
             return
         bundles, fits = self.against
-        with (
-            nullcontext(scene)
-            if bundles == self.bundles
-            else opened(self.args, bundles) as other
-        ):
-            yield [
-                (held, fit) for (_, held, _), fit in zip(other.folds, fits, strict=True)
-            ]
+        baseline_scene: AbstractContextManager[board.OpenedFolds] = nullcontext(scene)
+        if bundles != self.bundles:
+            baseline_scene = opened(self.args, bundles)
+        with baseline_scene as other:
+            pairs = []
+            for (_, held_out, _), fit in zip(other.folds, fits, strict=True):
+                pairs.append((held_out, fit))
+            yield pairs
 
 
 @contextmanager
@@ -110,44 +124,55 @@ def opened(
     bundles: tuple[str, ...],
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[board.OpenedFolds]:
-    """Open bundles as one data set, and split it into rows to fit to and held-out rows. tell : receives notes on how
-    arrays were read. Raises DataError for rows that cannot be used."""
+    """Open bundles as one data set, and split it into rows to fit to and held-out rows.
+
+    tell : receives notes on how arrays were read. Raises DataError for rows that cannot
+    be used.
+    """
     with open_data(bundles, prefer=o.CALIBRATION, tell=tell, **args.opening) as rows:
         if rows.kind == "confidence":
             raise DataError(
-                f"{rows.name}: holds confidences, which have no NLL of the label; use fit --method all"
+                f"{rows.name}: holds confidences, which have no NLL of the label; use"
+                " fit --method all"
             )
         if args.test is None:
             with same_rows(args) as other:
                 folds = folds_of(rows, Context(args.seed), args.folds, other)
             if not folds:
                 raise DataError(
-                    f"{rows.name}: has {rows.n} row, folds need two or more; name rows with --test GROUP"
+                    f"{rows.name}: has {rows.n} row, folds need two or more; name rows"
+                    " with --test GROUP"
                 )
             yield board.OpenedFolds(rows, rows, folds)
             return
-        names = list(
-            dict.fromkeys(f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles)
-        )
-        with open_data(names, **args.opening) as held:
-            if _places(held) & _places(rows):
+        names = [f"{split_where(bundle)[0]}:{args.test}" for bundle in bundles]
+        names = list(dict.fromkeys(names))
+        with open_data(names, **args.opening) as held_out:
+            if _places(held_out) & _places(rows):
                 raise DataError(
-                    f"{rows.name}: would be fitted to and scored; name other rows with FILE.h5:GROUP"
+                    f"{rows.name}: would be fitted to and scored; name other rows with"
+                    " FILE.h5:GROUP"
                 )
-            for name, got, expected in (
-                ("classes", held.k, rows.k),
-                ("kind", held.kind, rows.kind),
-            ):
-                if got != expected:
-                    raise DataError(
-                        f"{held.name}: {name} {got}, expected {expected} as in {rows.name}"
-                    )
-            yield board.OpenedFolds(rows, held, [(rows, held, np.arange(held.n))])
+            if held_out.k != rows.k:
+                raise DataError(
+                    f"{held_out.name}: classes {held_out.k}, expected {rows.k} as in"
+                    f" {rows.name}"
+                )
+            if held_out.kind != rows.kind:
+                raise DataError(
+                    f"{held_out.name}: kind {held_out.kind}, expected {rows.kind} as in"
+                    f" {rows.name}"
+                )
+            fold = (rows, held_out, np.arange(held_out.n))
+            yield board.OpenedFolds(rows, held_out, [fold])
 
 
 @contextmanager
 def same_rows(args: "CompareArgs") -> Iterator[DataSet | None]:
-    """Open the other model's scores, whose contents decide the folds of both; None without."""
+    """Open the other model's scores, whose contents decide the folds of both.
+
+    None without.
+    """
     if args.baseline_bundle is None:
         yield None
         return
@@ -163,28 +188,39 @@ def _places(rows: DataSet) -> set[tuple[Path, str]]:
 
 
 def differing_row(one: DataSet, other: DataSet) -> str | None:
-    """Describe how two bundles differ in shape, labels, ids, or rows of weight 0; None if they are the same rows."""
+    """Describe how two bundles differ in shape, labels, ids, or rows of weight 0.
+
+    None if they are the same rows.
+    """
     if (one.n, one.k) != (other.n, other.k):
-        return f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x {other.k}"
-    mine, its = (
-        np.ones(each.n, bool) if (w := each.weights()) is None else w > 0
-        for each in (one, other)
-    )
+        return (
+            f"{one.name} has {one.n} rows x {one.k} classes, {other.name} {other.n} x"
+            f" {other.k}"
+        )
     columns: list[tuple[str, Any, Any]] = [
         ("label", one.labels(), other.labels()),
-        ("weight above 0:", mine, its),
+        ("weight above 0:", _has_weight(one), _has_weight(other)),
+        ("id", _texts_of_ids(one), _texts_of_ids(other)),
     ]
-    columns.append(("id", _texts_of_ids(one), _texts_of_ids(other)))
     for what, a, b in columns:
         if a is None or b is None:
             continue
         differ = np.flatnonzero(np.asarray(a != b))
         if len(differ):
-            at = int(differ[0])
+            row = int(differ[0])
             return (
-                f"row {at} has {what} {a[at]} in {one.name} and {b[at]} in {other.name}"
+                f"row {row} has {what} {a[row]} in {one.name} and {b[row]} in"
+                f" {other.name}"
             )
     return None
+
+
+def _has_weight(rows: DataSet) -> AnyArray:
+    """Whether a row has a weight above 0, (n,)."""
+    weights = rows.weights()
+    if weights is None:
+        return np.ones(rows.n, bool)
+    return weights > 0
 
 
 def _texts_of_ids(rows: DataSet) -> Any:
@@ -195,12 +231,12 @@ def _texts_of_ids(rows: DataSet) -> Any:
 def outcomes(
     tasks: Sequence[CompareTask], executor: "Executor | None"
 ) -> Generator[board.HeldOut, None, None]:
-    """Yield the outcome of every task in order, from this process or workers; one that kills workers holds a reason."""
+    """Yield the outcome of every task in order, from this process or workers.
+
+    One that kills workers holds a reason.
+    """
     if executor is not None:
-        yield from executor.run(
-            tasks,
-            lambda lost: board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code),
-        )
+        yield from executor.run(tasks, _lost_outcome)
         return
     for bundles, group in groupby(tasks, key=lambda task: task.bundles):
         with opened(tasks[0].args, bundles) as scene:
@@ -208,7 +244,14 @@ def outcomes(
                 yield task.scored(scene)
 
 
-# ---- the result file of an earlier run; its types are checked before anything in it is used
+def _lost_outcome(lost: WorkersLost) -> board.HeldOut:
+    """Outcome of a task that killed workers."""
+    return board.HeldOut(0.0, reason=str(lost), exit_code=lost.exit_code)
+
+
+# ---- the result file of an earlier run
+#
+# Its types are checked before anything in it is used.
 
 
 LARGEST = 1 << 30  # bytes of a result file
@@ -245,26 +288,25 @@ class Kept(msgspec.Struct):
 def kept(path: Path) -> Kept:
     """Read the result file of an earlier run. Raises UsageError for any other file."""
     try:
-        found = msgspec.json.decode(
-            read_document(str(path), LARGEST, "a result of compare", own=True),
-            type=Kept,
-        )
-        done = [
-            (result.metrics, board.LEADERBOARD_METRICS)
-            for result in found.results
-            if result.reason is None
-        ]
-        for metrics, names in (
-            *done,
-            *((pair.metrics, board.COMPARED) for pair in found.differences),
-        ):
-            for name in (*names, *metrics):
-                msgspec.convert(metrics[name], Shown)
+        text = read_document(str(path), LARGEST, "a result of compare", own=True)
+        results = msgspec.json.decode(text, type=Kept)
+        for result in results.results:
+            if result.reason is None:
+                _check_shown(result.metrics, board.LEADERBOARD_METRICS)
+        for difference in results.differences:
+            _check_shown(difference.metrics, board.COMPARED)
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise UsageError(
-            f"{path}: exists and is no result of compare; name another -o or pass --force"
+            f"{path}: exists and is no result of compare; name another -o or pass"
+            " --force"
         ) from None
-    return found
+    return results
+
+
+def _check_shown(metrics: Mapping[str, Any], required: Sequence[str]) -> None:
+    """Check the metrics of a result. Raises KeyError, msgspec.DecodeError."""
+    for name in (*required, *metrics):
+        msgspec.convert(metrics[name], Shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,17 +390,20 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             self.output.suffix != ".json" or is_stream(self.output)
         ):
             raise UsageError(
-                f"-o {self.output}: expected a file's name that ends in .json; --format writes to stdout"
+                f"-o {self.output}: expected a file's name that ends in .json;"
+                " --format writes to stdout"
             )
         if self.diagram is not None:
             from calcli.diagrams.critical_difference import check_ending
 
             check_ending(self.diagram)
-            if self.output is not None and os.path.realpath(
-                self.output
-            ) == os.path.realpath(self.diagram):
+            is_same_file = self.output is not None and (
+                os.path.realpath(self.output) == os.path.realpath(self.diagram)
+            )
+            if is_same_file:
                 raise UsageError(
-                    f"--diagram {self.diagram}: leads to the same file as -o; choose another"
+                    f"--diagram {self.diagram}: leads to the same file as -o; choose"
+                    " another"
                 )
 
     @property
@@ -398,46 +443,28 @@ def run(args: CompareArgs) -> int:
             write_bytes(args.output, text, force=True)
     if not work.plan:
         return command.code
-    entries, models = (
-        [work.done[key] for key in work.plan],
-        args.baseline_bundle is not None,
-    )
-    how = (
-        f"{args.folds} random folds"
-        if args.test is None
-        else f"scored on group {args.test}, fitted to another"
-    )
-    found = Leaderboard(
-        entries, work.ranks(entries), work.baseline, how, args.level, models
+    entries = [work.done[key] for key in work.plan]
+    how = f"{args.folds} random folds"
+    if args.test is not None:
+        how = f"scored on group {args.test}, fitted to another"
+    leaderboard = Leaderboard(
+        entries,
+        work.ranks(entries),
+        work.baseline,
+        how,
+        args.level,
+        models=args.baseline_bundle is not None,
     )
     if not args.people:
-        whole = work.to_dict()
-        args.print(
-            "compare",
-            [found.whole()] if args.form == "csv" else found.tables(),
-            whole["results"],
-            whole,
-        )
+        facts = work.to_dict()
+        is_csv = args.form == "csv"
+        tables = [leaderboard.whole()] if is_csv else leaderboard.tables()
+        args.print("compare", tables, facts["results"], facts)
     elif not args.quiet:
-        found.print()
-    if (path := args.diagram) is not None:
-        from calcli.diagrams.critical_difference import picture
-
-        if (ranks := found.ranks) is None:
-            raise CalcliError(
-                f"--diagram {path}: no two methods have values on every bundle, there are no ranks"
-            )
-        what = f"average rank by NLL over {ranks.n_bundles} bundles, {how}"
-        by_nll, critical = (
-            ranks.tests["nll"].ranks,
-            ranks.nemenyi["critical_difference"],
-        )
-        write_bytes(
-            path,
-            picture(path, list(ranks.calibrators), by_nll, critical, what),
-            force=args.force,
-        )
-        command.say(str(path))
+        leaderboard.print()
+    if args.diagram is not None:
+        _draw_ranks(args.diagram, leaderboard, force=args.force)
+        command.say(str(args.diagram))
     for entry in entries:
         if entry.reason is not None:
             command.fail(
@@ -446,35 +473,59 @@ def run(args: CompareArgs) -> int:
     return command.code
 
 
-Baselines = dict[
-    tuple[str, str] | None, board.HeldOut
-]  # (bundle, method) of a baseline -> its held-out scores
+def _draw_ranks(path: Path, leaderboard: Leaderboard, *, force: bool) -> None:
+    """Draw the ranks with their critical difference."""
+    from calcli.diagrams.critical_difference import picture
+
+    ranks = leaderboard.ranks
+    if ranks is None:
+        raise CalcliError(
+            f"--diagram {path}: no two methods have values on every bundle, there are"
+            " no ranks"
+        )
+    bundles = f"{ranks.n_bundles} bundles"
+    title = f"average rank by NLL over {bundles}, {leaderboard.how}"
+    by_nll = ranks.tests["nll"].ranks
+    critical = ranks.nemenyi["critical_difference"]
+    drawing = picture(path, list(ranks.calibrators), by_nll, critical, title)
+    write_bytes(path, drawing, force=force)
+
+
+Baselines = dict[tuple[str, str] | None, board.HeldOut]
+"""(bundle, method) of a baseline -> its held-out scores."""
 
 
 class _Work:
-    """Planned and finished entries of a comparison. plan : (bundle, method) -> entry without its numbers. files :
-    bundle -> the names to open it by."""
+    """Planned and finished entries of a comparison.
+
+    plan : (bundle, method) -> entry without its numbers. files : bundle -> the names to
+    open it by.
+    """
 
     def __init__(
         self, args: CompareArgs, command: CommandContext, journal: "Journal | None"
     ) -> None:
-        self.args, self.command, self.journal = args, command, journal
-        self.how = replace(
-            args, bundles=None, files_from=None
-        )  # tasks are sent without the names of all bundles
+        self.args = args
+        self.command = command
+        self.journal = journal
+        # Tasks are sent without the names of all bundles.
+        self.how = replace(args, bundles=None, files_from=None)
         self.plan: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.files: dict[str, tuple[str, ...]] = {}
         self.done: dict[tuple[str, str], board.LeaderboardEntry] = {}
         self.baseline = board.UNCALIBRATED
 
     def prepare(self) -> None:
-        """Open every bundle and choose its methods; one that cannot be used does not stop the others."""
-        args, sets, other = self.args, self.args.sets, self.args.baseline_bundle
-        asked = (
-            args.methods
-            if args.methods is not None or other is None
-            else board.UNCALIBRATED
-        )
+        """Open every bundle and choose its methods.
+
+        One that cannot be used does not stop the others.
+        """
+        args = self.args
+        sets = args.sets
+        other = args.baseline_bundle
+        asked = args.methods
+        if asked is None and other is not None:
+            asked = board.UNCALIBRATED
         for bundles in map(tuple, sets):
             with (
                 self.command.trying(len(sets) > 1, DataError),
@@ -491,12 +542,10 @@ class _Work:
                     self.baseline = board.baseline_of(args.baseline, names)
                     self._enter(bundles, scene, [self.baseline, *names])
                 else:
-                    self._enter(
-                        bundles, scene, names, self._other_model(other, scene, names)
-                    )
-        if args.diagram is not None and (
-            other is not None or len({b for b, _ in self.plan}) < 2
-        ):
+                    against = self._other_model(other, scene, names)
+                    self._enter(bundles, scene, names, against)
+        n_bundles = len({bundle for bundle, _ in self.plan})
+        if args.diagram is not None and (other is not None or n_bundles < 2):
             raise UsageError(
                 "--diagram draws ranks over several bundles: name two or more"
             )
@@ -504,15 +553,21 @@ class _Work:
     def _other_model(
         self, bundle: str, scene: board.OpenedFolds, names: Sequence[str]
     ) -> str:
-        """Plan the methods on the other model's scores of the same rows; returns the name of its bundle."""
+        """Plan the methods on the other model's scores of the same rows.
+
+        Returns the name of its bundle.
+        """
         files = tuple(self.args.expand(bundle))
         with opened(self.args, files, self.command.say) as other:
-            for mine, its in ((scene.rows, other.rows), (scene.held, other.held)):
-                for _ in its.blocks():
-                    pass
-                if found := differing_row(mine, its):
+            pairs = ((scene.rows, other.rows), (scene.held, other.held))
+            for rows, other_rows in pairs:
+                for _ in other_rows.blocks():
+                    pass  # a complete pass checks every row
+                difference = differing_row(rows, other_rows)
+                if difference is not None:
                     raise DataError(
-                        f"--baseline-bundle needs the same rows in the same order: {found}"
+                        "--baseline-bundle needs the same rows in the same order:"
+                        f" {difference}"
                     )
             return self._enter(files, other, names)
 
@@ -523,25 +578,32 @@ class _Work:
         names: Sequence[str],
         other: str | None = None,
     ) -> str:
-        """Plan the methods on a bundle; returns the bundle's name. other : bundle of the model to compare them with."""
-        held = scene.held
-        bundle = held.name
+        """Plan the methods on a bundle; returns the bundle's name.
+
+        other : bundle of the model to compare them with.
+        """
+        held_out = scene.held
+        bundle = held_out.name
         if self.files.get(bundle, files)[0] != files[0]:
             bundle = files[0]  # another folder has a file of this name
         self.files.setdefault(bundle, files)
-        sha = "+".join(
-            dict.fromkeys((board.digest_of(scene.rows), board.digest_of(held)))
-        )
-        more: dict[str, Any] = {
-            "unit": held.unit_name,
-            "given": title_of(held.upstream),
-        }
+        digests = (board.digest_of(scene.rows), board.digest_of(held_out))
+        sha = "+".join(dict.fromkeys(digests))
         for name in names:
             against = None if other is None else (other, name)
             if self.args.baseline_bundle is None and name != self.baseline:
-                against = bundle, self.baseline
+                against = (bundle, self.baseline)
             entry = board.LeaderboardEntry(
-                bundle, name, held.n, held.k, sha, 0.0, {}, against=against, **more
+                bundle,
+                name,
+                held_out.n,
+                held_out.k,
+                sha,
+                0.0,
+                {},
+                against=against,
+                unit=held_out.unit_name,
+                given=title_of(held_out.upstream),
             )
             self.plan.setdefault((bundle, name), entry)
         return bundle
@@ -551,22 +613,24 @@ class _Work:
     @property
     def settings(self) -> dict[str, Any]:
         """Settings that all results share."""
-        a = self.args
-        common = {
-            "folds": None if a.test is not None else a.folds,
-            "test": a.test,
-            "seed": a.seed,
-            "level": a.level,
+        args = self.args
+        settings: dict[str, Any] = {
+            "folds": None if args.test is not None else args.folds,
+            "test": args.test,
+            "seed": args.seed,
+            "level": args.level,
         }
-        common |= {} if a.unit is None else {"unit": a.unit}
-        return {
-            **common,
-            "baseline": a.baseline_bundle or self.baseline,
-            "calcli_version": __version__,
-        }
+        if args.unit is not None:
+            settings["unit"] = args.unit
+        settings["baseline"] = args.baseline_bundle or self.baseline
+        settings["calcli_version"] = __version__
+        return settings
 
     def remember(self) -> None:
-        """Reuse what an earlier run has finished, or left in the job file. Raises UsageError for another comparison."""
+        """Reuse what an earlier run has finished, or left in the job file.
+
+        Raises UsageError for another comparison.
+        """
         path = self.args.output
         if path is None or self.journal is None:
             return
@@ -574,106 +638,118 @@ class _Work:
             self._take_over(path, kept(path))
         for key, entry in self.plan.items():
             with suppress(KeyError):
-                found = self.journal[self._key(entry)]
-                if isinstance(found, board.LeaderboardEntry):
-                    self.done.setdefault(key, found)
+                finished = self.journal[self._key(entry)]
+                if isinstance(finished, board.LeaderboardEntry):
+                    self.done.setdefault(key, finished)
         if self.done:
             self.command.say(
-                f"{path}: {len(self.done)} of {len(self.plan)} results are there already"
+                f"{path}: {len(self.done)} of {len(self.plan)} results are there"
+                " already"
             )
 
     def _key(self, entry: board.LeaderboardEntry) -> bytes:
-        """Key of an entry in the job file: a hash of all that determines its numbers."""
+        """Key of an entry in the job file: a hash of what determines its numbers."""
         from calcli.workers.journal import key_of
 
-        against = (
-            None
-            if entry.against is None
-            else (entry.against, self.plan[entry.against].data_sha256)
-        )
-        return key_of(
-            repr(
-                (entry.bundle, entry.method, entry.data_sha256, against, self.settings)
-            ).encode()
-        )
+        against = None
+        if entry.against is not None:
+            against = (entry.against, self.plan[entry.against].data_sha256)
+        parts = (entry.bundle, entry.method, entry.data_sha256, against, self.settings)
+        return key_of(repr(parts).encode())
 
-    def _take_over(self, path: Path, held: Kept) -> None:
-        """Reuse the results of a file that are still valid. Raises UsageError for a file of another comparison."""
-        differ = {(d.bundle, d.method): d for d in held.differences}
-        old = {(r.bundle, r.method): r for r in held.results}
-        for name, want in self.settings.items():
-            if (got := held.settings.get(name)) != want:
-                told = f"holds results with {name} {got}, not {want}"
-                raise UsageError(f"{path}: {told}; name another -o or pass --force")
-        lost = [
-            f"{bundle} {name}"
-            for bundle, name in old
-            if (bundle, name) not in self.plan
-        ]
+    def _take_over(self, path: Path, earlier: Kept) -> None:
+        """Reuse the results of a file that are still valid.
+
+        Raises UsageError for a file of another comparison.
+        """
+        differences = {(pair.bundle, pair.method): pair for pair in earlier.differences}
+        results = {(result.bundle, result.method): result for result in earlier.results}
+        for name, value in self.settings.items():
+            earlier_value = earlier.settings.get(name)
+            if earlier_value != value:
+                raise UsageError(
+                    f"{path}: holds results with {name} {earlier_value}, not {value};"
+                    " name another -o or pass --force"
+                )
+        lost = [" ".join(key) for key in results if key not in self.plan]
         if lost:
             advice = "name another -o, ask for them too, or pass --force to drop them"
             raise UsageError(
-                f"{path}: holds {len(lost)} results that are not asked for now ({lost[0]}, …): {advice}"
+                f"{path}: holds {len(lost)} results that are not asked for now"
+                f" ({lost[0]}, …): {advice}"
             )
-        for key, result in old.items():
-            entry, pair = self.plan[key], differ.get(key)
-            same = result.data_sha256 == entry.data_sha256 and result.reason is None
+        for key, result in results.items():
+            entry = self.plan[key]
+            pair = differences.get(key)
+            if result.data_sha256 != entry.data_sha256 or result.reason is not None:
+                continue
             if entry.against is not None:
                 sha = self.plan[entry.against].data_sha256
-                same = (
-                    same and pair is not None and sha == held.data.get(entry.against[0])
-                )
-            if same:
-                about = {
-                    name: getattr(entry, name) for name in ("against", "unit", "given")
-                }
-                self.done[key] = replace(
-                    result, differences=None if pair is None else pair.metrics, **about
-                )
+                if pair is None or sha != earlier.data.get(entry.against[0]):
+                    continue
+            self.done[key] = replace(
+                result,
+                differences=None if pair is None else pair.metrics,
+                against=entry.against,
+                unit=entry.unit,
+                given=entry.given,
+            )
 
     def to_dict(self) -> dict[str, Any]:
+        """Results that are there, as the JSON holds them."""
         entries = [self.done[key] for key in self.plan if key in self.done]
         return board.comparison(entries, self.settings, self.ranks(entries))
 
     def ranks(self, entries: Sequence[board.LeaderboardEntry]) -> board.Ranking | None:
-        """Ranks over bundles; None for two models on the same rows, which are not independent samples."""
-        return (
-            board.ranking(entries, self.args.level)
-            if self.args.baseline_bundle is None
-            else None
-        )
+        """Ranks over bundles.
+
+        None for two models on the same rows, which are not independent samples.
+        """
+        if self.args.baseline_bundle is not None:
+            return None
+        return board.ranking(entries, self.args.level)
 
     # ---- the work
 
     def do(self) -> None:
-        """Score the missing entries, after the baselines that they are compared with."""
+        """Score the missing entries, after the baselines that they need."""
         missing = [key for key in self.plan if key not in self.done]
-        needed = {
-            against
-            for key in missing
-            if (against := self.plan[key].against) is not None
-        }
+        needed = {self.plan[key].against for key in missing}
         settings = MetricSettings(level=self.args.level, seed=self.args.seed)
         baselines: Baselines = {}
+        first = [key for key in self.plan if key in needed]
+        rest = [key for key in missing if key not in needed]
         with self.command:
-            for keys in (
-                [key for key in self.plan if key in needed],
-                [key for key in missing if key not in needed],
-            ):
-                tasks = [self._task(key, baselines) for key in keys]
-                with closing(outcomes(tasks, self.command.executor)) as stream:
-                    for key, outcome in zip(keys, stream, strict=True):
-                        if key in needed:
-                            baselines[key] = outcome
-                        if key not in self.done:
-                            entry = self.plan[key]
-                            self.done[key] = board.entered(
-                                entry, outcome, baselines.get(entry.against), settings
-                            )
-                            if outcome.table is not None and self.journal is not None:
-                                self.journal[self._key(entry)] = self.done[key]
-                        told = f"comparing, {key[0]} {key[1]} done"
-                        self.command.progress(told, len(self.done), len(self.plan))
+            for key, outcome in self._outcomes(first, baselines):
+                baselines[key] = outcome
+                self._finish(key, outcome, baselines, settings)
+            for key, outcome in self._outcomes(rest, baselines):
+                self._finish(key, outcome, baselines, settings)
+
+    def _outcomes(
+        self, keys: Sequence[tuple[str, str]], baselines: Baselines
+    ) -> Iterator[tuple[tuple[str, str], board.HeldOut]]:
+        """Yield entries with their outcomes, in order."""
+        tasks = [self._task(key, baselines) for key in keys]
+        with closing(outcomes(tasks, self.command.executor)) as stream:
+            yield from zip(keys, stream, strict=True)
+
+    def _finish(
+        self,
+        key: tuple[str, str],
+        outcome: board.HeldOut,
+        baselines: Baselines,
+        settings: MetricSettings,
+    ) -> None:
+        """Keep the result of an entry, unless it was there before."""
+        if key not in self.done:
+            entry = self.plan[key]
+            baseline = baselines.get(entry.against)
+            self.done[key] = board.entered(entry, outcome, baseline, settings)
+            if outcome.table is not None and self.journal is not None:
+                self.journal[self._key(entry)] = self.done[key]
+        step = f"comparing, {key[0]} {key[1]} done"
+        self.command.progress(step, len(self.done), len(self.plan))
 
     def _task(self, key: tuple[str, str], baselines: Baselines) -> CompareTask:
         """Task of an entry, with the fits of its baseline if these succeeded."""
@@ -681,5 +757,5 @@ class _Work:
         against = self.plan[key].against
         fits = None
         if against is not None and baselines[against].table is not None:
-            fits = self.files[against[0]], baselines[against].fits
+            fits = (self.files[against[0]], baselines[against].fits)
         return CompareTask(self.how, self.files[bundle], name, fits)

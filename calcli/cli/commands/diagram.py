@@ -45,16 +45,19 @@ from calcli.errors import DataError, UsageError, check_choice
 from calcli.evaluation.caveats import not_held_out
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
 from calcli.io.question_artifact import load_for
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import label_doubts
 from calcli.settings import common_fields
 
 EPILOG = f"Styles: {'; '.join(style_titles().values())}."
-Artifacts = list[tuple[str, Artifact]]  # (path that it was loaded from, artifact)
+Artifacts = list[tuple[str, Artifact]]
+"""Artifacts with the paths that they were loaded from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +104,8 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         bool,
         typer.Option(
             "--match",
-            help="Use each calibrator only for the file it was fitted on (several models).",
+            help="Use each calibrator only for the file it was fitted on (several"
+            " models).",
         ),
     ] = False
     layout: Annotated[
@@ -121,7 +125,8 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--panels",
             metavar="N",
-            help="Show at most so many classes or groups, the most miscalibrated; more than 12 as lines of a dot plot.",
+            help="Show at most so many classes or groups, the most miscalibrated; more"
+            " than 12 as lines of a dot plot.",
             min=1,
             max=1000,
         ),
@@ -204,27 +209,26 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             object.__setattr__(self, "per_group", True)
         if self.ordered and self.per_group and self.style == type(self).style:
             object.__setattr__(self, "style", "gaps")
-        check(
-            style(self.style),
-            self.style,
-            bundles=len(self.sets),
-            by=self.by and f"--per-{self.by}",
-        )
+        option = None if self.by is None else f"--per-{self.by}"
+        check(style(self.style), self.style, bundles=len(self.sets), by=option)
         if self.output is not None:
             format_of(self.output)
             check_output(self.output, force=self.force)
 
     @property
-    def by(self) -> str | None:
+    def by(self) -> Literal["class", "group"] | None:
         """Parts that have a panel each, "class" or "group"; None for none."""
-        return "class" if self.per_class else "group" if self.per_group else None
+        if self.per_class:
+            return "class"
+        if self.per_group:
+            return "group"
+        return None
 
     @property
     def unused_options(self) -> dict[str, str]:
-        picture = (
-            self.output is not None
-            and self.output.suffix.lower().lstrip(".") in METADATA
-        )
+        is_picture = False
+        if self.output is not None:
+            is_picture = self.output.suffix.lower().lstrip(".") in METADATA
         return o.unused(
             (
                 True,
@@ -249,7 +253,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             ),
             (self.pool, "match", "--pool makes all bundles one data set"),
             (
-                not picture,
+                not is_picture,
                 "width theme no_stats",
                 "it is about pictures; write one with -o FILE.png",
             ),
@@ -262,158 +266,164 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: DiagramArgs) -> int:
+    """Measure the figure, and write or print it."""
     check_choice("--theme", args.theme, THEMES)
-    paper = Paper(
-        THEMES[args.theme],
-        None if args.width is None else width_of(args.width),
-        not args.no_stats,
-    )
+    width = None if args.width is None else width_of(args.width)
+    paper = Paper(THEMES[args.theme], width, not args.no_stats)
     command = CommandContext(args)
-    how = {
-        name: getattr(args, name)
-        for name in ("title", "layout", "by", "ordered", "panels")
-    }
-    settings = CurveSettings(**common_fields(CurveSettings, args))
-    request = Request(settings, quantity=args.label, progress=command.progress, **how)
+    request = Request(
+        CurveSettings(**common_fields(CurveSettings, args)),
+        quantity=args.label,
+        progress=command.progress,
+        title=args.title,
+        layout=args.layout,
+        by=args.by,
+        ordered=args.ordered,
+        panels=args.panels,
+    )
     first = args.expanded[0]
     artifacts = [(path, load_for(path, first)) for path in args.calibrator or []]
     gather = _sweep if style(args.style).needs_scores else _tables
     with command:
         figure = gather(command, request, artifacts)
     if args.output is not None:
-        write_bytes(
-            args.output, format_of(args.output)(figure, paper), force=args.force
-        )
+        data = format_of(args.output)(figure, paper)
+        write_bytes(args.output, data, force=args.force)
     if args.json:
         print_json(to_object(figure))
     elif args.output is not None:
         print_path(args.output)
-    elif not args.quiet:  # with the characters and colours that stdout can show
-        unicode = not args.ascii_ and (sys.stdout.encoding or "").lower().replace(
-            "-", ""
-        ).startswith("utf")
-        colour = (
-            sys.stdout.isatty()
-            and not os.environ.get("NO_COLOR")
-            and os.environ.get("TERM") != "dumb"
-        )
-        width = min(shutil.get_terminal_size((80, 24)).columns, 200)
-        print_made(f"{draw(figure, width, Look(unicode, colour))}\n")
+    elif not args.quiet:
+        columns = min(shutil.get_terminal_size((80, 24)).columns, 200)
+        print_made(f"{draw(figure, columns, _look(args))}\n")
     return 0
 
 
+def _look(args: DiagramArgs) -> Look:
+    """The characters and colours that stdout can show."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    unicode = encoding.startswith("utf") and not args.ascii_
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return Look(unicode, sys.stdout.isatty() and not is_plain)
+
+
 def _labels(args: DiagramArgs, artifacts: Artifacts) -> list[str]:
-    """Names of the uncalibrated scores and the calibrators: methods, with the file name where two share one."""
+    """Names of the uncalibrated scores and the calibrators: methods, with the file name
+    where two share one.
+    """
     if args.names is not None:
         names = [name.strip() for name in args.names.split(",")]
         if len(names) != 1 + len(artifacts):
-            told = f"of the uncalibrated scores and {len(artifacts)} calibrators, got {len(names)}"
             raise UsageError(
-                f"--names {args.names}: expected {1 + len(artifacts)}, {told}"
+                f"--names {args.names}: expected {1 + len(artifacts)}, of the"
+                f" uncalibrated scores and {len(artifacts)} calibrators, got"
+                f" {len(names)}"
             )
         return names
     methods = [artifact.method for _, artifact in artifacts]
-    shared = [
-        f" ({Path(path).name})" * (methods.count(artifact.method) > 1)
-        for path, artifact in artifacts
-    ]
-    return [
-        "uncalibrated",
-        *(method + name for method, name in zip(methods, shared, strict=True)),
-    ]
+    labels = ["uncalibrated"]
+    for path, artifact in artifacts:
+        label = artifact.method
+        if methods.count(label) > 1:
+            label += f" ({Path(path).name})"
+        labels.append(label)
+    return labels
 
 
 def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
-    """Measure the figure from row tables: every bundle, uncalibrated and with every calibrator."""
+    """Measure the figure from row tables.
+
+    Every bundle has one, uncalibrated and with every calibrator.
+    """
     args: DiagramArgs = command.args
     sets: list[Measured] = []
     notes: list[str] = []
     names: list[str] | None = None
-    called = dict(
-        zip(
-            [None, *(path for path, _ in artifacts)],
-            _labels(args, artifacts),
-            strict=True,
-        )
-    )
-    matched = (
-        _matched(args.expanded, artifacts)
-        if args.match
-        else [artifacts] * len(args.sets)
-    )
-    for bundles, own in zip(args.sets, matched, strict=True):
+    uncalibrated, *labels_of_artifacts = _labels(args, artifacts)
+    paths = [path for path, _ in artifacts]
+    label_of = dict(zip(paths, labels_of_artifacts, strict=True))
+    artifacts_of_sets = [artifacts for _ in args.sets]
+    if args.match:
+        artifacts_of_sets = _matched(args.expanded, artifacts)
+    for bundles, matched in zip(args.sets, artifacts_of_sets, strict=True):
         with command.rows(bundles) as rows:
             check_weights(rows)
-            for path, artifact in own:
+            for path, artifact in matched:
                 command.check_fits(artifact, path, rows)
-            group = rows.column("group") if args.per_group else None
-            if args.per_group and group is None:
-                raise DataError(
-                    f"{rows.name}: has no dataset 'group' to group by; name one with --group-by COLUMN"
-                )
-            if args.ordered and group is not None:
-                command.tell_order(rows, group)
-            tables = collect_all(
-                rows,
-                [None, *(a.calibrator for _, a in own)],
-                group=group,
-                progress=command.progress,
-            )
+            tables = _row_tables(command, rows, matched)
             doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
             notes += [f"{rows.name}: {doubt}" for doubt in doubts]
-            names = rows.class_names or [f"class {c}" for c in range(rows.k)]
-            told = {path: not_held_out(artifact, rows) for path, artifact in own}
-            notes += [
-                f"{rows.name} with {path}: {words}"
-                for path, words in told.items()
-                if words is not None
-            ]
-            labels = [called[path] for path in (None, *dict(own))]
+            names = rows.class_names
+            if not names:
+                names = [f"class {c}" for c in range(rows.k)]
+            for path, artifact in dict(matched).items():
+                in_sample = not_held_out(artifact, rows)
+                if in_sample is not None:
+                    notes.append(f"{rows.name} with {path}: {in_sample}")
+            labels = [uncalibrated, *(label_of[path] for path in dict(matched))]
             if args.names is None:
-                labels = [title_of(rows.upstream), *_labels(args, own)[1:]]
-            sets += [
-                Measured(rows.name, label, table)
-                for label, table in zip(labels, tables, strict=True)
-            ]
+                labels = [title_of(rows.upstream), *_labels(args, matched)[1:]]
+            for label, table in zip(labels, tables, strict=True):
+                sets.append(Measured(rows.name, label, table))
     for note in notes:
         command.warn(note)
-    return style(args.style).measure(
-        replace(request, sets=sets, names=names, notes=notes)
-    )
+    request = replace(request, sets=sets, names=names, notes=notes)
+    return style(args.style).measure(request)
+
+
+def _row_tables(
+    command: CommandContext, rows: DataSet, artifacts: Artifacts
+) -> list[RowTable]:
+    """Tables of the rows, uncalibrated and through every calibrator."""
+    args: DiagramArgs = command.args
+    group = rows.column("group") if args.per_group else None
+    if args.per_group and group is None:
+        raise DataError(
+            f"{rows.name}: has no dataset 'group' to group by; name one with"
+            " --group-by COLUMN"
+        )
+    if args.ordered and group is not None:
+        command.tell_order(rows, group)
+    calibrators = [None, *(artifact.calibrator for _, artifact in artifacts)]
+    return collect_all(rows, calibrators, group=group, progress=command.progress)
 
 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
-    """Calibrators of each bundle: those fitted on the same file, by its recorded name."""
+    """Calibrators of each bundle: those fitted on the file of the same name."""
     files = [split_where(bundle)[0].name for bundle in bundles]
     matched: dict[str, Artifacts] = {file: [] for file in files}
     for path, artifact in artifacts:
         source = artifact.fit.source
-        own = None if source is None else split_where(source)[0].name
-        if own not in matched:
-            told = f"{path} was fitted on {source or 'a source it does not name'}, which is none of {', '.join(files)}"
+        file = None if source is None else split_where(source)[0].name
+        if file not in matched:
+            fitted_on = source or "a source it does not name"
             raise UsageError(
-                f"--match: {told}; name that bundle too, or leave the calibrator out"
+                f"--match: {path} was fitted on {fitted_on}, which is none of"
+                f" {', '.join(files)}; name that bundle too, or leave the calibrator out"
             )
-        matched[own].append((path, artifact))
+        matched[file].append((path, artifact))
     return [matched[file] for file in files]
 
 
 def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> Figure:
-    """Measure the figure from the scores of a bundle, with the temperatures of the calibrators that have one."""
+    """Measure the figure from the scores of a bundle, with the temperatures of the
+    calibrators that have one.
+    """
     args: DiagramArgs = command.args
-    given = []
+    temperatures = []
     with command.rows(args.sets[0]) as rows:
         check_weights(rows)
-        for label, (path, artifact) in zip(
-            _labels(args, artifacts)[1:], artifacts, strict=True
-        ):
+        labels = _labels(args, artifacts)[1:]
+        for label, (path, artifact) in zip(labels, artifacts, strict=True):
             command.check_fits(artifact, path, rows)
-            if isinstance(artifact.calibrator, OneTemperature):
-                given.append((f"{label}, fitted", artifact.calibrator.temperature))
+            calibrator = artifact.calibrator
+            if isinstance(calibrator, OneTemperature):
+                temperatures.append((f"{label}, fitted", calibrator.temperature))
             else:
-                told = "is not one temperature, so it has no place on this axis"
-                command.warn(f"{path}: method {artifact.method} {told}")
+                command.warn(
+                    f"{path}: method {artifact.method} is not one temperature, so it"
+                    " has no place on this axis"
+                )
         command.caveats(rows)
-        return style(args.style).measure(
-            replace(request, rows=rows, source=rows.name, given=given)
-        )
+        request = replace(request, rows=rows, source=rows.name, given=temperatures)
+        return style(args.style).measure(request)

@@ -24,6 +24,7 @@ calcli evaluate 'shards/*.h5:test' --pool -c logits.auto.json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -49,11 +50,8 @@ from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.settings import common_fields
 
-WITH_ALL = (
-    "table",
-    "json",
-    "jsonl",
-)  # formats that hold everything that can be asked for
+WITH_ALL = ("table", "json", "jsonl")
+"""Formats that hold everything that can be asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     bundles: Annotated[
         list[str] | None,
         o.bundles(
-            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test when none is named."
+            "FILE.h5 or FILE.h5:GROUP; FILE.h5:* is every bundle in it; group test"
+            " when none is named."
         ),
     ] = None
     calibrator: Annotated[
@@ -76,7 +75,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "--calibrator",
             "-c",
             metavar="ART.json",
-            help="Artifact to evaluate beside the uncalibrated scores (repeatable), - for stdin;"
+            help="Artifact to evaluate beside the uncalibrated scores (repeatable), -"
+            " for stdin;"
             " {stem} and {group} in its path stand for the bundle's.",
         ),
     ] = None
@@ -95,7 +95,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--max",
             metavar="NAME=VALUE",
-            help="Fail with code 5 above this, in every group too with --per-group; names: --help-all.",
+            help="Fail with code 5 above this, in every group too with --per-group;"
+            " names: --help-all.",
         ),
     ] = None
     min_: Annotated[
@@ -109,7 +110,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--fail-on",
             metavar="KIND[,KIND]",
-            help="Fail with code 5 on these verdicts, with commas: overconfident, underconfident,"
+            help="Fail with code 5 on these verdicts, with commas: overconfident,"
+            " underconfident,"
             " mixed, too_few, check_labels.",
         ),
     ] = None
@@ -117,7 +119,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         bool,
         typer.Option(
             "--full",
-            help="All metrics but the class-by-class L2, and the evidence behind the verdict.",
+            help="All metrics but the class-by-class L2, and the evidence behind the"
+            " verdict.",
         ),
     ] = False
     baseline: Annotated[
@@ -159,7 +162,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--compat",
             metavar="PROGRAM",
-            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass, torchmetrics, verified;"
+            help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass,"
+            " torchmetrics, verified;"
             " relplot: find smece as it does.",
         ),
     ] = None
@@ -185,7 +189,8 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--format",
             metavar="table|markdown|latex|csv|json|jsonl|model-index|value",
-            help="How the metrics are written: model-index is the block of a model card, value"
+            help="How the metrics are written: model-index is the block of a model"
+            " card, value"
             " the number alone of one --metric.",
         ),
     ] = "table"
@@ -216,25 +221,36 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             )
 
     @property
+    def has_groups(self) -> bool:
+        """True if the metrics are wanted in every group."""
+        return bool(self.per_group or self.names_groups)
+
+    def _unused_settings(self) -> set[str]:
+        """Settings on which no metric that is asked for depends."""
+        if not self.metric or self.per_class:
+            return set()
+        settings = {"bins", "norm", "scheme", "label", "compat"}
+        limited = [limit.metric for limit in self.limits()]
+        settings -= settings_of([*self.metric, *limited])
+        has_gaps = self.has_groups and not self.ordered
+        if has_gaps and self.label in ("top", "positive"):
+            # It chooses the quantity of the gaps of two classes.
+            settings.discard("label")
+        return settings
+
+    @property
     def unused_options(self) -> dict[str, str]:
-        by_group, free = (
-            bool(self.per_group or self.names_groups) and not self.ordered,
-            set[str](),
-        )
-        if self.metric and not self.per_class:
-            free = {"bins", "norm", "scheme", "label", "compat"}
-            free -= settings_of(
-                [*self.metric, *(each.metric for each in self.limits())]
-            )
-            if by_group and self.label in ("top", "positive"):
-                free -= {"label"}  # it chooses the quantity of the gaps of two classes
-        limited, short = self.max_ or self.min_, self.wanted not in WITH_ALL
-        asked = (self.metric or [""])[0]
+        limited = self.max_ or self.min_
+        short = self.wanted not in WITH_ALL
+        by_group = self.has_groups and not self.ordered
+        settings = self._unused_settings()
+        asked = self.metric[0] if self.metric else ""
         return o.unused(
             (
-                free,
-                " ".join(free),
-                f"no metric that is asked for depends on it; see calcli metrics {asked}",
+                settings,
+                " ".join(settings),
+                "no metric that is asked for depends on it; see calcli metrics"
+                f" {asked}",
             ),
             (self.metric, "full", "--metric names the metrics; leave one of them out"),
             (self.metric, "fail_on", "--metric leaves the verdict out"),
@@ -253,11 +269,12 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
-            (not (self.per_group or self.names_groups), "ordered", o.NO_BATCHES),
+            (not self.has_groups, "ordered", o.NO_BATCHES),
             (
                 not self.people,
                 "explain",
-                "it explains the table for people; calcli metrics NAME explains a metric",
+                "it explains the table for people; calcli metrics NAME explains a"
+                " metric",
             ),
             (
                 self.only_value,
@@ -284,36 +301,34 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     def limits(self) -> list[Limit]:
         """The limits asked for. Raises UsageError for one that cannot be checked."""
         asked = limits(self.max_, self.min_)
-        changing = [each.name for each in asked if each.change]
+        changing = [limit.name for limit in asked if limit.change]
         if changing and not self.calibrator:
             raise UsageError(
-                f"{changing[0]} compares with the uncalibrated scores: add --calibrator ART.json"
+                f"{changing[0]} compares with the uncalibrated scores: add"
+                " --calibrator ART.json"
             )
         return asked
 
     def plan(self, limited: Sequence[str]) -> Plan:
-        """Metrics to compute, and their settings. limited : metrics that limits need. Raises UsageError."""
-        names = [
-            *(
-                [metric(name).name for name in self.metric or ()]
-                or report_metrics(self.full)
-            ),
-            *limited,
-        ]
-        own = {"norm": norm_of(self.norm), "label": self.label or "top"}
-        settings = MetricSettings(**common_fields(MetricSettings, self) | own)
-        how = {
-            **common_fields(Plan, self),
-            "per_group": self.per_group or self.names_groups,
-            "limited": limited,
-        }
-        report = not self.metric and not self.only_value
+        """Metrics to compute, and their settings.
+
+        limited : metrics that limits need. Raises UsageError.
+        """
+        names = [metric(name).name for name in self.metric or ()]
+        if not names:
+            names = list(report_metrics(self.full))
+        settings = common_fields(MetricSettings, self)
+        settings["norm"] = norm_of(self.norm)
+        settings["label"] = self.label or "top"
+        options = common_fields(Plan, self)
+        options["per_group"] = self.per_group or self.names_groups
+        options["limited"] = limited
         return Plan(
-            tuple(dict.fromkeys(names)),
-            settings,
-            report=report,
+            tuple(dict.fromkeys([*names, *limited])),
+            MetricSettings(**settings),
+            report=not self.metric and not self.only_value,
             about=self.label,
-            **how,
+            **options,
         )
 
 
@@ -331,11 +346,15 @@ class Evaluated:
 
 
 def run(args: EvaluateArgs) -> int:
+    """Evaluate and print; returns the exit code."""
     return show(evaluate(args))
 
 
 def evaluate(args: EvaluateArgs) -> Evaluated:
-    """Evaluate bundle by bundle; of several, one that fails does not stop the others."""
+    """Evaluate bundle by bundle.
+
+    Of several, one that fails does not stop the others.
+    """
     with logs_once(args.given, args.where):
         return _evaluate(args)
 
@@ -345,11 +364,14 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
     asked = args.limits()
     fail_on = FailOn.parse(args.fail_on)
     plan = args.plan([limit.metric for limit in asked])
+    baseline = args.baseline
+    if baseline in ("identity", "uncalibrated"):
+        baseline = None
     job = EvaluationJob(
         command,
         plan,
         args.calibrator or [],
-        None if args.baseline in ("identity", "uncalibrated") else args.baseline,
+        baseline,
         prints_warnings=args.full or not args.people,
     )
     if args.junit is not None:
@@ -368,7 +390,8 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
                 outcomes += check(asked, result, against)
                 outcomes += fail_on.check(result)
             if args.wanted == "jsonl":  # as they come
-                args.print("evaluation", [], [result_json(each) for each in results])
+                lines = [result_json(result) for result in results]
+                args.print("evaluation", [], lines)
     _warn_of_limits_on_all_rows(command, asked, outcomes, evaluated)
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
@@ -377,7 +400,8 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
 
 def show(done: Evaluated) -> int:
     """Print an evaluation and the outcomes of its limits; returns the exit code."""
-    command, args = done.command, done.command.args
+    command = done.command
+    args = command.args
     _print(command, done.plan, done.evaluation)
     if args.junit is not None:
         document = formats.junit(done.outcomes, done.evaluation.results)
@@ -408,8 +432,8 @@ def _warn_of_limits_on_all_rows(
     evaluated: Sequence[Sequence[Result]],
 ) -> None:
     """Warn of limits that single groups cannot be held to."""
-    by_group = any(result.per_group for results in evaluated for result in results)
-    if not by_group:
+    all_results = chain.from_iterable(evaluated)
+    if not any(result.per_group for result in all_results):
         return
     in_groups = {id(outcome.limit) for outcome in outcomes if outcome.group is not None}
     whole = [limit.text for limit in asked if id(limit) not in in_groups]

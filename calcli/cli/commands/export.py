@@ -90,9 +90,8 @@ class ExportArgs(o.Reading, o.OutputOptions):
     force: o.Force = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "to", _target(self.output, self.to)
-        )  # frozen, but for its default
+        # Frozen, but for its default.
+        object.__setattr__(self, "to", _target(self.output, self.to))
         if self.output == "-":
             raise UsageError("-o -: expected the name of a file to write")
 
@@ -132,7 +131,9 @@ def checked_on(
 
 def _target(output: str, to: str | None) -> str:
     """What the calibrator is written for. Raises UsageError."""
-    return TEMPERATURES if to == TEMPERATURES else target_of(output, to)
+    if to == TEMPERATURES:
+        return TEMPERATURES
+    return target_of(output, to)
 
 
 def export_temperatures(args: ExportArgs) -> int:
@@ -184,7 +185,8 @@ def run(args: ExportArgs) -> int:
             command.check_fits(artifact, args.artifact, rows)
             if rows.kind != artifact.input_kind:
                 raise UsageError(
-                    f"--check {args.check}: holds {rows.kind}, the export takes {artifact.input_kind}"
+                    f"--check {args.check}: holds {rows.kind}, the export takes"
+                    f" {artifact.input_kind}"
                 )
             checked = checked_on(rows, artifact, made, command)
             if not checked.holds and made.input_type == "float32" and not args.onto:
@@ -202,26 +204,29 @@ def run(args: ExportArgs) -> int:
     command.written(
         args.output, export_facts(args.output, str(args.to), artifact, made, agreement)
     )
-    opset = f"opset {made.opset}, " if made.opset else ""
-    behind = (
-        f"calibrates output {made.scores!r} as {artifact.input_kind}, "
-        if made.scores
-        else ""
-    )
-    beside = "".join(
-        f" and the place of {c!r} among the groups"
-        for c in artifact.calibrator.required_columns
-    )
-    number = agreement.on_jumps
-    jumps = (
-        f"; {number} rows lie on the edge of a step, where the last bit decides"
-        if number
-        else ""
-    )
-    found = f"the largest difference to apply is {agreement.difference:.1e}, no prediction differs{jumps}"
-    in_type = "" if made.scores or args.to == "python" else f" in {made.input_type}"
-    takes = (
-        f"takes {artifact.input_kind} of {artifact.n_classes} classes{in_type}{beside}"
-    )
-    command.say(f"{opset}{behind}{takes}; on {agreement.rows} rows {found}")
+    command.say(_export_sentence(args, artifact, made, agreement))
     return 0
+
+
+def _export_sentence(
+    args: ExportArgs, artifact: Artifact, made: Export, agreement: Agreement
+) -> str:
+    """What was written: its inputs, and how well it agrees with apply."""
+    sentence = f"opset {made.opset}, " if made.opset else ""
+    if made.scores:
+        sentence += f"calibrates output {made.scores!r} as {artifact.input_kind}, "
+    sentence += f"takes {artifact.input_kind} of {artifact.n_classes} classes"
+    if not made.scores and args.to != "python":
+        sentence += f" in {made.input_type}"
+    for column in artifact.calibrator.required_columns:
+        sentence += f" and the place of {column!r} among the groups"
+    sentence += (
+        f"; on {agreement.rows} rows the largest difference to apply is"
+        f" {agreement.difference:.1e}, no prediction differs"
+    )
+    if agreement.on_jumps:
+        sentence += (
+            f"; {agreement.on_jumps} rows lie on the edge of a step, where the last"
+            " bit decides"
+        )
+    return sentence

@@ -36,7 +36,7 @@ from calcli.extracting.model_inputs import ModelJob, ModelOptions
 from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportOptions, ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.writing import ImportReport
+from calcli.importers.writing import ImportReport, Written
 from calcli.io.atomic import make_folder, refuse_input
 from calcli.io.inputs import note
 from calcli.io.locate import matching_files, split_where
@@ -45,12 +45,18 @@ from calcli.rows import SCORE_KINDS
 from calcli.settings import command_words, common_fields
 
 EPILOG = (
-    "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of rows, NAME=rest what is left,"
-    " NAME=0:5000 a range of positions. The split is stratified by label: every subset gets its proportion of each"
-    " class to within a row; --no-stratify shuffles without regard to labels, --ordered takes the first rows"
-    " for the first group and so on. Within a group rows keep the order of the source. A source that is split"
-    " already (logits_val, logits_test; val/logits; a column named split) keeps its groups."
-    " Labels may be whole numbers of any type, one-hot rows, or words that class_names (in tables the column"
+    "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of"
+    " rows, NAME=rest what is left,"
+    " NAME=0:5000 a range of positions. The split is stratified by label: every subset"
+    " gets its proportion of each"
+    " class to within a row; --no-stratify shuffles without regard to labels,"
+    " --ordered takes the first rows"
+    " for the first group and so on. Within a group rows keep the order of the source."
+    " A source that is split"
+    " already (logits_val, logits_test; val/logits; a column named split) keeps its"
+    " groups."
+    " Labels may be whole numbers of any type, one-hot rows, or words that class_names"
+    " (in tables the column"
     " names) list."
 )
 
@@ -65,7 +71,8 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
         list[Path] | None,
         typer.Argument(
             metavar="SOURCE…",
-            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5 and many more;"
+            help="Files of saved scores: npz, npy, pt, safetensors, csv, jsonl,"
+            " parquet, pickle, HDF5 and many more;"
             " logits.npy labels.npy belong together. Quoted patterns are expanded.",
         ),
     ] = None
@@ -82,7 +89,8 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--labels",
             metavar="NAME|none",
-            help="Array with the labels (one for all, or one per --scores); none for no labels.",
+            help="Array with the labels (one for all, or one per --scores); none for"
+            " no labels.",
         ),
     ] = None
     kind: o.Kind = None
@@ -127,20 +135,22 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
         if "none" in (self.labels or ()) and not self.has_no_labels:
             raise UsageError("--labels none takes no labels: name no others with it")
         if self.model is not None and self.sources:
-            told = f"but SOURCE {self.sources[0]} is saved scores: do one or the other"
-            raise UsageError(f"--model runs over --inputs, {told}")
+            raise UsageError(
+                f"--model runs over --inputs, but SOURCE {self.sources[0]} is saved"
+                " scores: do one or the other"
+            )
         if self.model is None and not self.sources:
             raise UsageError(
-                "no SOURCE of saved scores and no --model to run; see calcli extract --help"
+                "no SOURCE of saved scores and no --model to run; see calcli extract"
+                " --help"
             )
 
     @property
     def unused_options(self) -> dict[str, str]:
-        of_model, of_import = (
-            " ".join(o.names_of(ModelOptions)),
-            " ".join(o.names_of(ImportOptions)),
+        of_model = " ".join(o.names_of(ModelOptions))
+        of_import = " ".join(
+            [*o.names_of(ImportOptions), "scores", "group", "ignore_label"]
         )
-        of_import += " scores group ignore_label"
         model = self.model is not None
         return o.unused(
             (not model, of_model, "it belongs to a --model to run, and none is named"),
@@ -189,23 +199,30 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
 
 
 def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
-    """One shard for the bundle, or one per file of a pattern that several match, in the folder ``output``.
-    remote : make paths absolute, for workers in another folder. Raises UsageError."""
+    """One shard for the bundle, or one per file of a pattern that several match, in the
+    folder ``output``.
+
+    remote : make paths absolute, for workers in another folder. Raises UsageError.
+    """
     splitting = args.splitting
     if args.inputs is None:
         raise UsageError(
             f"--model {args.model}: needs --inputs FILE or FOLDER to run on"
         )
-    pattern, colon, array = args.inputs, "", ""
+    pattern = args.inputs
+    array = ""  # with its colon
     if ":" in pattern and not Path(pattern).exists():  # FILES:ARRAY
-        pattern, colon, array = pattern.rpartition(":")
-    files, targets = matching_files(pattern), [output]
+        pattern, _, name = pattern.rpartition(":")
+        array = f":{name}"
+    files = matching_files(pattern)
+    targets = [output]
     if len(files) > 1:
         targets = [output / f"{Path(file).stem}.h5" for file in files]
         if len(set(targets)) < len(targets):
             twice = next(str(t) for t in targets if targets.count(t) > 1)
             raise UsageError(
-                f"--inputs {args.inputs}: two of these files would be written to {twice}; give them names"
+                f"--inputs {args.inputs}: two of these files would be written to"
+                f" {twice}; give them names"
             )
         make_folder(output)
         for file in files:
@@ -213,41 +230,37 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
         for target in targets:
             refuse_input(target)
     remote = remote and len(files) > 1
-
-    def there(name: str | None) -> Any:
-        return (
-            os.path.abspath(name)
-            if remote and name is not None and split_where(name)[0].exists()
-            else name
-        )
-
     labels: str | None = None
     if args.labels and not args.has_no_labels:
-        labels = there(args.labels[0])
-    more = {"labels": labels, "kind": args.kind or "logits", "seed": args.seed}
-    given = {
-        **common_fields(ModelOptions, args.model_options),
-        "model": there(args.model),
-        "weights": there(args.weights),
-        **more,
-    }
+        labels = _path_for_workers(args.labels[0], remote)
+    common = common_fields(ModelOptions, args.model_options)
+    common["model"] = _path_for_workers(args.model, remote)
+    common["weights"] = _path_for_workers(args.weights, remote)
+    common["labels"] = labels
+    common["kind"] = args.kind or "logits"
+    common["seed"] = args.seed
     shards = []
     for file, target in zip(files, targets, strict=True):
-        name, place = (
-            there(f"{file}{colon}{array}"),
-            target.absolute() if remote else target,
-        )
-        job = ModelJob(**given | {"inputs": name})
-        stamped = tuple(
-            each
-            for each in (there(file), job.model, job.weights)
-            if each and Path(each).exists()
-        )
+        inputs = _path_for_workers(f"{file}{array}", remote)
+        place = target.absolute() if remote else target
+        job = ModelJob(**common | {"inputs": inputs})
+        files_of_job = []
+        for path in (_path_for_workers(file, remote), job.model, job.weights):
+            if path and Path(path).exists():
+                files_of_job.append(path)
         work = partial(
             _run_model, job=job, target=place, splitting=splitting, force=args.force
         )
-        shards.append(Shard(name, place, work, args, (job, splitting), stamped))
+        asked = (job, splitting)
+        shards.append(Shard(inputs, place, work, args, asked, tuple(files_of_job)))
     return shards
+
+
+def _path_for_workers(name: Any, remote: bool) -> Any:
+    """A path as workers in another folder find it; other names stay as they are."""
+    if remote and name is not None and split_where(name)[0].exists():
+        return os.path.abspath(name)
+    return name
 
 
 def _run_model(
@@ -262,7 +275,8 @@ def _run_model(
         )
     except KeyboardInterrupt:
         talk.say(
-            f"interrupted; what is done is kept in {target}.job, repeat the command to go on"
+            f"interrupted; what is done is kept in {target}.job, repeat the command to"
+            " go on"
         )
         raise
 
@@ -271,33 +285,42 @@ def _run_model(
 
 
 def run(args: ExtractArgs) -> int:
-    """Import saved scores or run a model, and report what was written; a shard that fails does not stop the others."""
-    command, output = CommandContext(args), Path(args.output)
+    """Import saved scores or run a model, and report what was written.
+
+    A shard that fails does not stop the others.
+    """
+    command = CommandContext(args)
+    output = Path(args.output)
     if args.model is None:
-        how = common_fields(ImportOptions, args.import_options)
-        how["kind"] = args.kind
-        how["seed"] = args.seed
-        how["all_scores"] = args.has_all_scores
-        how["no_labels"] = args.has_no_labels
-        how["scores"] = () if args.has_all_scores else tuple(args.scores or ())
-        how["labels"] = () if args.has_no_labels else tuple(args.labels or ())
-        how["groups"] = tuple(args.group or ())
-        ask = ImportRequest(carry=True, typed=command_words(args), **how)
-        ignored = o.whole_where_possible(args.ignore_label or ())
-        work = partial(import_scores, args.sources or [], output, ask, args.splitting)
-        return _finish(
-            command, [(output, partial(work, ignore_labels=ignored, force=args.force))]
+        work = partial(
+            import_scores,
+            args.sources or [],
+            output,
+            _import_request(args),
+            args.splitting,
+            ignore_labels=o.whole_where_possible(args.ignore_label or ()),
+            force=args.force,
         )
+        return _finish(command, [(output, work)])
     with command:
-        shards = _shards(
-            args, output, command.executor is not None and command.executor.remote
-        )
-        pairs = zip(
-            (shard.target for shard in shards),
-            made(shards, command, args.output),
-            strict=True,
-        )
+        is_remote = command.executor is not None and command.executor.remote
+        shards = _shards(args, output, is_remote)
+        targets = [shard.target for shard in shards]
+        pairs = zip(targets, made(shards, command, args.output), strict=True)
         return _finish(command, pairs, len(shards) > 1)
+
+
+def _import_request(args: ExtractArgs) -> ImportRequest:
+    """What is asked of the importers."""
+    fields = common_fields(ImportOptions, args.import_options)
+    fields["kind"] = args.kind
+    fields["seed"] = args.seed
+    fields["all_scores"] = args.has_all_scores
+    fields["no_labels"] = args.has_no_labels
+    fields["scores"] = () if args.has_all_scores else tuple(args.scores or ())
+    fields["labels"] = () if args.has_no_labels else tuple(args.labels or ())
+    fields["groups"] = tuple(args.group or ())
+    return ImportRequest(carry=True, typed=command_words(args), **fields)
 
 
 def _finish(
@@ -306,27 +329,33 @@ def _finish(
     several: bool = False,
 ) -> int:
     """Report every file that was written; returns the worst exit code."""
-    args, told = command.args, ImportReport()
+    args = command.args
+    whole_report = ImportReport()
     for path, facts in made:
         with command.trying(several):
             report = facts()
             for line in report.notes:
                 command.say(line)
-            for b in report.bundles:
-                size = (
-                    f"{b.n} x {b.k} {b.kind}"
-                    if b.k
-                    else f"{b.n} rows of (confidence, correct)"
-                )
-                transforms = f", {b.transforms} transforms" if b.transforms else ""
-                where = f"{path.name}:{b.name}" if b.name else path.name
-                command.say(
-                    f"{where}: {size}, {b.dtype}{'' if b.labelled else ', no labels'}{transforms}"
-                )
-            told.bundles += report.bundles
-            told.notes += report.notes
+            for bundle in report.bundles:
+                command.say(_bundle_line(path, bundle))
+            whole_report.bundles += report.bundles
+            whole_report.notes += report.notes
             if not args.json:
                 print_path(path)
     if args.json:
-        print_json(told.to_dict(args.output))
+        print_json(whole_report.to_dict(args.output))
     return command.code
+
+
+def _bundle_line(path: Path, bundle: Written) -> str:
+    """What was written: sizes, types, labels."""
+    name = f"{path.name}:{bundle.name}" if bundle.name else path.name
+    size = f"{bundle.n} rows of (confidence, correct)"
+    if bundle.k:
+        size = f"{bundle.n} x {bundle.k} {bundle.kind}"
+    line = f"{name}: {size}, {bundle.dtype}"
+    if not bundle.labelled:
+        line += ", no labels"
+    if bundle.transforms:
+        line += f", {bundle.transforms} transforms"
+    return line

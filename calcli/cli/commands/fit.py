@@ -21,7 +21,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -33,7 +33,14 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
 from calcli.cli.fit_log import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
-from calcli.cli.render import Cell, Console, print_json, print_path, print_table
+from calcli.cli.render import (
+    Cell,
+    Console,
+    Table,
+    print_json,
+    print_path,
+    print_table,
+)
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fit_and_apply import fit_artifact
 from calcli.io.artifact import Artifact, save
@@ -93,7 +100,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--by",
             metavar="NAME",
-            help="A map for every group in this dataset, pulled towards the common one; or prediction.",
+            help="A map for every group in this dataset, pulled towards the common"
+            " one; or prediction.",
         ),
     ] = None
     set_: Annotated[
@@ -121,7 +129,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--device",
             metavar="auto|cpu|cuda",
-            help="Where the heavy loops run; auto by a model of the cost, not measured on a GPU.",
+            help="Where the heavy loops run; auto by a model of the cost, not measured"
+            " on a GPU.",
         ),
     ] = "auto"
     seed: o.Seed = 0
@@ -149,32 +158,29 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     force: o.Force = False
 
     def __post_init__(self) -> None:
+        # Frozen, but for its defaults and aliases.
         object.__setattr__(self, "by_default", not self.method)
-        name, settings = split_method(
-            self.method or ("ts" if self.by else DEFAULT_METHOD)
-        )
+        default = "ts" if self.by else DEFAULT_METHOD
+        name, settings = split_method(self.method or default)
         if self.by is not None:
             if len(self.by) > 1:
                 raise UsageError(
-                    f"--by {' --by '.join(self.by)}: a calibrator has one column of groups; name one"
+                    f"--by {' --by '.join(self.by)}: a calibrator has one column of"
+                    " groups; name one"
                 )
-            name, settings = by_group(name), {"by": self.by[0], **settings}
+            name = by_group(name)
+            settings = {"by": self.by[0], **settings}
             if self.by[0] not in ("prediction", "label") and not self.group_by:
                 object.__setattr__(self, "group_by", self.by)
-        object.__setattr__(
-            self, "method", "all" if name.lower() == "all" else name
-        )  # frozen, but for its aliases
-        object.__setattr__(
-            self,
-            "set_",
-            [
-                *(f"{key}={value}" for key, value in settings.items()),
-                *(self.set_ or ()),
-            ],
-        )
+        if name.lower() == "all":
+            name = "all"
+        object.__setattr__(self, "method", name)
+        texts = [f"{key}={value}" for key, value in settings.items()]
+        object.__setattr__(self, "set_", [*texts, *(self.set_ or ())])
         if self.keep_predictions and self.free_predictions:
             raise UsageError(
-                "--keep-predictions --free-predictions: one excludes the other; name one"
+                "--keep-predictions --free-predictions: one excludes the other; name"
+                " one"
             )
         if self.method == "all" and self.set_:
             raise UsageError(
@@ -197,7 +203,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     @property
     def stem(self) -> str:
-        """First part of the names of default outputs: the stem of the first bundle's file, or stdin."""
+        """First part of the names of default outputs: the stem of the first bundle's
+        file, or stdin.
+        """
         path = split_where(self.expanded[0])[0]
         return "stdin" if str(path) == "-" else path.stem
 
@@ -206,7 +214,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         """Whether predictions are kept, where the user has decided it."""
         if self.keep_predictions:
             return True
-        return False if self.free_predictions else None
+        if self.free_predictions:
+            return False
+        return None
 
     def options(self) -> Options:
         """The method's options. Raises UsageError for unknown names and values."""
@@ -219,7 +229,9 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
     def target(self) -> str:
         """Output of the single artifact: a path that may be written, or - for stdout.
-        Raises UsageError."""
+
+        Raises UsageError.
+        """
         default = self.default_name
         output = default if self.output is None else self.output
         if output in ("-", "/dev/stdout"):
@@ -232,19 +244,22 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         return output
 
 
-# ---- printing one fit; and --method all: every method that applies, ranked by held-out NLL
+# ---- --method all: every method that applies, ranked by held-out NLL
 
 
 def fit_all(
     args: FitArgs, rows: DataSet, context: Context, command: CommandContext
 ) -> int:
-    """Fit every method that applies, keep going on failures, rank them by cross-validated NLL. Returns the worst exit
-    code. Raises UsageError for an output that is no folder."""
+    """Fit every method that applies, keep going on failures, rank them by
+    cross-validated NLL.
+
+    Returns the worst exit code. Raises UsageError for an output that is no folder.
+    """
     from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 
     targets = _targets(args, rows, command)
     folds = folds_of(rows, context)
-    results: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []  # as they are printed with --json
     for i, (name, path) in enumerate(targets.items(), 1):
         command.step(f"{i}/{len(targets)} {name} …")
         begun = time.process_time()
@@ -254,18 +269,16 @@ def fit_all(
             save(artifact, str(path), force=args.force)
         except DataError:
             raise
-        except (
-            Exception
-        ) as error:  # one method's failure is no reason to lose the others
+        except Exception as error:
+            # One method's failure is no reason to lose the others.
             code = getattr(error, "exit_code", CalcliError.exit_code)
-            results.append(
-                {
-                    "method": name,
-                    "status": "failed",
-                    "reason": str(error),
-                    "exit_code": code,
-                }
-            )
+            failure = {
+                "method": name,
+                "status": "failed",
+                "reason": str(error),
+                "exit_code": code,
+            }
+            results.append(failure)
             command.fail(f"{name}: {error}", code)
             continue
         seconds = time.process_time() - begun
@@ -277,57 +290,66 @@ def fit_all(
             command.warn(warning, about=name)
         if not args.json:
             print_path(path)
-    results.sort(
-        key=lambda facts: (
-            math.inf if math.isnan(nll := facts.get("cv_nll", math.nan)) else nll
-        )
-    )
+    results.sort(key=_held_out_nll)
     command.tell_warnings()
     if not command.quiet:
         about = f"{rows.name}, {rows.n} rows, {classes(rows.k)}"
         command.say(f"{about}: ranked by the mean negative log-likelihood of held-out")
         behind = "the columns behind it are in-sample, of the calibration data itself"
         command.say(f"rows ({len(folds)} random folds); {behind}")
-        before: dict[str, Any] = next(
-            (facts["before"] for facts in results if "before" in facts), {}
-        )
-        names = tuple(before) or ("accuracy", "nll", "brier", "ece")
-        table: list[list[Cell]] = []
-        for facts in results:
-            held_out = [
-                facts["method"],
-                facts["status"],
-                facts.get("seconds"),
-                facts.get("cv_nll"),
-            ]
-            table.append(
-                [*held_out, *in_sample(facts.get("after") or dict.fromkeys(names))]
-            )
-        if before:
-            nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
-            at = sum(facts.get("cv_nll", math.inf) <= nll for facts in results)
-            table.insert(at, ["identity", "", 0.0, nll, *before.values()])
-        head = [
-            "method",
-            "status",
-            "seconds",
-            "held-out nll",
-            *(f"in-sample {name}" for name in names),
-        ]
-        print_table(head, table, file=sys.stderr)
+        table = _table_of_all(results, rows)
+        print_table(table.columns, table.rows, file=sys.stderr)
     if args.json:
         print_json({"calcli_fit_all": 1, "results": results})
-    bad = any(facts["status"] not in ("ok", "failed") for facts in results)
-    return max(command.code, FitError.exit_code if args.strict and bad else 0)
+    is_poor = any(facts["status"] not in ("ok", "failed") for facts in results)
+    if args.strict and is_poor:
+        return max(command.code, FitError.exit_code)
+    return command.code
+
+
+def _held_out_nll(facts: Mapping[str, Any]) -> float:
+    """NLL of held-out rows; infinity for a method without one, which comes last."""
+    nll = float(facts.get("cv_nll", math.inf))
+    return math.inf if math.isnan(nll) else nll
+
+
+def _table_of_all(results: Sequence[Mapping[str, Any]], rows: DataSet) -> Table:
+    """A line per method, and one for the uncalibrated rows where they belong."""
+    before: dict[str, Any] = {}
+    for facts in results:
+        if "before" in facts:
+            before = facts["before"]
+            break
+    names = tuple(before) or ("accuracy", "nll", "brier", "ece")
+    lines: list[list[Cell]] = []
+    for facts in results:
+        line = [
+            facts["method"],
+            facts["status"],
+            facts.get("seconds"),
+            facts.get("cv_nll"),
+            *in_sample(facts.get("after") or dict.fromkeys(names)),
+        ]
+        lines.append(line)
+    if before:
+        nll = before["nll" if rows.k > 1 else "nll_top"] or 0.0
+        place = sum(facts.get("cv_nll", math.inf) <= nll for facts in results)
+        lines.insert(place, ["identity", "", 0.0, nll, *before.values()])
+    head = ["method", "status", "seconds", "held-out nll"]
+    head += [f"in-sample {name}" for name in names]
+    return Table(head, lines)
 
 
 def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
-    """Output file of every method that applies, those to try first at the front; makes their folder."""
+    """Output file of every method that applies, those to try first at the front.
+
+    Makes their folder.
+    """
     from calcli.evaluation.leaderboard import applicable
 
     folder = Path(args.output or f"{args.stem}.calibrators")
-    a_file = os.path.exists(folder) or str(args.output).endswith(".json")
-    if args.output == "-" or (a_file and not os.path.isdir(folder)):
+    is_file = os.path.exists(folder) or str(args.output).endswith(".json")
+    if args.output == "-" or (is_file and not os.path.isdir(folder)):
         raise UsageError(f"-o {args.output}: expected a folder with --method all")
     make_folder(folder)
     names, left_out = applicable(rows, args.thorough)
@@ -341,23 +363,36 @@ def _targets(args: FitArgs, rows: DataSet, talk: Console) -> dict[str, Path]:
 
 def as_json(artifact: Artifact, path: str) -> dict[str, object]:
     """One fit as stable JSON keys."""
-    told = {
-        name: getattr(artifact.fit, name)
-        for name in ("status", "warnings", "n", "before", "after")
+    record = artifact.fit
+    return {
+        "calcli_fit": 1,
+        "artifact": path,
+        "method": artifact.method,
+        "status": record.status,
+        "warnings": record.warnings,
+        "n": record.n,
+        "before": record.before,
+        "after": record.after,
     }
-    return {"calcli_fit": 1, "artifact": path, "method": artifact.method, **told}
 
 
-ZERO = 1e-9  # an in-sample ECE below this is a rounding error: that of isotonic and histogram maps is 0
+# An in-sample ECE below this is a rounding error: that of isotonic and histogram maps
+# is 0.
+ZERO = 1e-9
 
 
 def in_sample(after: Mapping[str, float | None]) -> list[Cell]:
-    """In-sample metrics after the fit; an ECE that is 0 by construction is marked as such."""
-    zero = "0 (in-sample, zero by construction)"
-    return [
-        zero if n.startswith("ece") and v is not None and v < ZERO else v
-        for n, v in after.items()
-    ]
+    """In-sample metrics after the fit.
+
+    An ECE that is 0 by construction is marked as such.
+    """
+    cells: list[Cell] = []
+    for name, value in after.items():
+        if name.startswith("ece") and value is not None and value < ZERO:
+            cells.append("0 (in-sample, zero by construction)")
+        else:
+            cells.append(value)
+    return cells
 
 
 # ---- the command
@@ -397,8 +432,11 @@ def run(args: FitArgs) -> int:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A calibrator before it is saved. seconds : processor time of the fit; printed,
-    never stored, as an artifact has the same bytes every time."""
+    """A calibrator before it is saved.
+
+    seconds : processor time of the fit; printed, never stored, as an artifact has the
+    same bytes every time.
+    """
 
     artifact: Artifact
     seconds: float
@@ -445,11 +483,15 @@ def context_of(args: FitArgs, rows: DataSet, command: CommandContext) -> Context
 
 
 def check_held_out(args: FitArgs) -> None:
-    """Refuse a bundle named as held out that a pattern matches, unless its name was typed. Raises UsageError."""
+    """Refuse a bundle named as held out that a pattern matches, unless its name was
+    typed. Raises UsageError.
+    """
     typed = {split_where(name)[1] for name in args.given}
     for name in args.expanded:
         group = split_where(name)[1]
         if group not in typed and HELD_OUT.search(group or ""):
-            told = f"{name}: a pattern takes it for the fit, and its name says that it is held out"
-            advice = f"name the bundles of the fit, e.g. {name.rpartition(':')[0]}:cal, or this one too"
-            raise UsageError(f"{told}; {advice}")
+            advice = f"{name.rpartition(':')[0]}:cal, or this one too"
+            raise UsageError(
+                f"{name}: a pattern takes it for the fit, and its name says that it is"
+                f" held out; name the bundles of the fit, e.g. {advice}"
+            )

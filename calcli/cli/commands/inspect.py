@@ -14,6 +14,7 @@ calcli inspect logits.h5:test --json
 
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,14 +32,19 @@ from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
 from calcli.importers.table import unite
-from calcli.io.artifact import encode_params, load
+from calcli.io.artifact import Artifact, encode_params, load
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import QuestionsArtifact, read_questions
 from calcli.io.validate import doubts
 from calcli.records import cached_property
+from calcli.rows import Block
 
-LONGEST_WORD = 200  # characters of a text without a blank that are printed in full; longer ones are base64
+LONGEST_WORD = 200
+"""Characters of a text without a blank that are printed in full.
+
+Longer ones are base64.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +60,13 @@ class InspectArgs(o.Reading):
 
     @cached_property
     def artifact(self) -> bool:
-        """True if the file begins as JSON that calcli has written, so that it is read as an artifact."""
+        """True if the file begins as JSON that calcli has written, so that it is read
+        as an artifact.
+        """
         if split_where(self.file)[1] is not None:
             return False
-        with (
-            suppress(DataError),
-            ExitStack() as stack,
-        ):  # its reader reports what is wrong with it
+        # Its reader reports what is wrong with it.
+        with suppress(DataError), ExitStack() as stack:
             source = SourceFile(settle_sources([Path(self.file)], stack).files[0])
             return source.is_json and b'"calcli_' in source.head
         return False
@@ -72,6 +78,7 @@ class InspectArgs(o.Reading):
 
 
 def run(args: InspectArgs) -> int:
+    """Describe the file, as text or as JSON."""
     try:
         content = _artifact(args.file) if args.artifact else _bundles(args)
     except CalcliError as problem:
@@ -79,8 +86,10 @@ def run(args: InspectArgs) -> int:
             raise
         if not args.json:
             _list_arrays(split_where(args.file)[0])
-        then = [("calcli", "inspect", words[-1]) for words in problem.commands[-1:]]
-        raise problem.advising(*problem.commands, *then) from None
+        commands = list(problem.commands)
+        if commands:
+            commands.append(("calcli", "inspect", commands[-1][-1]))
+        raise problem.advising(*commands) from None
     if args.json:
         print_json(content)
         return 0
@@ -105,26 +114,30 @@ def _artifact(file: str) -> dict[str, Any]:
             artifact = load(str(settled.files[0]))
         except DataError as problem:
             raise DataError(settled.translated(str(problem))) from None
+    facts: dict[str, Any] = {
+        "method": artifact.method,
+        "options": artifact.options,
+        "params": _shown_params(artifact),
+        "n_classes": None,
+        "input_kind": artifact.input_kind,
+        "class_names": artifact.class_names,
+        "calcli_version": artifact.calcli_version,
+        "fit": msgspec.to_builtins(artifact.fit),
+    }
+    if artifact.input_kind != "confidence":
+        facts["n_classes"] = artifact.n_classes
+    return {"calcli_inspect": 1, "file": file, "artifact": facts}
+
+
+def _shown_params(artifact: Artifact) -> dict[str, Any]:
+    """Parameters of a calibrator; long ones are described."""
     params = encode_params(artifact.calibrator)
-    for name, value in params.items():  # describe long ones
+    for name, value in params.items():
         if isinstance(value, dict) and "base64" in value:
             params[name] = f"{value['dtype']} {tuple(value['shape'])}"
         elif isinstance(value, list) and len(str(value)) > 200:
             params[name] = f"list of {len(value)}"
-    facts: dict[str, Any] = {
-        "method": artifact.method,
-        "options": artifact.options,
-        "params": params,
-    }
-    facts["n_classes"] = (
-        artifact.n_classes if artifact.input_kind != "confidence" else None
-    )
-    facts |= {
-        name: getattr(artifact, name)
-        for name in ("input_kind", "class_names", "calcli_version")
-    }
-    facts["fit"] = msgspec.to_builtins(artifact.fit)
-    return {"calcli_inspect": 1, "file": file, "artifact": facts}
+    return params
 
 
 def _facts_by_question(artifact: QuestionsArtifact) -> dict[str, Any]:
@@ -150,144 +163,168 @@ def _facts_by_question(artifact: QuestionsArtifact) -> dict[str, Any]:
 
 def _bundles(args: InspectArgs) -> dict[str, Any]:
     path, group = split_where(args.file)
-    found, notes = [], list[str]()
+    name = args.file
+    if group is None and args.scores is None:
+        name = f"{path}:*"
+    bundles = []
+    notes: list[str] = []
     with importing_once():
-        whole = group is None and args.scores is None
-        for name in expand(
-            f"{path}:*" if whole else args.file, args.where, args.ignored
-        ):
+        for bundle in expand(name, args.where, args.ignored):
             with open_rows(
-                name, tell=notes.append, need_labels=False, **args.opening
+                bundle, tell=notes.append, need_labels=False, **args.opening
             ) as rows:
-                found.append(_facts(rows))
-    return {
-        "calcli_inspect": 1,
-        "file": args.file,
-        **({"notes": notes} if notes else {}),
-        "bundles": found,
-    }
+                bundles.append(_facts(rows))
+    content: dict[str, Any] = {"calcli_inspect": 1, "file": args.file}
+    if notes:
+        content["notes"] = notes
+    content["bundles"] = bundles
+    return content
 
 
 def _list_arrays(path: Path) -> None:
-    """Print the arrays of a file that cannot be read as a bundle without more options."""
+    """Print the arrays of a file that is no bundle without more options."""
     table = []
     with suppress(CalcliError), ExitStack() as stack:
-        entries = unite(
-            [open_table(file, stack) for file in settle_sources([path], stack).files]
-        )
+        files = settle_sources([path], stack).files
+        entries = unite([open_table(file, stack) for file in files])
         for name in real_names([*map(parse_name, entries)]):
-            array, look = entries[name].load(), looks_like(name, entries[name])
+            array = entries[name].load()
+            look = looks_like(name, entries[name])
             shape = " x ".join(map(str, getattr(array, "shape", ()))) or "1"
-            table.append(
-                [
-                    plain(name),
-                    shape,
-                    str(getattr(array, "dtype", "")),
-                    f"{look}?" if look else "",
-                ]
-            )
+            dtype = str(getattr(array, "dtype", ""))
+            table.append([plain(name), shape, dtype, f"{look}?" if look else ""])
     print_table(["array", "shape", "type", "looks like"], table)
 
 
+@dataclass
+class _Extremes:
+    """Smallest and largest score, and rows with a tie or with the value 1."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    tied_rows: int = 0
+    sure_rows: int = 0
+
+    def add(self, block: Block) -> None:
+        """Count a block of rows."""
+        scores = block.scores
+        self.low = min(self.low, float(scores.min()))
+        self.high = max(self.high, float(scores.max()))
+        if block.kind == "confidence":
+            self.sure_rows += int((scores == 1).sum())
+            return
+        is_largest = block.z == block.z.max(axis=1, keepdims=True)
+        self.tied_rows += int((is_largest.sum(axis=1) > 1).sum())
+        if block.kind == "probs":
+            self.sure_rows += int((scores.max(axis=1) >= 1).sum())
+
+
 def _facts(rows: BundleRows) -> dict[str, Any]:
-    low, high, ties, sure, confidences = (
-        np.inf,
-        -np.inf,
-        0,
-        0,
-        rows.kind == "confidence",
-    )
+    """What a bundle holds, and what is odd; walks over all of its rows."""
+    extremes = _Extremes()
     for block in rows.blocks():
-        low, high = (
-            min(low, float(block.scores.min())),
-            max(high, float(block.scores.max())),
-        )
-        if confidences:
-            sure += int((block.scores == 1).sum())
-        else:
-            z = block.z
-            ties += int(((z == z.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
-            sure += (
-                int((block.scores.max(axis=1) >= 1).sum())
-                if rows.kind == "probs"
-                else 0
-            )
+        extremes.add(block)
     for transform in range(len(rows.transforms)):
         for _ in rows.blocks([transform]):
-            pass
-    facts: dict[str, Any] = {"bundle": rows.name, "kind": rows.kind, "n": rows.n}
-    facts |= {
-        "n_classes": None if confidences else rows.k,
+            pass  # a complete pass checks every row
+    if rows.kind == "confidence":
+        return _facts_of_confidences(rows, extremes)
+    return _facts_of_scores(rows, extremes)
+
+
+def _facts_of_scores(rows: BundleRows, extremes: _Extremes) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "bundle": rows.name,
+        "kind": rows.kind,
+        "n": rows.n,
+        "n_classes": rows.k,
         "dtype": str(rows.dtype),
         "ignored": rows.ignored,
-    }
-    facts |= {"min": low, "max": high, "tied_rows": ties}
-    facts |= {
+        "min": extremes.low,
+        "max": extremes.high,
+        "tied_rows": extremes.tied_rows,
         "labels": rows.has_labels,
         "weights": rows.given_weights is not None,
         "class_names": rows.class_names,
+        "transforms": list(rows.transforms),
+        "data_sha256": rows.data_sha256,
+        **_facts_of_origin(rows),
     }
-    facts |= {"transforms": list(rows.transforms), "data_sha256": rows.data_sha256}
-    facts |= {
+    if rows.has_labels:
+        counts = np.bincount(rows.labels(), minlength=rows.k)
+        facts["rows_per_class"] = {
+            "min": int(counts.min()),
+            "median": float(np.median(counts)),
+            "max": int(counts.max()),
+        }
+        facts["absent_classes"] = np.flatnonzero(counts == 0).tolist()
+    facts["warnings"] += doubts(rows)
+    if extremes.sure_rows:
+        facts["warnings"].append(
+            f"{extremes.sure_rows} rows give their class probability 1: rounding has"
+            " removed information"
+        )
+    return facts
+
+
+def _facts_of_confidences(rows: BundleRows, extremes: _Extremes) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "bundle": rows.name,
+        "kind": rows.kind,
+        "n": rows.n,
+        "n_classes": None,
+        "dtype": str(rows.dtype),
+        "ignored": rows.ignored,
+        "min": extremes.low,
+        "max": extremes.high,
+        "weights": rows.given_weights is not None,
+        "data_sha256": rows.data_sha256,
+        **_facts_of_origin(rows),
+        "correct": rows.has_labels,
+        "mean_confidence": float(rows.array().mean(dtype=np.float64)),
+    }
+    if rows.has_labels:
+        facts["accuracy"] = float(rows.labels().mean())
+    if extremes.sure_rows:
+        facts["warnings"].append(
+            f"{extremes.sure_rows} confidences are 1, which have no log-odds:"
+            " venn-abers takes them"
+        )
+    return facts
+
+
+def _facts_of_origin(rows: BundleRows) -> dict[str, Any]:
+    """Where the rows come from, and their units and groups; no warnings yet."""
+    facts: dict[str, Any] = {
         "calibrated_by": [msgspec.to_builtins(link) for link in rows.upstream],
         "source": rows.source,
+        "corrupted_labels": rows.corrupted_labels,
+        "warnings": [],
     }
-    facts |= {"corrupted_labels": rows.corrupted_labels, "warnings": []}
     if rows.ordered:
         facts["ordered"] = True
     for role in ("unit", "group"):
-        if (values := rows.column(role)) is not None:
-            count = np.unique(values, return_counts=True)[1]
+        values = rows.column(role)
+        if values is not None:
+            sizes = np.unique(values, return_counts=True)[1]
             facts[f"{role}s"] = {
                 "name": rows.own_name(role),
-                "n": len(count),
-                "largest": int(count.max()),
+                "n": len(sizes),
+                "largest": int(sizes.max()),
             }
-    if confidences:
-        facts["correct"] = facts.pop("labels")
-        for absent in ("tied_rows", "class_names", "transforms"):
-            del facts[absent]
-        facts["mean_confidence"] = float(rows.array().mean(dtype=np.float64))
-        if rows.has_labels:
-            facts["accuracy"] = float(rows.labels().mean())
-        told = (
-            f"{sure} confidences are 1, which have no log-odds: venn-abers takes them"
-        )
-    else:
-        if rows.has_labels:
-            counts = np.bincount(rows.labels(), minlength=rows.k)
-            ends = {
-                "min": int(counts.min()),
-                "median": float(np.median(counts)),
-                "max": int(counts.max()),
-            }
-            facts["rows_per_class"], facts["absent_classes"] = (
-                ends,
-                np.flatnonzero(counts == 0).tolist(),
-            )
-        facts["warnings"] += doubts(rows)
-        told = f"{sure} rows give their class probability 1: rounding has removed information"
-    facts["warnings"] += [told] * bool(sure)
     return facts
 
 
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
+    """Print facts by name, nested ones beneath theirs."""
     width = max((len(plain(name)) for name in facts), default=0)
     for name, value in facts.items():
-        if isinstance(value, dict) and any(
-            isinstance(v, dict | list) for v in value.values()
-        ):
+        if _is_nested(value):
             print_line(f"{indent}{name}:")
             _print_facts(value, indent + "  ")
-        elif (
-            isinstance(value, list)
-            and len(value) > 1
-            and all(isinstance(row, dict) for row in value)
-        ):
+        elif _is_table(value):
             print_line(f"{indent}{name}:")
-            head = list(dict.fromkeys(key for row in value for key in row))
-            body = [[_words(row.get(key)) for key in head] for row in value]
-            print_table([key.replace("_", " ") for key in head], body)
+            _print_rows(value)
         elif name == "warnings":
             for warning in value:
                 print_line(f"{indent}warning: {warning}")
@@ -296,8 +333,33 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
             print_line(f"{indent}{shown}  {_words(value)}")
 
 
+def _is_nested(value: Any) -> bool:
+    """True for a dictionary with lists or dictionaries in it."""
+    if not isinstance(value, dict):
+        return False
+    return any(isinstance(part, dict | list) for part in value.values())
+
+
+def _is_table(value: Any) -> bool:
+    """True for several dictionaries."""
+    if not isinstance(value, list) or len(value) < 2:
+        return False
+    return all(isinstance(row, dict) for row in value)
+
+
+def _print_rows(rows: list[dict[str, Any]]) -> None:
+    """Print dictionaries as a table, a column per key."""
+    keys = list(dict.fromkeys(chain.from_iterable(rows)))
+    body = []
+    for row in rows:
+        body.append([_words(row.get(key)) for key in keys])
+    print_table([key.replace("_", " ") for key in keys], body)
+
+
 def _words(value: Any) -> str:
-    """Format a value for people: numbers in six digits, long lists and texts without a blank cut."""
+    """Format a value for people: numbers in six digits, long lists and texts without a
+    blank cut.
+    """
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -305,18 +367,16 @@ def _words(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, dict):
-        return (
-            ", ".join(
-                f"{name.replace('_', ' ')} {_words(v)}" for name, v in value.items()
-            )
-            or "none"
-        )
+        parts = []
+        for name, part in value.items():
+            parts.append(f"{name.replace('_', ' ')} {_words(part)}")
+        return ", ".join(parts) or "none"
     if isinstance(value, list):
         shown = ", ".join(map(_words, value[:12]))
-        return f"{shown}, … ({len(value)})" if len(value) > 12 else shown or "none"
+        if len(value) > 12:
+            return f"{shown}, … ({len(value)})"
+        return shown or "none"
     text = str(value)
-    return (
-        f"{text[:24]}… ({len(text)} characters)"
-        if len(text) > LONGEST_WORD and " " not in text
-        else text
-    )
+    if len(text) > LONGEST_WORD and " " not in text:
+        return f"{text[:24]}… ({len(text)} characters)"
+    return text

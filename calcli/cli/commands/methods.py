@@ -31,72 +31,71 @@ class MethodsArgs(o.TableOptions):
 
 
 def run(args: MethodsArgs) -> int:
-    names = (
-        [canonical(args.name)]
-        if args.name
-        else sorted(method_names(), key=lambda name: method(name).list_order)
-    )
-    found = [describe(name) for name in names]
+    """Print the methods, or one of them."""
+    names = sorted(method_names(), key=lambda name: method(name).list_order)
+    if args.name:
+        names = [canonical(args.name)]
+    described = [describe(name) for name in names]
     if args.name and args.people:
-        _print_one(found[0])
+        _print_one(described[0])
         return 0
     head = ["method", "name", "accuracy-preserving", "when to use it"]
-    rows = [[m["name"], m["title"], preserving(m), m["use"]] for m in found]
-    args.print("methods", [Table(head, rows)], found)
+    rows = []
+    for facts in described:
+        rows.append([facts["name"], facts["title"], preserving(facts), facts["use"]])
+    args.print("methods", [Table(head, rows)], described)
     if args.people:
         print_line(
-            "\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME describes one."
+            "\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME"
+            " describes one."
         )
     return 0
 
 
 def _print_one(facts: dict[str, Any]) -> None:
     print_made(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n\n")
-    for key, words in (
-        ("aliases", "also called"),
-        ("use", "when to use it"),
-        ("memory", "memory"),
-    ):
-        if facts[key]:
-            value = ", ".join(facts[key]) if key == "aliases" else facts[key]
-            print_line(f"{words}: {value}")
+    if facts["aliases"]:
+        print_line(f"also called: {', '.join(facts['aliases'])}")
+    if facts["use"]:
+        print_line(f"when to use it: {facts['use']}")
+    if facts["memory"]:
+        print_line(f"memory: {facts['memory']}")
     print_made(f"accuracy-preserving: {preserving(facts)}\n\n")
-    if facts["options"]:
-        spelt = {"None": "none", "True": "true", "False": "false"}
-        given = [(f, str(f["default"])) for f in facts["options"]]
-        rows = [
-            [f["name"], spelt.get(default, default), f["allowed"], f["description"]]
-            for f, default in given
-        ]
-        print_table(["option (--set)", "default", "allowed", "meaning"], rows)
-    else:
+    if not facts["options"]:
         print_line("This method has no options.")
+        return
+    rows = []
+    for option in facts["options"]:
+        default = str(option["default"])
+        if default in ("None", "True", "False"):
+            default = default.lower()
+        rows.append([option["name"], default, option["allowed"], option["description"]])
+    print_table(["option (--set)", "default", "allowed", "meaning"], rows)
 
 
 def preserving(facts: Mapping[str, Any]) -> str:
-    """Accuracy-preserving, in words. With two classes, top-label methods move P(class 1) of some rows across 1/2."""
-    kept = facts["keeps_argmax"]
-    return (
-        "yes"
-        if kept
-        else "except with two classes"
-        if facts["top_label_only"]
-        else "no"
-    )
+    """Accuracy-preserving, in words.
+
+    With two classes, top-label methods move P(class 1) of some rows across 1/2.
+    """
+    if facts["keeps_argmax"]:
+        return "yes"
+    if facts["top_label_only"]:
+        return "except with two classes"
+    return "no"
 
 
 def describe(name: str) -> dict[str, Any]:
     """Facts about a method, from its class."""
     cls = method(name)
     text = getdoc(cls) or ""
-    facts: dict[str, Any] = {
+    return {
         "name": name,
         "title": cls.title,
         "summary": text.split("\n", 1)[0],
         "description": text,
-    }
-    facts |= {
         "aliases": list(vars(cls).get("aliases", ())),
         "use": vars(cls).get("use", ""),
+        **asdict(cls.laws),
+        "options": option_facts(cls.Options),
     }
-    return {**facts, **asdict(cls.laws), "options": option_facts(cls.Options)}

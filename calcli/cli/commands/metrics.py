@@ -28,14 +28,14 @@ class MetricsArgs(o.TableOptions):
 
 
 def run(args: MetricsArgs) -> int:
-    found = [
-        describe_metric(name) for name in ([args.name] if args.name else metric_names())
-    ]
+    """Print the metrics, or one of them."""
+    names = [args.name] if args.name else metric_names()
+    described = [describe_metric(name) for name in names]
     if args.name and args.people:
-        print_made(f"{found[0]['name']}\n\n{found[0]['description']}\n")
-    else:
-        table = Table(
-            ["metric", "what it measures"], [[m["name"], m["summary"]] for m in found]
-        )
-        args.print("metrics", [table], found)
+        facts = described[0]
+        print_made(f"{facts['name']}\n\n{facts['description']}\n")
+        return 0
+    rows = [[facts["name"], facts["summary"]] for facts in described]
+    table = Table(["metric", "what it measures"], rows)
+    args.print("metrics", [table], described)
     return 0

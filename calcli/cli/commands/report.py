@@ -40,14 +40,8 @@ from calcli.settings import command_words, common_fields
 MOST_GROUPS = 50
 """Groups up to which they are measured without being asked for."""
 
-UNSAID = (
-    "-o",
-    "-q",
-    "--json",
-    "--force",
-    "--workers",
-    "--cluster",
-)  # they change no number; -o is added at the end
+UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
+"""Options that change no number; -o is added at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +62,8 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             "--calibrator",
             "-c",
             metavar="ART.json",
-            help="Artifact to show too (repeatable); {stem} and {group} in its path stand for the bundle's.",
+            help="Artifact to show too (repeatable); {stem} and {group} in its path"
+            " stand for the bundle's.",
         ),
     ] = None
     state: Annotated[
@@ -106,7 +101,8 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     def __post_init__(self) -> None:
         if self.output.suffix.lower() not in (".html", ".htm"):
             raise UsageError(
-                f"-o {self.output}: expected a name that ends in .html; diagram writes pictures"
+                f"-o {self.output}: expected a name that ends in .html; diagram writes"
+                " pictures"
             )
 
     @property
@@ -123,29 +119,20 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     @property
     def commands(self) -> list[list[str]]:
         """Commands that write the page again and print its numbers."""
-        asked = [group for group in command_words(self) if group[0] not in UNSAID]
-        numbers = [
-            word
-            for group in asked
-            if group[0] not in ("--state", "--title")
-            for word in group
-        ]
-        told = (
-            [["calcli", "watch", "--state", self.state]]
-            if self.state is not None
-            else []
-        )
-        told += [["calcli", "evaluate", *numbers, "--json"]] if self.given else []
-        return [
-            [
-                "calcli",
-                "report",
-                *(word for group in asked for word in group),
-                "-o",
-                str(self.output),
-            ],
-            *told,
-        ]
+        report_words: list[str] = []
+        evaluate_words: list[str] = []
+        for words in command_words(self):
+            if words[0] in UNSAID:
+                continue
+            report_words += words
+            if words[0] not in ("--state", "--title"):
+                evaluate_words += words
+        commands = [["calcli", "report", *report_words, "-o", str(self.output)]]
+        if self.state is not None:
+            commands.append(["calcli", "watch", "--state", self.state])
+        if self.given:
+            commands.append(["calcli", "evaluate", *evaluate_words, "--json"])
+        return commands
 
 
 @dataclass(frozen=True)
@@ -177,7 +164,7 @@ def compose(args: ReportArgs) -> Composed:
     command = CommandContext(args)
     asked = limits(args.max_, args.min_)
     settings = MetricSettings(**common_fields(MetricSettings, args))
-    needed = metrics_of_page([each.metric for each in asked])
+    needed = metrics_of_page([limit.metric for limit in asked])
     plan = Plan(
         needed,
         settings,

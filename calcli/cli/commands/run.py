@@ -203,9 +203,7 @@ def run(args: RunArgs) -> int:
         page = report_page(
             [model],
             evaluation.to_dict(),
-            commands=[
-                ["calcli", "run", *(w for words in command_words(args) for w in words)]
-            ],
+            commands=[_command_of(args)],
         )
     outputs.write(text, page, force=args.force)
     _print(args, command, job.plan, evaluation, outputs)
@@ -214,7 +212,8 @@ def run(args: RunArgs) -> int:
 
 def _run_log(args: RunArgs) -> int:
     """Fit, evaluate and report a log of decisions, question by question."""
-    folder, stem = Path(args.output), Path(args.test or args.calibration).stem
+    folder = Path(args.output)
+    stem = Path(args.test or args.calibration).stem
     outputs = Outputs(
         folder=folder,
         calibrator=folder / default_name(args.calibration),
@@ -227,9 +226,7 @@ def _run_log(args: RunArgs) -> int:
         page = report_page(
             judged.models,
             evaluation.to_dict(),
-            commands=[
-                ["calcli", "run", *(w for words in command_words(args) for w in words)]
-            ],
+            commands=[_command_of(args)],
         )
     text = dumps_questions(judged.fitted.artifact)
     outputs.write(text, page, force=args.force)
@@ -240,6 +237,14 @@ def _run_log(args: RunArgs) -> int:
     say(f"calibrator: {outputs.calibrator}")
     say(f"page: {outputs.page}")
     return command.code
+
+
+def _command_of(args: RunArgs) -> list[str]:
+    """The words of this command, which the page shows."""
+    command = ["calcli", "run"]
+    for words in command_words(args):
+        command += words
+    return command
 
 
 @contextmanager
@@ -258,16 +263,12 @@ def _calibration_rows(
             if not problem.commands or args.test is not None:
                 raise
             extract = problem.commands[0]  # it ends with its output
-            reading = command_words(args.where)
-            own = [
-                word
-                for option in command_words(args)
-                if option not in (*reading, (args.calibration,))
-                for word in option
-            ]
-            raise problem.advising(
-                extract, ["calcli", "run", extract[-1], *own]
-            ) from None
+            again = ["calcli", "run", extract[-1]]
+            extracted = (*command_words(args.where), (args.calibration,))
+            for words in command_words(args):
+                if words not in extracted:
+                    again += words
+            raise problem.advising(extract, again) from None
         yield rows
 
 

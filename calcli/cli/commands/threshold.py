@@ -14,9 +14,10 @@ drawn independently.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,8 +32,12 @@ from calcli.evaluation.selective_threshold import search_threshold
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.question_artifact import load_for
 
-SHOWN_GROUPS = 20  # groups that are printed, the least accurate ones
-EPILOG = "Exit code 4: no threshold satisfies the bound on these rows; with --json its numbers are null."
+SHOWN_GROUPS = 20
+"""Groups that are printed, the least accurate ones."""
+EPILOG = (
+    "Exit code 4: no threshold satisfies the bound on these rows; with --json its"
+    " numbers are null."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: ThresholdArgs) -> int:
+    """Find the threshold, write it, and say what it accepts."""
     if is_whole_log(args.given, args.where):
         return threshold_log(args)
     command = CommandContext(args)
@@ -90,56 +96,75 @@ def run(args: ThresholdArgs) -> int:
             rows, artifact, args.accuracy, args.confidence, args.calibrator
         )
         command.caveats(rows)
-        told = not_held_out(artifact, rows)
-        if told is not None:
-            command.warn(f"{rows.name}: {told} (on these the guarantee does not hold)")
-    best, content = searched.choice.best, searched.content
+        in_sample = not_held_out(artifact, rows)
+        if in_sample is not None:
+            command.warn(
+                f"{rows.name}: {in_sample} (on these the guarantee does not hold)"
+            )
+    best = searched.choice.best
+    content = searched.content
     if args.output is not None and best is not None:
-        write_bytes(
-            Path(args.output), json.dumps(content, indent=1) + "\n", force=args.force
-        )
+        text = json.dumps(content, indent=1) + "\n"
+        write_bytes(Path(args.output), text, force=args.force)
     if args.json or (best is not None and args.output is not None):
         command.written(args.output, content)
     elif best is not None:
         print_line(repr(best.threshold))
     if best is None:
-        for accuracy, there in () if args.json else searched.offered:
-            command.say(
-                f"accuracy {accuracy:g} can be guaranteed at coverage {there.coverage:.1%}"
-            )
+        if not args.json:
+            for accuracy, choice in searched.offered:
+                command.say(
+                    f"accuracy {accuracy:g} can be guaranteed at coverage"
+                    f" {choice.coverage:.1%}"
+                )
         return fail(searched.why_not, FitError.exit_code)
-    accepted = f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which {best.accuracy:.2%} are right"
+    accepted = (
+        f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
+        f" {best.accuracy:.2%} are right"
+    )
     command.say(
         f"threshold {shown_confidence(best.threshold, '.6g')} accepts {accepted}"
     )
-    if told is None:
+    if in_sample is None:
         command.say(content["guarantee"])
     else:
         command.say("No guarantee: these rows are those of the calibrator's fit.")
-    lines = []
-    for point in content["accuracy_at_coverage"]:
-        ci = point["accuracy_ci"]
-        shown = "" if ci is None else f" ({ci[0]:.4f} to {ci[1]:.4f})"
-        least = shown_confidence(point["threshold"], ".4f")
-        reached = f"accuracy {point['accuracy']:.4f}{shown}"
-        lines.append(
-            f"coverage {point['coverage']:6.1%}: {reached}, confidence from {least}"
-        )
-    for line in dict.fromkeys(
-        lines
-    ):  # with many equal confidences, several coverages give one line
+    lines = [_coverage_line(point) for point in content["accuracy_at_coverage"]]
+    # With many equal confidences, several coverages give one line.
+    for line in dict.fromkeys(lines):
         command.say(line)
-    for g in content.get("groups", [])[:SHOWN_GROUPS]:
-        share = (
-            "" if g["accuracy"] is None else f", of which {g['accuracy']:.2%} are right"
-        )
-        command.say(
-            f"group {g['group']}: {g['accepted']} of {g['n']} rows{share} (no guarantee by group)"
-        )
+    for group in content.get("groups", [])[:SHOWN_GROUPS]:
+        command.say(_group_line(group))
     return 0
 
 
+def _coverage_line(point: Mapping[str, Any]) -> str:
+    """What accuracy is reached at a coverage."""
+    accuracy = f"accuracy {point['accuracy']:.4f}"
+    if point["accuracy_ci"] is not None:
+        low, high = point["accuracy_ci"]
+        accuracy += f" ({low:.4f} to {high:.4f})"
+    least = shown_confidence(point["threshold"], ".4f")
+    return f"coverage {point['coverage']:6.1%}: {accuracy}, confidence from {least}"
+
+
+def _group_line(group: Mapping[str, Any]) -> str:
+    """What is accepted in a group."""
+    share = ""
+    if group["accuracy"] is not None:
+        share = f", of which {group['accuracy']:.2%} are right"
+    return (
+        f"group {group['group']}: {group['accepted']} of {group['n']} rows{share}"
+        " (no guarantee by group)"
+    )
+
+
 def shown_confidence(value: float, digits: str) -> str:
-    """Format a confidence; one that would round to 1 is written as its distance from it, 1 - 2.3e-07."""
+    """Format a confidence.
+
+    One that would round to 1 is written as its distance from it, 1 - 2.3e-07.
+    """
     shown = format(value, digits)
-    return f"1 - {1.0 - value:.2g}" if value < 1.0 == float(shown) else shown
+    if value < 1.0 and float(shown) == 1.0:
+        return f"1 - {1.0 - value:.2g}"
+    return shown

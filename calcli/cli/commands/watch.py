@@ -19,7 +19,7 @@ calcli watch week8.h5 -c logits.auto.json --state watch.json --json
 calcli watch week9.h5 -c refitted.json --state watch.json --reset
 """
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -31,10 +31,14 @@ from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_line
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import load_for
 
-EPILOG = "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of calibration."
+EPILOG = (
+    "Exit code 5 while the alarm is on, 0 otherwise. No alarm is no proof of"
+    " calibration."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,8 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     bundles: Annotated[
         list[str] | None,
         o.bundles(
-            "One batch of labelled rows, of several bundles together; without a batch, show the status."
+            "One batch of labelled rows, of several bundles together; without a batch,"
+            " show the status."
         ),
     ] = None
     calibrator: Annotated[
@@ -89,7 +94,8 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--label",
             metavar="top|positive",
-            help="Watch the confidence, or P(class 1), where all too high or low shows.",
+            help="Watch the confidence, or P(class 1), where all too high or low"
+            " shows.",
             show_default="top",
         ),
     ] = None
@@ -103,9 +109,11 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 
 def run(args: WatchArgs) -> int:
+    """Take in a batch, and say whether the alarm is on."""
     if args.state == "-":
         raise UsageError(
-            "--state -: the evidence is kept in a file, batch after batch; name one, such as watch.json"
+            "--state -: the evidence is kept in a file, batch after batch; name one,"
+            " such as watch.json"
         )
     path = Path(args.state)
     if not args.expanded and not path.exists():
@@ -123,10 +131,10 @@ def run(args: WatchArgs) -> int:
         artifact = load_for(args.calibrator, first)
     named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
     asked = {name: value for name, value in named.items() if value is not None}
-    with (
-        command,
-        command.rows(args.expanded) if args.expanded else nullcontext() as rows,
-    ):
+    batch: AbstractContextManager[DataSet | None] = nullcontext()
+    if args.expanded:
+        batch = command.rows(args.expanded)
+    with command, batch as rows:
         if rows is not None:
             command.check_fits(artifact, args.calibrator, rows)
         state = watch(
@@ -138,4 +146,6 @@ def run(args: WatchArgs) -> int:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
         print_line(state.sentence())
-    return LimitCrossed.exit_code if state.alarm_at is not None else 0
+    if state.alarm_at is not None:
+        return LimitCrossed.exit_code
+    return 0
