@@ -224,7 +224,7 @@ def clusters_of_rows(
     """Cluster of every row, (n,), and hash of every cluster.
 
     Copies of a row are one cluster. Rows that are alike because their scores are coarse
-    (rounded, votes) are not: they are told apart by their copy numbers. So are rows of scores
+    (rounded, votes) are not: their copy numbers differ. So are rows of scores
     that fill more than a fold.
     """
     _, code, count = np.unique(hashes.scores, return_inverse=True, return_counts=True)

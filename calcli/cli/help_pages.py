@@ -30,7 +30,7 @@ COMMON = {
 """Command -> field names of the options that ``--help`` shows, in the order of use."""
 
 HEADINGS = {
-    "Input": "scores labels kind percent gold join files_from pool external group"
+    "Input": "scores labels kind percent gold join files_from pool allow_external group"
     " confidence correct per_label class_names classes",
     "Columns": "ids unit group_by ordered sample_weight",
     "Rows": "ignore_label drop_duplicates drop_missing",
@@ -60,7 +60,7 @@ READING = frozenset(
         "scores",
         "labels",
         "kind",
-        "external",
+        "allow_external",
         "ignore_label",
         "group_by",
         "unit",

@@ -197,7 +197,7 @@ class Reading(Columns):
         ),
     ] = None
     kind: Kind = None
-    external: Annotated[
+    allow_external: Annotated[
         bool,
         typer.Option(
             "--allow-external",

@@ -54,6 +54,8 @@ def decode(text: bytes) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return json.loads(text)
+    except MemoryError:
+        raise ValueError("it does not fit into memory") from None
 
 
 def _is_lines(path: Path) -> bool:

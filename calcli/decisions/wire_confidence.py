@@ -65,7 +65,7 @@ WORDS: Mapping[str, str] = {
     "concentration": "(sum of squares - 1/k) / (1 - 1/k)",
     "largest": "the largest probability",
 }
-"""Formulas as people read them."""
+"""Formulas in words."""
 
 
 class ConfidenceProof:

@@ -105,7 +105,7 @@ def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
 def sampled_by_class(facts: Facts, verdict: Verdict) -> Finding | None:
     """Risks that are all too high, or too low, by one factor of the odds.
 
-    The slope is right: only the share of class 1 differs from what the scores expect,
+    The slope is right: only the frequency of class 1 differs from what the scores expect,
     as where samples were drawn by class.
     """
     one = facts.class_one

@@ -12,7 +12,7 @@ from calcli.metrics.nulls import Null
 def widened_p_value(p: float, factor: float) -> float:
     """P-value of a statistic whose standard deviation is larger by ``factor``.
 
-    The statistic is taken as normal: p is that of z, the result that of z / factor.
+    The statistic is treated as normal: p is that of z, the result that of z / factor.
     """
     if factor == 1.0 or p >= 1.0:
         return p
@@ -26,7 +26,7 @@ def widened_null_p_value(value: float, null: Null, factor: float) -> float:
     """P-value of a calibration error whose noise is larger by ``factor``.
 
     A calibration error grows in proportion to the noise, so the value is divided by
-    the factor; its law under calibration is taken as normal with the null's mean and
+    the factor; its law under calibration is treated as normal with the null's mean and
     95th percentile.
     """
     sd = (null.q95 - null.mean) / normal_quantile(0.95)

@@ -8,9 +8,9 @@ from calcli.metrics.context import MetricSettings, norm_text
 
 REPORT = {
     "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would help",
-    "no significant miscalibration": "an error that a perfectly calibrated model shows as well on as many samples",
+    "no miscalibration found": "an error that a perfectly calibrated model shows as well on as many samples",
     "overconfidence": "mean confidence minus accuracy; negative where the model is underconfident",
-    "mixed": "right on average, and significantly miscalibrated for some confidences, classes or groups",
+    "miscalibrated": "right on average, and significantly miscalibrated for some confidences, classes or groups",
     "confidence": "probability of the predicted class",
     "P(class 1)": "probability of the second of two classes; its error on average is a bias towards one of them",
     "±": "one standard error of a mean over samples",

@@ -141,8 +141,8 @@ class LabelSearch:
         shown = scores.shown if is_generated(self.score) else self.score.path
         problem = DataError(
             f"{self.where}: found no labels for {shown!r}{among}; name them"
-            f" with --labels {self._option()}; calcli extract --labels none takes scores"
-            " that are only to be calibrated, --gold FILE joins labels of another file"
+            f" with --labels {self._option()}, or pass --labels none for scores that are"
+            " only to be calibrated; --gold FILE joins them from another file"
         )
         if others or not self.request.carry:
             return problem

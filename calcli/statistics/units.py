@@ -506,7 +506,7 @@ def uneven_error(
     """Compute the jackknife error of a sum of influences, and its degrees of freedom.
 
     influence : (n,). A unit that holds a share h of the rows draws the mean towards
-    itself: its sum S is taken as S / (1 - h), as without it. SE^2 = (G-1)/G sum_g (S_g / (1 - h_g))^2, with one
+    itself: its sum S is treated as S / (1 - h), as without it. SE^2 = (G-1)/G sum_g (S_g / (1 - h_g))^2, with one
     degree of freedom less than Kish's effective number of units, 1 / sum h^2, at least 1.
     For units of one size these are the SE of ``unit_mean`` and G - 1.
 

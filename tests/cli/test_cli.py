@@ -219,7 +219,7 @@ def test_inputs_are_never_outputs(run, bundle):
         (
             ["apply", "logits.h5:test", "ts.json", "-o", "p.h5"],
             3,
-            "it names a part of a file of scores",
+            "is no calibrator by question; name it without a question",
         ),
     ],
 )

@@ -143,7 +143,9 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
         found["accuracy"]["value"] == expected["accuracy"]["value"]
     )  # the prediction need not be the argmax
     for metric, value in expected.items():
-        assert found[metric]["value"] == pytest.approx(value["value"], abs=1e-9), metric
+        assert found[metric]["value"] == pytest.approx(
+            value["value"], rel=1e-9, abs=1e-9
+        ), metric
 
 
 @pytest.mark.slow

@@ -252,7 +252,6 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
             "two.parts.job",
         ),
         ("watch a.h5 --state two.state", "two.state"),
-        ("run a.h5 b.h5 -o two --force", "two/a.job"),
     ],
 )
 def test_an_output_that_grows_has_one_writer(downloads, words, busy):

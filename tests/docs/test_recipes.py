@@ -224,17 +224,17 @@ class Nothing:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A folder with logits.h5, logits.ts.json and the calibrator in three forms."""
+    """A folder with logits.h5, logits.auto.json and the calibrator in three forms."""
     folder = folder_of_scores(tmp_path_factory.mktemp("out"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run = runner(patch, Nothing)
         for command in (
             "extract scores.npz -o logits.h5 --split cal=0.5 --split test=0.5 -q",
-            "fit --method ts logits.h5 -o logits.ts.json -q",
-            "apply logits.ts.json logits.h5:test -o probs.h5 -q",
-            "export logits.ts.json --to python -o calibrator.py -q",
-            "report logits.h5 --calibrator logits.ts.json -o report.html -q",
+            "fit --method ts logits.h5 -o logits.auto.json -q",
+            "apply logits.auto.json logits.h5:test -o probs.h5 -q",
+            "export logits.auto.json --to python -o calibrator.py -q",
+            "report logits.h5 --calibrator logits.auto.json -o report.html -q",
         ):
             assert run(*command.split()).code == 0, command
     return folder
@@ -297,7 +297,7 @@ def test_the_programs_of_the_serving_stacks_run(exported, monkeypatch, run, targ
     monkeypatch.chdir(exported)
     assert (
         run(
-            "export", "logits.ts.json", "--to", target, "-o", name, "--force", "-q"
+            "export", "logits.auto.json", "--to", target, "-o", name, "--force", "-q"
         ).code
         == 0
     )
@@ -373,7 +373,7 @@ def test_the_step_of_github_actions_runs_as_the_runner_does(
 def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp_path):
     monkeypatch.chdir(exported)
     (exported / "evaluation.json").write_text(
-        run("evaluate", "logits.h5", "--calibrator", "logits.ts.json", "--json").out
+        run("evaluate", "logits.h5", "--calibrator", "logits.auto.json", "--json").out
     )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -391,7 +391,7 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp
         monkeypatch.setitem(sys.modules, "mlflow", stub)
         exec(fence("python", "MLflow"), {})
         assert (
-            logged["files"] == ["logits.ts.json", "report.html"]
+            logged["files"] == ["logits.auto.json", "report.html"]
             and logged["metrics"]["nll"] > 0
         )
     else:

@@ -270,8 +270,8 @@ def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     with h5py.File(tmp_path / "true.h5", "w") as file:
         file["logits"], file["labels"] = LOGITS, LABELS
     report = evaluated(run, "true.h5")["results"][0]["report"]
-    assert report["verdict_kind"] == "too_few"
-    assert report["verdict"].startswith("too few samples to be sure: ")
+    assert report["verdict_kind"] == "calibrated"
+    assert report["verdict"].startswith("calibrated: ")
     assert report["messages"] == []
 
 

@@ -40,13 +40,13 @@ WRONG = {
     ),
     "other rows": (
         lambda z, y: (z, np.random.default_rng(0).permutation(y)),
-        "hardly better than chance",
+        "no better than chance",
     ),
     "its own predictions": (
         lambda z, y: (z, z.argmax(axis=1)),
         "the model's own predictions",
     ),
-    "negated": (lambda z, y: (-z, y), "hardly better than chance|same order"),
+    "negated": (lambda z, y: (-z, y), "no better than chance|same order"),
 }
 
 

@@ -132,7 +132,7 @@ def test_workers_of_compare_do_not_outlive_it(desk, tmp_path):
     [
         (["watch", "{desk}/good.h5", "--state", "w"], ["watch", "{desk}/first.h5", "--state", "w"], ["w"]),
         (["fit", "-m", "ts", "{desk}/good.h5", "-o", "ts.json"], None, ["ts.json"]),
-        (["run", "{desk}/good.h5", "{desk}/first.h5"], None, ["good.ts.json", "first.report.html"]),
+        (["run", "{desk}/good.h5", "{desk}/first.h5"], None, ["good.auto.json", "first.report.html"]),
     ],
     ids=["watch", "fit", "run"],
 )  # fmt: skip

@@ -402,9 +402,9 @@ def test_a_child_that_waits_for_a_lock_is_replaced_by_a_new_interpreter(
 @pytest.mark.parametrize("name", ["ids", "group"])
 @pytest.mark.parametrize("dtype", [[("a", "f4")], "V8", "c8"], ids=str)
 def test_columns_that_are_neither_numbers_nor_texts_are_refused(run, name, dtype):
+    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     with h5py.File("good.h5", "a") as file:
         file[name] = np.zeros(N, dtype)
-    run("fit", "-m", "ts", "good.h5", "-o", "ts.json", "-q")
     for words in (
         ["apply", "ts.json", "good.h5", "-o", "o.parquet"],
         ["report", "good.h5", "-o", "o.html"],

@@ -200,6 +200,8 @@ def test_prediction_of_the_calibrator_counts_not_the_argmax():
                 {"odd": len(block)},
             )
 
+        calibrate = apply
+
     t = collect(ArrayRows(Z, Y, block_rows=100), Odd())
     assert t.counts == {"odd": 500}
     np.testing.assert_allclose(t.confidence, P[:, 0], rtol=1e-12)

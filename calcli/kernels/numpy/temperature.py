@@ -333,16 +333,23 @@ def summaries_at(rows: Rows, beta: float) -> BeforeAndAfter:
     """Summarise rows of logits or log-probabilities in one walk: as they are, and with
     logits that are multiplied by beta."""
 
-    def terms(r: TemperedRows) -> Sequence[FloatArray]:
-        return [*_summary_terms(1.0, r), *_summary_terms(beta, r)]
-
-    def summaries(block: Block, values: FloatArray) -> BeforeAndAfter:
-        before, after = np.split(values, 2)
-        return BeforeAndAfter(
-            _summary(rows.k, 1.0, block, before), _summary(rows.k, beta, block, after)
-        )
-
+    # Workers are sent these two, so that they are functions of the module.
+    terms = partial(_terms_before_and_after, beta)
+    summaries = partial(_summaries_before_and_after, rows.k, beta)
     return over_rows(rows, terms, summaries)
+
+
+def _terms_before_and_after(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
+    return [*_summary_terms(1.0, r), *_summary_terms(beta, r)]
+
+
+def _summaries_before_and_after(
+    k: int, beta: float, block: Block, values: FloatArray
+) -> BeforeAndAfter:
+    before, after = np.split(values, 2)
+    return BeforeAndAfter(
+        _summary(k, 1.0, block, before), _summary(k, beta, block, after)
+    )
 
 
 def _summary_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:

@@ -91,9 +91,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Tabl
         text = _text(content)
         answers.append((len(listed), Answer(where, asked, text, positions, more)))
     if not any(answer.positions for _, answer in answers):
-        advice = (
-            "run inspect eval again with log-probabilities (logprobs, top-logprobs 20)"
-        )
+        advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
         raise DataError(
             f"{path}: is a log of inspect_ai with answers and marks, but no log-probabilities; {advice}"
         )
