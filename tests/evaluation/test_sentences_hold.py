@@ -286,6 +286,12 @@ def test_a_class_that_is_all_but_impossible_and_has_no_rows_is_no_miscalibration
             assert not found.report.verdict.has_findings
 
 
+def unwrapped_line(text, words):
+    """The line with these words, with what was wrapped below it."""
+    whole = re.sub(r"\n    (?! )", " ", text)
+    return next(line for line in whole.splitlines() if words in line)
+
+
 def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
     """999 draws give no p-value below 1/1000: "= 0.001, by a formula" was printed of Spiegelhalter's z."""
     rng = np.random.RandomState(4)
@@ -297,7 +303,7 @@ def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
             np.arange(1200) // 2,
         )
     text = run("evaluate", "m.h5", "--full", "--no-split").out
-    legend = next(line for line in text.splitlines() if "p-values: " in line)
+    legend = unwrapped_line(text, "p-values: ")
     parts = {
         name: part
         for part in legend.split("; ")
@@ -513,7 +519,7 @@ def test_every_p_value_has_its_test_and_its_least_value_in_the_legend(run):
     """1 / 1001 and 1 / 201 rounded up; of the verdict 1 / 201 times .05 / .045."""
     written("m.h5", *overconfident_rows())
     text = run("evaluate", "m.h5", "--full").out
-    legend = next(line for line in text.splitlines() if "p-values: " in line)
+    legend = unwrapped_line(text, "p-values: ")
     for words in (
         "one test of mean gap, sharpness and smooth error (no p-value below 0.006)",
         "ece, ece_mass",
