@@ -10,7 +10,7 @@ PAGE = Path("build") / "calcli.1"
 
 if {"bdist_wheel", "build", "install"} & set(sys.argv):
     sys.path.insert(0, str(HERE))
-    from calcli.cli.commands.completion import manual
+    from calcli.cli.manual_page import manual
 
     (HERE / PAGE).parent.mkdir(exist_ok=True)
     (HERE / PAGE).write_text(manual(), encoding="utf-8")
