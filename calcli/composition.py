@@ -308,10 +308,27 @@ def _options_struct(
                 default=option.default, name=f"{prefix}.{option.encode_name}"
             )
             fields.append((attribute(i, option.name), hints[option.name], declared))
+    stages = tuple(zip(names, classes, strict=True))
+
+    def by_stages(options: Options) -> tuple[Any, ...]:
+        return _options_again, (stages, msgspec.structs.asdict(options))
+
     struct = msgspec.defstruct(
-        "CompositionOptions", fields, bases=(Options,), frozen=True, kw_only=True
+        "CompositionOptions",
+        fields,
+        bases=(Options,),
+        namespace={"__reduce__": by_stages},
+        frozen=True,
+        kw_only=True,
     )
     return cast(type[Options], struct)
+
+
+def _options_again(
+    stages: tuple[tuple[str, type[Calibrator]], ...], values: dict[str, Any]
+) -> Options:
+    """Options of a composition in another process, where its class cannot be imported by name."""
+    return composition(stages).Options(**values)
 
 
 def full_option_names(

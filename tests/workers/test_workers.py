@@ -76,6 +76,19 @@ def folder(tmp_path_factory):
     return folder
 
 
+def check_same_columns(one, other):
+    """Compare attributes and columns of two HDF5 files.
+
+    Their bytes may differ: where HDF5 puts a dataset depends on the size of blocks, which
+    workers have of their own here.
+    """
+    with h5py.File(one) as a, h5py.File(other) as b:
+        assert dict(a.attrs) == dict(b.attrs)
+        assert list(a) == list(b)
+        for column in a:
+            assert a[column][()].tobytes() == b[column][()].tobytes()
+
+
 def shards(folder, where="few"):
     return sorted(map(str, (folder / where).glob("*.h5")))
 
@@ -143,6 +156,22 @@ def test_a_composition_and_one_file_are_spread_too(folder):
         assert fitted(one, "ft+hb", executor) == fitted(one, "ft+hb")
 
 
+def test_a_composition_in_an_average_is_applied_by_workers(folder, run, monkeypatch):
+    """Its options, whose class cannot be imported by name, reach the workers."""
+    monkeypatch.chdir(folder)
+    fit = ("fit", "--method", "auto", "--set", "candidates=ts+mono", "one.h5")
+    assert run(*fit, "-o", "c.json").code == 0
+    members = json.loads((folder / "c.json").read_text())["params"]["members"]
+    assert [member["method"] for member in members] == ["ts+mono"]
+    for where, more in (("alone", ()), ("spread", ("--workers", 2))):
+        command = ("apply", "c.json", "few/*.h5", "-o", where, *more)
+        assert run(*command).code == 0
+    written = sorted(path.name for path in (folder / "alone").iterdir())
+    assert len(written) > 1
+    for name in written:
+        check_same_columns(folder / "alone" / name, folder / "spread" / name)
+
+
 def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     monkeypatch.chdir(folder)
     assert run("fit", "--method", "ts", "one.h5", "-o", "e.json").code == 0
@@ -177,16 +206,8 @@ def test_evaluate_and_apply_by_workers(folder, run, monkeypatch):
     names = sorted(path.name for path in (folder / "parts0").iterdir())
     assert len(names) == len(shards(folder))
     assert names == sorted(path.name for path in (folder / "parts2").iterdir())
-    for name in names:  # where HDF5 puts a dataset depends on the size of blocks, which workers have of their own here
-        with (
-            h5py.File(folder / "parts0" / name) as a,
-            h5py.File(folder / "parts2" / name) as b,
-        ):
-            assert dict(a.attrs) == dict(b.attrs)
-            assert all(
-                a[column][()].tobytes() == b[column][()].tobytes()
-                for column in (*a, *b)
-            )
+    for name in names:
+        check_same_columns(folder / "parts0" / name, folder / "parts2" / name)
     assert not list(folder.glob("*.job"))
 
 
