@@ -305,10 +305,10 @@ def fit(
     together share (a patient, an image, a question); of a bundle the name of its
     dataset, or ``none``. groups : (n,) names, each of which gets a map of its own,
     pulled towards the common one; of a bundle the name of its dataset, or
-    ``prediction`` (methods ts and platt). keep_predictions : True keeps every
+    ``prediction`` (methods ts and platt). keep_predictions : True changes no
     prediction, by a projection, whatever the method; False lets ``auto`` change them;
-    left out, ``auto`` keeps those of three and more classes unless changing them is
-    shown to help. options : those of ``calcli methods NAME``; a trailing underscore is
+    left out, ``auto`` changes those of three and more classes only where that is shown
+    to help. options : those of ``calcli methods NAME``; a trailing underscore is
     dropped (``lambda_=1``).
 
     Raises UsageError for methods and options that do not exist, DataError for bad rows,

@@ -60,7 +60,7 @@ def _members_words(weights: Mapping[str, float], n_named: int) -> str:
 
 
 def _predictions_words(artifact: Artifact) -> str:
-    """Whether ``auto`` keeps predictions; empty for other methods."""
+    """Whether ``auto`` may change predictions; empty for other methods."""
     decision: Mapping[str, Any] | None = artifact.fit.details.get("auto", {}).get(
         "predictions"
     )

@@ -121,7 +121,7 @@ def by_group(name: str) -> str:
 
 
 def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
-    """Name and options of the method that does the same and keeps predictions.
+    """Name and options of the method that does the same and changes no prediction.
 
     ``keep`` comes after the last stage that moves them; ``auto`` has an option for it.
     options : as of ``resolve_options``.

@@ -84,7 +84,7 @@ RULE = Meta(
 )
 KEEP = Meta(
     description=(
-        "keep every prediction, by a projection; auto: for three and more classes"
+        "change no prediction, by a projection; auto: for three and more classes"
         " unless changing predictions is shown to help"
     )
 )
@@ -115,8 +115,7 @@ class AutoOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class Auto(Mixture):
-    """Average methods and compositions with weights from cross-validation inside the
-    calibration data.
+    """Average methods and compositions by cross-validation within the calibration data.
 
     Every candidate is fitted on all folds but one and gives log-probabilities for the
     rows left out. The contents of the rows decide their folds, so that their order

@@ -28,8 +28,7 @@ class ExpectationConsistencyOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class ExpectationConsistency(OneTemperature):
-    """Choose one temperature so that mean confidence equals accuracy on the calibration
-    data.
+    """Choose one temperature by which mean confidence equals accuracy.
 
     Solve mean_i sum of the n largest softmax(z_i / T) = top-n accuracy (n = 1 unless
     ``top`` is set; ties among logits go to the lowest index). The left side increases

@@ -579,8 +579,7 @@ class HokiOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class Hoki(Calibrator):
-    """Calibrate the confidence by how often the prediction survives noise on the
-    logits.
+    """Calibrate the confidence by how often the prediction survives noise on logits.
 
     gamma = P(argmax(z + t) = argmax(z)), t independent noise per class. From q =
     accuracy, repeat: bin q into J equal-width bins, and in each put q = beta + (alpha -

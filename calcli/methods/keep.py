@@ -29,7 +29,7 @@ class Keep(Calibrator):
 
     list_order = 96
     use = "after a method that moves predictions, where these must stay: svs+keep"
-    title = "predictions kept"
+    title = "original predictions restored"
     laws = replace(ORDER_PRESERVING, restores_argmax=True, memory="stream")
 
     @classmethod

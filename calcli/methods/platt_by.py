@@ -29,8 +29,7 @@ FARTHEST = np.array([10.0, 10.0])
 
 @dataclass(frozen=True)
 class PlattByGroup(ByGroup):
-    """Give every group of rows its own Platt map, pulled towards the common one
-    (partial pooling).
+    """Give every group a Platt map, pulled towards the common one (partial pooling).
 
     q = sigmoid((slope + a_g) s + intercept + b_g) with s the log-odds of Platt scaling:
     of class 1 of two classes, of the prediction otherwise. Around the common map u =

@@ -15,8 +15,7 @@ LEAST = 1e-12  # least share of a class
 
 @dataclass(frozen=True)
 class PriorShift(Calibrator):
-    """Move probabilities from the class frequencies of one population to those of
-    another.
+    """Move probabilities from the class frequencies of one population to another.
 
     p' = p target / source, divided by its sum: right where the classes have other
     frequencies than among the rows of the fit, and rows of a class are as they were

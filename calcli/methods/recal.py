@@ -191,8 +191,7 @@ class RecalOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class ReCal(Calibrator):
-    """Scale each row's log-probabilities by how lossy transforms of the input change
-    them.
+    """Scale the scores of a row by how much lossy transforms of its input change them.
 
     Needs scores of the same rows under transforms that lose information but keep the
     label (zooming out, darkening, ...). With a = log softmax(z / T) and b_m = log

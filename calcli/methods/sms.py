@@ -27,8 +27,7 @@ class StructuredMatrixOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class StructuredMatrixScaling(Structured):
-    """Matrix scaling of temperature-scaled scores under a ridge that fits the number of
-    rows.
+    """Map temperature-scaled scores by a matrix, under a ridge for the number of rows.
 
     u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a =
     1 / (n + 1); p = softmax(W u + b), W (k, k), b (k,), that minimise the mean NLL plus

@@ -24,8 +24,7 @@ class StructuredVectorOptions(Options, frozen=True):
 
 @dataclass(frozen=True)
 class StructuredVectorScaling(Structured):
-    """Vector scaling of temperature-scaled scores under a ridge that fits the number of
-    rows.
+    """Scale temperature-scaled scores by class, under a ridge for the number of rows.
 
     u = log((1 - a) softmax(z / T) + a / k), T by maximum likelihood and ``prior``, a =
     1 / (n + 1); p = softmax(s * u + b) with s, b (k,) that minimise the mean NLL plus

@@ -33,8 +33,7 @@ FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the com
 
 @dataclass(frozen=True)
 class TemperatureByGroup(ByGroup):
-    """Give every group of rows its own temperature, pulled towards the common one
-    (partial pooling).
+    """Give every group a temperature, pulled towards the common one (partial pooling).
 
     p = softmax(beta exp(d_g) z) with d_g ~ N(0, tau^2): the d of the least NLL + sum_g
     d_g^2 / (2 tau^2). tau is estimated by EM on Laplace's approximation, tau^2 =

@@ -24,8 +24,7 @@ ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
 
 @dataclass(frozen=True)
 class VennAbers(BinaryCalibrator):
-    """Fit isotonic regression twice for every row: as if its outcome were 0, and as if
-    it were 1.
+    """Fit isotonic regression twice for a row: as if its outcome were 0, and were 1.
 
     p0 and p1 are the values at the row's log-odds s of the two fits to the calibration
     rows and the row itself; one of them is calibrated whatever the scores are like, and

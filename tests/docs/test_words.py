@@ -30,6 +30,7 @@ RETIRED = {
     r"\b(was|were|is) taken (as|for)\b": "read as",
     r"\bmend(s|ed|ing)?\b": "correct, remove",
     r"\bdealt\b|\bdeals? (out|the)\b": "split, distribute",
+    r"keeps? (every (answer|prediction)|(the )?predictions)": "accuracy-preserving",
     r"class shares|share of (right|rows|cases|samples|class)": "frequency, proportion",
     r"promises? (accuracy|it)\b": "guarantees",
     r"people read": "for people",

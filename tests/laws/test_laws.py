@@ -276,7 +276,7 @@ def test_every_method_is_documented(name):
     cls = method(name)
     doc = cls.__doc__ or ""
     assert "Reference:" in doc, f"{name}: no reference in the docstring"
-    assert doc.split("\n\n", 1)[0].strip().endswith(".")
+    assert doc.split("\n", 1)[0].strip().endswith(".")
     assert dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen
 
 

@@ -114,7 +114,7 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         bool,
         typer.Option(
             "--keep-predictions",
-            help="Keep every prediction, by a projection, whatever the method.",
+            help="Change no prediction, by a projection, whatever the method.",
         ),
     ] = False
     free_predictions: Annotated[

@@ -106,7 +106,7 @@ class RunArgs(o.Reading, o.OutputOptions):
         bool,
         typer.Option(
             "--keep-predictions",
-            help="Keep every prediction, by a projection, whatever the method.",
+            help="Change no prediction, by a projection, whatever the method.",
         ),
     ] = False
     free_predictions: Annotated[

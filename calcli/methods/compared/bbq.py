@@ -49,8 +49,7 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
 
 @dataclass(frozen=True)
 class BayesianBinning(Steps):
-    """Average over equal-frequency binnings, weighted by how well each explains the
-    outcomes.
+    """Average equal-frequency binnings, each weighted by how well it explains outcomes.
 
     Binnings M with B = max(1, floor(n^(1/3) / 10)) .. min(ceil(n / 5), ceil(10
     n^(1/3))) bins of floor(n / B) rows (the last takes the remainder; bins whose scores
