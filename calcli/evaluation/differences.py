@@ -22,6 +22,8 @@ from calcli.metrics.losses import paired_columns, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
 NO_BOUND = "no bound: few rows carry the loss"
+ROUNDING = 1e-13
+"""Losses whose root-mean-square difference is below this differ by rounding alone."""
 
 
 def compared(context: MetricContext, baseline: MetricContext) -> dict[str, Difference]:
@@ -49,8 +51,8 @@ def differences(
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both
     sides. Accuracy: McNemar's test, Tango's interval, which has a length without a
-    differing row too. Quantities without labels: Student's. Losses that do not differ
-    in any row give 0 with p = 1.
+    differing row too. Quantities without labels: Student's. Losses that differ by no
+    more than rounding (``ROUNDING``) have p = 1.
 
     by_unit : means with standard errors clustered by unit; p-value and interval are
     then the more conservative of Student's over units and of those for rows. few : why
@@ -81,7 +83,7 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
         low, high = share_ends(sums, normal_quantile(0.5 + level / 2.0))
         interval = Interval(low, high, level, "Tango")
         return replace(plain, interval=interval, p_value=fair_signs(sums))
-    if not sums.observed[0, 2] > 0.0:  # no row differs
+    if not sums.observed[0, 2] > ROUNDING**2 * sums.observed[0, 0]:  # no row differs
         return replace(plain, interval=student, p_value=1.0)
     if sums.expected is None or student is None:
         return replace(plain, interval=student, p_value=_student_p_value(mean))

@@ -20,6 +20,7 @@ from calcli.metrics.friedman import nemenyi_distance, not_told_apart
 from calcli.metrics.losses import paired_sums
 from calcli.registry import parse_method
 from calcli.rows import ArrayRows
+from calcli.statistics.paired import PairedSums
 
 
 def write(name, z, y, **more):
@@ -458,6 +459,18 @@ def test_processes_change_no_number(tmp_path, run, three):
 
 
 # ---- ranks
+
+
+def test_differences_of_rounding_are_not_significant():
+    """By hand: all rows differ by about one unit in the last place, in one direction."""
+    rng = np.random.default_rng(0)
+    d = -(2.0**-53) * rng.integers(1, 3, size=500)
+    expected = np.zeros((2, 2, 5))
+    for sums in (PairedSums.of(d), PairedSums.of(d, None, expected)):
+        found = differences({"brier": sums}, 0.95)
+        assert found["brier"].p_value == 1.0
+    far = PairedSums.of(d * 2.0**20)
+    assert differences({"brier": far}, 0.95)["brier"].p_value < 1e-10
 
 
 def test_critical_differences_of_demsar():
