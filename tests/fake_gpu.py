@@ -22,6 +22,9 @@ WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "equal", "unique")
 
 STAND_IN = "fakegpu"
 
+MEMORY = 80 * 2**30
+"""Bytes of memory that the fake GPU says it has, all of them free."""
+
 
 def fake_name():
     """Name of the device to fake. Skips a test where this torch can fake none."""
@@ -116,5 +119,7 @@ def fake_gpu():
     name = fake_name()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeTensor, "numpy", zeros_like_on_host, raising=False)
+        # A build of torch for CUDA asks the driver, and a fake GPU has none.
+        patch.setattr(torch.cuda, "mem_get_info", lambda device: (MEMORY, MEMORY))
         with FakeTensorMode(), Ledger(name) as ledger:
             yield ledger
