@@ -10,7 +10,7 @@ import numpy as np
 from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, Stage
 from calcli.errors import DataError, FitError, UsageError
-from calcli.fit_and_apply import check_fits
+from calcli.fitting.compatibility import check_fits
 from calcli.folds import content_folds
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet

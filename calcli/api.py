@@ -40,14 +40,11 @@ from calcli.evaluation.evaluate_bundle import (
 )
 from calcli.evaluation.results import Evaluation as Evaluation
 from calcli.evaluation.results import Result, html_table
-from calcli.fit_and_apply import (
-    calibrated_blocks,
-    check_fits,
-    fit_artifact,
-    fitted_on,
-    unseen,
-)
 from calcli.fit_words import fitted_sentence
+from calcli.fitting.apply import calibrated_blocks
+from calcli.fitting.compatibility import check_fits, unseen
+from calcli.fitting.fit import fit_artifact
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.labels import labels_in_memory
 from calcli.importers.open_any_file import expand, open_data, open_rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
-from calcli.fit_and_apply import check_fits
+from calcli.fitting.compatibility import check_fits
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import discard_abandoned, real_place

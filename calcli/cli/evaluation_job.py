@@ -20,7 +20,7 @@ from calcli.evaluation.evaluate_bundle import (
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
-from calcli.fit_and_apply import fitted_on
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where

@@ -8,7 +8,7 @@ import numpy as np
 from calcli.evaluation.findings import Finding
 from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.evaluation.results import Result
-from calcli.fit_and_apply import fitted_on
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import NOT_HELD_OUT

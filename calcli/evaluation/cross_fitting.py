@@ -130,7 +130,7 @@ def cross_fitted(
 
     The contents of the rows decide their folds (see ``content_folds``): rows of a unit stay
     together, and so do exact copies of a row. Rows of weight 0 are in no fit; the first
-    calibrator maps them. options : explicit, as of ``fit_and_apply.resolved``. Needs at
+    calibrator maps them. options : explicit, as of ``fitting.fit.resolved``. Needs at
     least two of ``cross_fitting_folds``. Raises FitError where a fit is impossible.
     """
     folds = cross_fitting_folds(rows, context.seed)

@@ -33,7 +33,7 @@ from calcli.evaluation.watch_state import (
     read,
     save_state,
 )
-from calcli.fit_and_apply import fitted_on
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import in_sample, link_to

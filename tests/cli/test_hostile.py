@@ -23,7 +23,8 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.cli.render import print_table
 from calcli.errors import CalcliError, DataError, FitError
-from calcli.fit_and_apply import calibrated_blocks, fit_artifact
+from calcli.fitting.apply import calibrated_blocks
+from calcli.fitting.fit import fit_artifact
 from calcli.io.artifact import loads, save
 from calcli.io.atomic import new_file
 from calcli.io.bundle import open_bundle

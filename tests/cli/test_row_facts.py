@@ -11,7 +11,7 @@ import pytest
 
 import calcli
 from calcli.errors import DataError
-from calcli.fit_and_apply import fitted_on
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import FitRecord, loads
 from calcli.io.locate import Location
 from calcli.io.row_facts import (

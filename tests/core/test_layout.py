@@ -21,7 +21,7 @@ LAYERS = [
     ["api"],
     ["reporting"],
     ["diagrams", "evaluation", "exporting", "extracting"],
-    ["fit_and_apply", "fit_questions", "adapt", "fit_words"],
+    ["fitting", "fit_questions", "adapt", "fit_words"],
     ["workers"],
     ["importers"],
     ["metrics"],

@@ -11,7 +11,7 @@ from synthetic import truth
 import calcli as api
 from calcli.calibrator import Context
 from calcli.errors import DataError
-from calcli.fit_and_apply import fit_artifact
+from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import expand, open_data
 from calcli.io.artifact import dumps
 from calcli.io.dataset import DataSet

@@ -8,7 +8,7 @@ import pytest
 from synthetic import DEGENERATE, predict, rows_of, truth
 
 from calcli.calibrator import Context
-from calcli.fit_and_apply import harm
+from calcli.fitting.fit_warnings import risen_losses
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.metrics.collect import summarise
 from calcli.registry import method, method_names, parse_options
@@ -295,7 +295,7 @@ def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
     rows = ArrayRows(np.eye(2), np.arange(2))
     summary = summarise(rows, None, Context().progress)
     worse = dataclasses.replace(summary, nll=summary.nll + 1.0)
-    (sentence,) = harm("vs", rows, summary, worse, worse=False)
+    (sentence,) = risen_losses(summary, worse, is_said=False)
     named = (
         sentence.split("; ")[1]
         .replace(" and ", ", ")

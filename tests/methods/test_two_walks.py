@@ -6,7 +6,7 @@ import pytest
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.fit_and_apply import fit_artifact
+from calcli.fitting.fit import fit_artifact
 from calcli.io.bundle import BundleRows, open_bundle
 from calcli.kernels import device as device_module
 from calcli.kernels.numpy.temperature import (

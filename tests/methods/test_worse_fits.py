@@ -6,7 +6,7 @@ import pytest
 from synthetic import truth
 
 import calcli
-from calcli.fit_and_apply import CLEARLY, OWN_NOISE
+from calcli.fitting.fit_warnings import CLEARLY, OWN_NOISE
 from calcli.numerics import softmax
 from calcli.registry import method_names
 

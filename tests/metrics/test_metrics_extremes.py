@@ -12,7 +12,7 @@ from calcli.binning import mass_edges
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.json_output import result_json
-from calcli.fit_and_apply import fit_artifact
+from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
 from calcli.methods.ts import TemperatureScaling

@@ -22,7 +22,7 @@ from synthetic import TRANSFORMS, transformed, truth
 from calcli.calibrator import Context
 from calcli.cli.options import CALIBRATION
 from calcli.errors import DataError, UsageError, WorkersLost
-from calcli.fit_and_apply import fit_artifact
+from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps
 from calcli.io.locate import Layout

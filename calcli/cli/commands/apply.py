@@ -34,7 +34,8 @@ from calcli.cli.context import CommandContext, Shard, made
 from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
-from calcli.fit_and_apply import Calibrated, calibrated_blocks, fitted_on
+from calcli.fitting.apply import Calibrated, calibrated_blocks
+from calcli.fitting.rows_of_fit import fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, is_artifact
 from calcli.io.atomic import check_output, make_folder, refuse_input

@@ -42,7 +42,7 @@ from calcli.cli.render import (
     print_table,
 )
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.fit_and_apply import fit_artifact
+from calcli.fitting.fit import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet

@@ -45,8 +45,9 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.facts import FitSize
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.words import samples
-from calcli.fit_and_apply import check_same_scores, resolved
 from calcli.fit_words import fitted_sentence
+from calcli.fitting.compatibility import check_same_scores
+from calcli.fitting.fit import resolved
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.io.artifact import Artifact, dumps, loads
 from calcli.io.atomic import check_outputs_in, new_folder, write_together

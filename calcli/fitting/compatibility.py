@@ -1,0 +1,161 @@
+"""Whether a calibrator may be applied to rows: classes, kind, groups, upstream."""
+
+from collections.abc import Sequence
+
+from calcli.calibrator import Calibrator
+from calcli.errors import DataError
+from calcli.io.artifact import Artifact
+from calcli.io.dataset import DataSet
+from calcli.io.provenance import check_chain, check_upstream
+from calcli.names import places_of_groups
+from calcli.rows import Rows, ScoreKind
+
+
+def check_fits(
+    artifact: Artifact, where: str, rows: DataSet, *, again: bool = False
+) -> list[str]:
+    """Refuse a calibrator that was fitted to other scores than these.
+
+    Returns warnings for what is allowed. Raises DataError
+
+    - for another number of classes,
+    - for logits where the calibrator knows only log-probabilities (or the reverse) and
+      can tell the difference,
+    - for classes in another order,
+    - unless ``again``, for rows that have been through other calibrators than those
+      that it was fitted on.
+    """
+    kind = artifact.input_kind
+    k = artifact.n_classes
+    calibrator = artifact.calibrator
+    if (kind == "confidence") != (rows.kind == "confidence"):
+        fitted = _contents(kind, k)
+        contents = _contents(rows.kind, rows.k)
+        advice = "fit a calibrator on rows of the same kind"
+        raise DataError(
+            f"{where}: was fitted on {fitted}, {rows.name} holds {contents}; {advice}"
+        )
+    if k != rows.k and not artifact.of_options:
+        advice = "fit a calibrator on this model's own scores"
+        raise DataError(
+            f"{where}: was fitted for {k} classes, {rows.name} has {rows.k}; {advice}"
+        )
+    if not again:
+        check_upstream(artifact, where, rows.name, rows.upstream)
+    is_other_level = (kind == "logits") != (rows.kind == "logits")
+    if is_other_level and not calibrator.laws.shift_invariant:
+        level = (
+            f"method {artifact.method} was fitted on {kind} and depends on their level"
+        )
+        advice = "fit and apply on the same kind of scores"
+        raise DataError(f"{where}: {level}, {rows.name} holds {rows.kind}; {advice}")
+    for column in calibrator.required_columns:
+        rows.carry(column)
+    warnings = []
+    if kind != rows.kind:
+        warnings.append(f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}")
+    warnings += check_names(artifact.class_names, where, rows)
+    warnings += unseen(calibrator, rows, rows.name)
+    return warnings
+
+
+def check_same_scores(
+    calibration: DataSet, rows: DataSet, *, again: bool = False
+) -> None:
+    """Refuse rows to which no calibrator of the calibration rows could be applied.
+
+    Raises DataError for another number or order of classes, for confidences beside
+    scores of classes, and unless ``again`` for rows that have been through other
+    calibrators.
+    """
+    same_kind = (calibration.kind == "confidence") == (rows.kind == "confidence")
+    if rows.k != calibration.k or not same_kind:
+        contents = _contents(rows.kind, rows.k)
+        expected = _contents(calibration.kind, calibration.k)
+        raise DataError(
+            f"{rows.name}: holds {contents}, {calibration.name} {expected}; name two"
+            " sets of rows of one model"
+        )
+    if not again:
+        fit = f"the calibrator of {calibration.name} is fitted"
+        check_chain(rows.upstream, calibration.upstream, rows.name, fit)
+    check_names(calibration.class_names, calibration.name, rows)
+
+
+def _contents(kind: ScoreKind, k: int) -> str:
+    """Kind of scores and number of classes in words."""
+    if kind == "confidence":
+        return "confidences, of which no class is known"
+    return f"the {kind} of {k} classes"
+
+
+def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
+    """Warnings about groups of rows that a calibrator by group was not fitted on.
+
+    Raises DataError where it knows the group of no row.
+    """
+    warnings = []
+    for column, known in calibrator.required_columns.items():
+        names, code = rows.columns[column]
+        is_new = places_of_groups(tuple(known), tuple(names)) < 0
+        count = int(is_new[code].sum())
+        if not count:
+            continue
+        groups = _groups([name for name, new in zip(names, is_new, strict=True) if new])
+        if count == rows.n:
+            known_groups = _groups(known) or "none"
+            raise DataError(
+                f"{where}: no row is of a group that the calibrator knows ({column}"
+                f" here: {groups}; known: {known_groups}); name the column of these"
+                " groups, or fit a calibrator to such rows"
+            )
+        warnings.append(
+            f"{where}: {count} of {rows.n} rows are of groups that the fit has not seen"
+            f" ({column}: {groups}); they get the common map"
+        )
+    return warnings
+
+
+def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> list[str]:
+    """Refuse rows whose classes are in another order than those of the fit.
+
+    Returns a warning where names differ. Names are compared without case and outer
+    spaces. class_names, where : of the fit. Raises DataError.
+    """
+    names_of_fit = class_names or []
+    names_of_rows = rows.class_names or []
+    if not names_of_fit or not names_of_rows or names_of_fit == names_of_rows:
+        return []
+    of_fit = [name.strip().casefold() for name in names_of_fit]
+    of_rows = [name.strip().casefold() for name in names_of_rows]
+    differing = [c for c, name in enumerate(of_rows) if of_fit[c] != name]
+    for c in differing:
+        name = of_rows[c]
+        if of_fit.count(name) == of_rows.count(name) == 1:
+            raise DataError(
+                f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
+                f" {of_fit.index(name)} of {where}: the classes are in another order;"
+                " put the columns of scores and the labels in the order"
+                f" {_some(names_of_fit)}, or fit a calibrator to these rows"
+            )
+    if not differing:
+        return []
+    c = differing[0]
+    return [
+        f"{rows.name}: class {c} is {names_of_rows[c]!r}, {where} was fitted with"
+        f" {names_of_fit[c]!r}; check the class order"
+    ]
+
+
+def _groups(names: Sequence[str]) -> str:
+    """Names of groups, in quotes where a comma in one could part two."""
+    has_comma = any("," in name or not name for name in names)
+    if has_comma:
+        names = [repr(name) for name in names]
+    return _some(names)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first ten names."""
+    text = ", ".join(names[:10])
+    return f"{text}, …" if len(names) > 10 else text

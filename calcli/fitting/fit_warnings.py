@@ -1,0 +1,353 @@
+"""What a fit did to its own rows: its status, and the warnings about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Status
+from calcli.fit_summary import Summary
+from calcli.io.dataset import DataSet
+from calcli.io.row_facts import unwritten
+from calcli.kernels.device import idle
+from calcli.methods.compared.identity import Identity
+from calcli.metrics.collect import CALIBRATED, reduced, summarise
+from calcli.metrics.intervals import mean_of, t_p_value
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.significance import p_text
+from calcli.metrics.warnings import data_warnings, zero_warnings
+from calcli.numerics import FloatArray
+from calcli.registry import method
+from calcli.rows import Rows
+from calcli.statistics.paired import PairedSums, fair_signs
+from calcli.statistics.units import Units
+
+BELOW_CHANCE = 4.0
+"""Standard errors from which an accuracy below 1/k is significant."""
+
+LEAP = 0.1
+"""Gain in accuracy that no miscalibration explains, where it at least doubles."""
+
+LEVEL = 0.05
+"""Significance level of a lower accuracy."""
+
+WORSE = 1e-9
+"""Increase of the NLL above which it is worse; a smaller one is rounding."""
+
+HURT = 1.01
+"""Factor above which the Brier score is worse."""
+
+OWN_NOISE = 1.0
+"""Rise of a total loss that priors and mixed-in uniform probabilities may cost.
+
+In nats, or Brier points.
+"""
+
+CLEARLY = 1.645
+"""Standard errors from which the rise of a mean is significant (one-sided, .05)."""
+
+
+@dataclass(frozen=True)
+class FittedRows:
+    """A fit, and what it did to the rows that it was made on.
+
+    name, options : of the method, as a search among several has chosen it. rows :
+    without those of weight 0. before, after : summaries without and with the calibrator.
+    """
+
+    name: str
+    options: Options
+    result: Fit[Any]
+    rows: Rows
+    before: Summary
+    after: Summary
+
+    @property
+    def calibrator(self) -> Calibrator:
+        return self.result.calibrator
+
+    @property
+    def laws(self) -> Laws:
+        return method(self.name).laws
+
+
+def judged_fit(
+    fitted: FittedRows, source: DataSet, context: Context
+) -> tuple[Status, list[str]]:
+    """Status of a fit, and all warnings about it. source : the rows as they were read."""
+    accuracy_warnings = fallen_accuracy(fitted)
+    if fitted.rows.kind == "probs" and fitted.after.nll > fitted.before.nll:
+        # What zeros count as is more than rows sum to; calibrated rows sum to 1.
+        floored = summarise(fitted.rows, Identity(), context.progress)
+        fitted = replace(fitted, before=replace(fitted.before, nll=floored.nll))
+    worse = worsening(fitted)
+    status = fitted.result.status
+    if status == "ok" and (worse or unwritten(source)):
+        status = "degenerate"
+    warnings = [
+        *calibration_data_warnings(source, fitted.before, fitted.calibrator.laws),
+        *fitted.result.warnings,
+        *idle(fitted.name, context),
+        *context.notes,
+        *accuracy_warnings,
+    ]
+    if worse:
+        warnings.append(worse)
+    warnings += _zero_warnings(fitted)
+    warnings += _leap_of_accuracy(fitted)
+    warnings += risen_losses(fitted.before, fitted.after, is_said=bool(worse))
+    warnings += _counted_events(fitted)
+    return status, warnings
+
+
+# ---- the calibration data
+
+
+def calibration_data_warnings(rows: DataSet, before: Summary, laws: Laws) -> list[str]:
+    """Warnings about the calibration data, and about the method on them."""
+    classes = int((before.label_counts > 0).sum()) if rows.k > 1 else None
+    warnings = [*rows.caveats, *data_warnings(before.n, classes, before.spread)]
+    accuracy = before.correct / before.weight
+    chance = 1.0 / rows.k
+    standard_error = np.sqrt(chance * (1.0 - chance) / before.n)
+    if rows.k > 1 and accuracy + BELOW_CHANCE * standard_error < chance:
+        warnings.append(
+            f"accuracy {accuracy:.4f} is below chance ({chance:.4f}): do labels and"
+            " scores belong to the same rows and the same order of classes?"
+        )
+    absent = np.flatnonzero(before.label_counts == 0)
+    if len(absent):
+        have = "class has" if len(absent) == 1 else "classes have"
+        warnings.append(
+            f"{len(absent)} of {rows.k} {have} no row in the calibration data:"
+            f" {rows.called(absent)}"
+        )
+    if before.weighted and not laws.weights:
+        warnings.append("the bundle has sample weights, which this method does not use")
+    return warnings
+
+
+# ---- a lower accuracy
+
+
+def fallen_accuracy(fitted: FittedRows) -> list[str]:
+    """Warning where the accuracy fell significantly.
+
+    By McNemar's test on the same rows. Where these have units it must be significant by
+    Student's test over units, too.
+    """
+    before = fitted.before.values()["accuracy"]
+    after = fitted.after.values()["accuracy"]
+    if not after < before - WORSE:
+        return []
+    both = [None, fitted.calibrator]
+    rows = fitted.rows
+    units = rows.units()
+    if units is None:
+        sums = reduced(rows, both, _change_of_right, top_only=True, add_up=True)
+        p_value = fair_signs(reduce(add, sums))
+    else:
+        changes = reduced(rows, both, _changes_of_right, top_only=True)
+        all_changes = np.concatenate(list(changes))
+        p_value = _fall_by_unit(all_changes, rows.weights(), units)
+    if p_value > LEVEL:
+        return []
+    fell = f"accuracy on the calibration data fell from {before:.4f} to {after:.4f}"
+    kept = "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
+    return [f"{fell} ({p_text(p_value)}, McNemar's test); {kept}"]
+
+
+def _changes_of_right(tables: Sequence[RowTable]) -> FloatArray:
+    """1.0 where a row becomes right, -1.0 where it becomes wrong, else 0."""
+    before, after = tables
+    return after.correct - before.correct
+
+
+def _change_of_right(tables: Sequence[RowTable]) -> PairedSums:
+    return PairedSums.of(_changes_of_right(tables), tables[1].weight)
+
+
+def _fall_by_unit(
+    changes: FloatArray, weight: FloatArray | None, units: Units
+) -> float:
+    """P-value of changes (n,).
+
+    The larger of McNemar's of rows and Student's over units.
+    """
+    of_rows = fair_signs(PairedSums.of(changes, weight))
+    mean = mean_of(changes, weight, units)
+    if not mean.reach > 0.0:
+        return of_rows
+    return max(of_rows, t_p_value(mean.value / mean.reach, mean.freedom))
+
+
+# ---- a fit that is worse than none, by its own loss
+
+
+def worsening(fitted: FittedRows) -> str:
+    """Warning where a fit made its own rows worse; empty where it did not.
+
+    The status of such a fit is never ``ok``.
+
+    By the NLL, also where a method fits something else. A map of bins (hb, sb, ir) or
+    of the mean confidence (ec) that makes the log loss of its own rows significantly
+    larger takes more than it gives. By the Brier score where the method minimises that
+    (``loss=brier``), and where labels have a stored zero of unknown size, as the NLL
+    then depends on that more than on all else. There any rise beyond ``OWN_NOISE``
+    counts.
+
+    Methods that guarantee it raise the NLL by rounding only. Others have noise of their
+    own. Priors, smoothed targets and mixed-in uniform probabilities cost about what one
+    row weighs, a nat in total. Where scores are right already, a map of another kind
+    ends a little above as often as below. Their rise must be more than ``OWN_NOISE`` in
+    total and ``CLEARLY`` standard errors on average (paired rows, by unit). A label
+    that gets the probability 0 is no noise: no other row makes up for it.
+    """
+    before = fitted.before
+    after = fitted.after
+    zeros = fitted.rows.zeros
+    is_unknown = before.zeros > 0 and zeros is not None and not zeros.is_rounded
+    by_brier = is_unknown or getattr(fitted.options, "loss", "nll") == "brier"
+    loss = "brier" if by_brier else "nll"
+    low = getattr(before, loss) / before.weight
+    high = getattr(after, loss) / after.weight
+    if not high > low + WORSE * max(1.0, low):
+        return ""
+    rules_out_labels = not by_brier and after.zeros > before.zeros
+    is_guaranteed = not by_brier and fitted.laws.improves_nll
+    if not (rules_out_labels or is_guaranteed):
+        total, errors = _rise(fitted.rows, fitted.calibrator, loss)
+        is_clear = is_unknown or errors > CLEARLY
+        if total <= OWN_NOISE or not is_clear:
+            return ""
+    what = "the Brier score" if by_brier else "the NLL"
+    why = ""
+    if is_unknown:
+        have = "label has" if before.zeros == 1 else "labels have"
+        why = f" ({before.zeros} {have} a stored 0 of unknown size)"
+    elif rules_out_labels:
+        get = "label gets" if after.zeros == 1 else "labels get"
+        why = f" ({after.zeros} {get} the probability 0)"
+    return (
+        f"the fit made its own rows worse: {what} rose from {low:.4f} to"
+        f" {high:.4f}{why}; leave them uncalibrated, or fit with --method auto"
+    )
+
+
+def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
+    """How much the total loss of some rows rises, and the rise of its mean.
+
+    The total counts effective rows, the mean is in standard errors.
+    """
+    start = None if rows.kind == "confidence" else Identity()
+    parts = reduced(rows, [start, calibrator], partial(_changes, loss))
+    change = np.concatenate(list(parts))
+    weight = rows.weights()
+    if weight is None:
+        weight = np.ones(rows.n)
+    mean = float(np.average(change, weights=weight))
+    effective = float(weight.sum() ** 2 / (weight @ weight))
+    deviations = weight * (change - mean)
+    count = float(rows.n)
+    units = rows.units()
+    if units is not None:
+        deviations = units.sums(deviations)
+        count = float(units.n)
+    if count < 2.0 or not deviations.any():
+        return mean * effective, np.inf
+    total_variance = deviations @ deviations * count / (count - 1.0)
+    standard_error = np.sqrt(total_variance) / weight.sum()
+    return mean * effective, float(mean / standard_error)
+
+
+def _changes(loss: str, tables: Sequence[RowTable]) -> FloatArray:
+    """Rise of a loss of some rows, (b,)."""
+    before, after = tables
+    return np.asarray(getattr(after, loss) - getattr(before, loss))
+
+
+# ---- other harm, and what the calibrator counted
+
+
+def _zero_warnings(fitted: FittedRows) -> list[str]:
+    """Warnings about labels that the uncalibrated scores give the probability 0."""
+    zeros = fitted.rows.zeros
+    if zeros is None:
+        zeros = CALIBRATED
+    before = fitted.before
+    kind = fitted.rows.kind
+    warnings = zero_warnings(before.zeros, before.n, kind, zeros.counts_as)
+    is_unknown = bool(warnings) and not zeros.is_rounded and kind != "confidence"
+    if is_unknown and method(fitted.name).takes_logarithms():
+        warnings.append(_advice_on_zeros(fitted.name))
+    return warnings
+
+
+def _advice_on_zeros(name: str) -> str:
+    """What to do where a method takes logarithms and the data have zeros."""
+    how = "floor+ts"
+    by_all = name.removesuffix("-by")
+    if by_all != name:
+        how = f"floor+{by_all}, for all groups alike"
+    return (
+        "a probability of 0 has no logarithm: fit with --method auto, or put floor+"
+        f" before the method ({how})"
+    )
+
+
+def _leap_of_accuracy(fitted: FittedRows) -> list[str]:
+    """Warning where the accuracy rose by more than miscalibration explains."""
+    before = fitted.before.values()["accuracy"]
+    after = fitted.after.values()["accuracy"]
+    if after <= max(2.0 * before, before + LEAP):
+        return []
+    return [
+        f"accuracy {_rose(before, after)}, more than miscalibration explains: are the"
+        " classes of scores and labels in the same order?"
+    ]
+
+
+def risen_losses(before: Summary, after: Summary, *, is_said: bool) -> list[str]:
+    """Warnings where the NLL or the Brier score of the calibration data rose.
+
+    is_said : it is said of the loss that the method fits.
+    """
+    values_before = before.values()
+    values_after = after.values()
+    warnings = []
+    nll = values_after.get("nll")
+    if nll is not None and not is_said and nll > values_before["nll"] + WORSE:
+        hint = "" if before.zeros else "; ts, iop and mono never worsen it"
+        warnings.append(f"NLL {_rose(values_before['nll'], nll)}{hint}")
+    brier = values_after.get("brier")
+    if brier is not None and brier > HURT * values_before["brier"]:
+        rose = _rose(values_before["brier"], brier)
+        warnings.append(
+            f"the Brier score {rose}: by it these samples are better left"
+            " uncalibrated; --method auto compares methods by cross-validation"
+        )
+    return warnings
+
+
+def _rose(before: float, after: float) -> str:
+    return f"on the calibration data rose from {before:.4f} to {after:.4f}"
+
+
+def _counted_events(fitted: FittedRows) -> list[str]:
+    """What the calibrator counted, such as predictions that it changed."""
+    accuracy_before = fitted.before.values()["accuracy"]
+    accuracy_after = fitted.after.values()["accuracy"]
+    warnings = []
+    for event, count in fitted.after.counts.items():
+        if not count:
+            continue
+        gain = ""
+        if event == "predictions_changed":
+            points = 100 * (accuracy_after - accuracy_before)
+            gain = f" (accuracy {points:+.1f} points)"
+        words = event.replace("_", " ")
+        warnings.append(f"{count} of {fitted.after.n} calibration rows: {words}{gain}")
+    return warnings
