@@ -47,6 +47,26 @@ BENCHMARKS = {
         "Processor time of whole commands, start-up included, beside reading the file, bare NumPy scripts and other"
         " programs that do the same. Empty: not run at this size.",
     ),
+    "question_thresholds": (
+        "_stored.py",
+        ["benchmarks/question_thresholds.json"],
+        "python benchmarks/question_thresholds.py --record"
+        " benchmarks/question_thresholds.json",
+        "How often fewer of the accepted answers are right than was asked for (.9, of"
+        " whole records .72), at level .95: at most .05 is promised. In 1000 labelled"
+        " sets, against 100 000 fresh records of simulated chances; flat: every answer"
+        " is right with chance .895, and nothing keeps the promise.",
+    ),
+    "few_labels": (
+        "_stored.py",
+        ["benchmarks/few_labels.json"],
+        "python benchmarks/few_labels.py FOLDER --record benchmarks/few_labels.json",
+        "Logs of questions made of saved scores, cut to so many labels a question: mean"
+        " NLL on other rows of the answers as they are minus that under the calibrator"
+        " by question, and under one temperature for the whole log, in 1e-3 nats"
+        " (positive: better than the answers as they are). calibrated: nothing is to be"
+        " gained. worst: mean of the worst log.",
+    ),
     "quality": (
         "quality.py",
         ["-o", "benchmarks/quality.json"],

@@ -1,95 +1,176 @@
-"""``threshold`` of a log of decisions: one for each question."""
+"""``threshold`` of a log of decisions: of each question, and of whole records."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import bundles_of
+from calcli.cli.fit_log import MOST_LINES, bundles_of
 from calcli.cli.render import Cell, print_json, print_path, print_table
-from calcli.errors import FitError
+from calcli.decisions.answers import NO
+from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
-from calcli.evaluation.selective_threshold import search_threshold
+from calcli.evaluation.question_thresholds import Answers, Demand, Records, thresholds
 from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
-from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, BundleRows
+from calcli.io.bundle import BundleRows
 from calcli.io.question_artifact import load_for
 
-KEYS = ("threshold", "coverage", "accuracy", "accuracy_lower", "level")
+WHOLE_RECORD = "whole record"
+"""What the table calls the threshold of all questions of a record at once."""
 
 
-def threshold_log(args: Any) -> int:
+def threshold_log(args: Any, bundles: Sequence[str] = ()) -> int:
     """Find a threshold for every question of a log. args : those of ``threshold``.
 
-    The confidence of ``confidence_threshold`` is that of the log, where it is a function
-    of the largest probability. Returns 4 where no question has a threshold.
+    bundles : the questions; none for all of the log. Returns 4 where nothing has a
+    threshold.
     """
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
+    demand = Demand(args.accuracy, precisions_of(args.precision), args.confidence)
+    if args.record and demand.accuracy is None:
+        raise UsageError("--record: needs --accuracy, the share of records to be right")
     command = CommandContext(args)
     questions: dict[str, dict[str, Any]] = {}
+    records = Records()
+    unknown = set(demand.precisions)
     with logs_once(args.given, args.where), command:
-        for bundle in bundles_of(args.given[0], args.where):
-            name, facts = _threshold_of(bundle, args, command)
-            questions[name] = facts
-    content = {"calcli_threshold": 1, "questions": questions}
+        names = bundles or bundles_of(args.given[0], args.where)
+        for number, bundle in enumerate(names, start=1):
+            answers = _answers(bundle, args, command)
+            questions[answers.question] = thresholds(answers, demand)
+            unknown.difference_update(answers.classes or ())
+            if args.record:
+                records.add(answers)
+            command.progress("questions", number, len(names))
+        command.clear()
+    if unknown:
+        listing = ", ".join(sorted(unknown))
+        raise UsageError(
+            f"--precision {listing}: no question has this option; of yes/no they are"
+            " yes and no, and options that differ from row to row have none"
+        )
+    content: dict[str, Any] = {"calcli_threshold": 1, "questions": questions}
+    if args.record:
+        content["record"] = records.threshold(args.accuracy, args.confidence)
     if args.output is not None:
         text = json.dumps(content, indent=1) + "\n"
         write_bytes(Path(args.output), text, force=args.force)
     if args.json:
         print_json(content)
     else:
-        _print(questions)
+        _print(content, command)
         if args.output is not None:
             print_path(Path(args.output))
-    has_any = any(facts["threshold"] is not None for facts in questions.values())
-    return 0 if has_any else FitError.exit_code
+    return 0 if _has_any(content) else FitError.exit_code
 
 
-def _threshold_of(
-    bundle: str, args: Any, command: CommandContext
-) -> tuple[str, dict[str, Any]]:
-    """Name of a question, and its threshold; null where none holds the bound."""
+def precisions_of(texts: Sequence[str] | None) -> dict[str, float]:
+    """Precision by option of texts such as ``yes=.9``. Raises UsageError."""
+    precisions = {}
+    for text in texts or ():
+        option, equals, number = text.rpartition("=")
+        try:
+            precision = float(number)
+        except ValueError:
+            precision = 0.0
+        if not option or not equals or not 0.0 < precision < 1.0:
+            raise UsageError(
+                f"--precision {text}: expected an option and a number between 0 and 1,"
+                " such as yes=.9"
+            )
+        precisions[option] = precision
+    return precisions
+
+
+def _answers(bundle: str, args: Any, command: CommandContext) -> Answers:
+    """Answers to a question, calibrated."""
     artifact = None
     if args.calibrator is not None:
         artifact = load_for(args.calibrator, bundle)
     with command.rows([bundle]) as rows:
         assert isinstance(rows, BundleRows)
         command.check_fits(artifact, args.calibrator, rows)
-        searched = search_threshold(
-            rows, artifact, args.accuracy, args.confidence, args.calibrator
-        )
         warning = not_held_out(artifact, rows)
         if warning is not None:
-            text = f"{rows.name}: {warning} (on these the guarantee does not hold)"
-            command.warn(text)
-        facts = {key: searched.content.get(key) for key in KEYS}
-        facts["confidence_threshold"] = _wire_threshold(facts["threshold"], rows)
-        facts["n"] = rows.n
-        return rows.text_attribute(QUESTION) or rows.group, facts
+            text = f"{warning} (on these the guarantee does not hold)"
+            command.warn(text, about=rows.name)
+        return Answers.of(rows, artifact)
 
 
-def _wire_threshold(threshold: float | None, rows: BundleRows) -> float | None:
-    """The threshold in units of the log's own confidence; None where it has none."""
-    if threshold is None or rows.n_options is not None:
-        return None
-    formula = rows.text_attribute(CONFIDENCE_FORMULA)
-    if formula == "largest":
-        return threshold
-    if formula == "above_chance":
-        chance = 1.0 / rows.k
-        return max(0.0, (threshold - chance) / (1.0 - chance))
-    return None
+def _has_any(content: Mapping[str, Any]) -> bool:
+    """True where any threshold was found."""
+    found = [content.get("record", {}).get("threshold")]
+    for facts in content["questions"].values():
+        found.append(facts.get("threshold"))
+        found += [cut["threshold"] for cut in facts.get("cuts", {}).values()]
+    return any(threshold is not None for threshold in found)
 
 
-def _print(questions: dict[str, dict[str, Any]]) -> None:
-    """Print a table of the thresholds."""
-    table: list[list[Cell]] = []
-    for name, facts in questions.items():
-        keys = ("threshold", "confidence_threshold", "coverage", "accuracy")
-        row: list[Cell] = [name, facts["n"], *(facts[key] for key in keys)]
-        table.append([*row, facts["accuracy_lower"]])
-    print_table(
-        ["question", "rows", "from", "confidence", "coverage", "right", "at least"],
-        table,
+# ---- for people
+
+
+def _print(content: Mapping[str, Any], command: CommandContext) -> None:
+    """Print the thresholds of confidence, the cuts, and what ties hide."""
+    command.tell_warnings()
+    questions = content["questions"]
+    shown = dict(list(questions.items())[:MOST_LINES])
+    by_confidence = [
+        _confidence_row(name, facts)
+        for name, facts in shown.items()
+        if "threshold" in facts
+    ]
+    if "record" in content:
+        by_confidence.append(_confidence_row(WHOLE_RECORD, content["record"]))
+    head = ["question", "rows", "from", "confidence", "coverage", "right", "at least"]
+    if by_confidence:
+        print_table(head, by_confidence)
+    cuts = []
+    for name, facts in shown.items():
+        for option, cut in facts.get("cuts", {}).items():
+            cuts.append(_cut_row(name, option, cut))
+    if cuts:
+        head = ["question", "accept", "where P", "coverage", "right", "at least"]
+        print_table(head, cuts)
+    if len(questions) > MOST_LINES:
+        command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
+    for name, facts in shown.items():
+        if facts.get("highest_accuracy") is not None:
+            highest = facts["highest_accuracy"]
+            command.say(
+                f"{name}: no threshold; {highest:g} is the most that holds here"
+            )
+        if facts["ties"] is not None:
+            command.say(_about_ties(name, facts["ties"], facts["n"]))
+    left_out = content.get("record", {}).get("left_out", 0)
+    if left_out:
+        command.say(f"{left_out} records without an answer to every question left out")
+
+
+def _confidence_row(name: str, facts: Mapping[str, Any]) -> list[Cell]:
+    """A line of the table of confidences."""
+    keys = ("threshold", "confidence_threshold", "coverage", "accuracy")
+    numbers = [facts.get(key) for key in (*keys, "accuracy_lower")]
+    return [name, facts["n"], *numbers]
+
+
+def _cut_row(question: str, option: str, cut: Mapping[str, Any]) -> list[Cell]:
+    """A line of the table of cuts; no is accepted below a cut of P(yes)."""
+    where = ""
+    if cut["threshold"] is not None:
+        where = f"P({option}) >= {cut['threshold']:.4f}"
+        if option == NO:
+            where = f"P(yes) <= {1.0 - cut['threshold']:.4f}"
+    numbers = [cut[key] for key in ("coverage", "accuracy", "accuracy_lower")]
+    return [question, option, where, *numbers]
+
+
+def _about_ties(name: str, ties: Mapping[str, Any], n: int) -> str:
+    """What is said of answers that share the highest confidence."""
+    return (
+        f"{name}: {ties['n']} of {n} answers share the highest confidence,"
+        f" {ties['confidence']:.2f}, and {ties['accuracy']:.1%} of them are right; no"
+        " threshold tells them apart"
     )

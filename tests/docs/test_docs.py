@@ -169,6 +169,7 @@ OUTPUTS = {
     "extract": ["extract", "DIGITS", "-o", "copy.h5", "--json"],
     "export": ["export", "ts.json", "--to", "python", "-o", "ts.py", "--json"],
     "threshold": ["threshold", "DIGITS", "--accuracy", "0.9", "--json"],
+    "threshold_log": ["threshold", "LOG", "--accuracy", "0.7", "--record", "--json"],
     "watch": [
         "watch",
         "DIGITS",
@@ -193,6 +194,8 @@ def outputs(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("json")
     digits = REPOSITORY / "sample_data" / "digits.h5"
+    log = REPOSITORY / "sample_data" / "decisions.jsonl"
+    files = {"DIGITS": str(digits), "LOG": str(log)}
     with h5py.File(digits) as file, h5py.File(folder / "small.h5", "w") as small:
         small["logits"], small["labels"] = (
             file["cal/logits"][:60, :2],
@@ -207,7 +210,7 @@ def outputs(tmp_path_factory):
             sys.executable,
             "-m",
             "calcli",
-            *(str(digits) if w == "DIGITS" else w for w in words),
+            *(files.get(word, word) for word in words),
         ]
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, check=False

@@ -8,6 +8,14 @@ calcli threshold logits.h5 -c logits.auto.json --accuracy 0.95 -o t.json
 calcli apply logits.auto.json new.h5 --threshold t.json -o accepted.csv
 
 \f
+A log of decisions has a threshold for each of its questions, yes/no two: yes is accepted
+above a P(yes), no below another. --precision asks for the cuts of some options alone,
+--record for all answers of a record at once.
+
+\b
+calcli threshold log.jsonl -c log.by-question.json --accuracy 0.95 --record
+calcli threshold log.jsonl:refund --precision yes=.9
+
 Weighted rows are refused: the bound is exact for counts only. Where the bundle has a
 dataset unit, rows of one unit belong together, and the guarantee is for units that are
 drawn independently.
@@ -26,7 +34,7 @@ from calcli.cli.context import CommandContext
 from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import fail, print_line
 from calcli.cli.threshold_log import threshold_log
-from calcli.errors import FitError
+from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
 from calcli.io.atomic import check_output, write_bytes
@@ -43,11 +51,11 @@ EPILOG = (
 @dataclass(frozen=True, kw_only=True)
 class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     accuracy: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--accuracy", metavar="A", help="Accuracy that accepted rows must have."
         ),
-    ]
+    ] = None
     bundles: Annotated[
         list[str] | None,
         o.bundles(
@@ -69,6 +77,22 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             "--level", metavar="P", help="Probability with which the guarantee holds."
         ),
     ] = 0.95
+    precision: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--precision",
+            metavar="OPTION=P",
+            help="Log of decisions: precision of an option, such as yes=.9"
+            " (repeatable).",
+        ),
+    ] = None
+    record: Annotated[
+        bool,
+        typer.Option(
+            "--record",
+            help="Log of decisions: also of whole records, all answers right at once.",
+        ),
+    ] = False
     output: Annotated[
         str | None,
         typer.Option(
@@ -81,8 +105,13 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
 
 def run(args: ThresholdArgs) -> int:
     """Find the threshold, write it, and say what it accepts."""
+    if args.accuracy is None and not args.precision:
+        raise UsageError("--accuracy: expected that of accepted rows, such as .95")
     if is_whole_log(args.given, args.where):
         return threshold_log(args)
+    if args.record or args.precision:
+        return threshold_log(args, args.expanded)
+    assert args.accuracy is not None
     command = CommandContext(args)
     bundles = args.expanded
     if args.output is not None:

@@ -1,0 +1,353 @@
+"""Thresholds of the answers to a question, and of whole records.
+
+A question has the lowest confidence from which its answers are right often enough, and
+the same for the field ``confidence`` of its log. Yes/no has two cuts of P(yes): yes is
+accepted above one, no below the other. An option has a cut where its precision is asked
+for. A record is right where all of its answers are.
+
+Each is searched as ``selective_threshold`` does. Each holds with its level on its own,
+the cuts of a question together.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calcli.decisions.answers import NO, YES, YES_NO
+from calcli.decisions.calibrate import DECIMALS
+from calcli.decisions.wire_confidence import FORMULAS
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.selective_threshold import Choice, ThresholdSearch
+from calcli.fit_and_apply import calibrated_blocks
+from calcli.io.artifact import Artifact
+from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
+from calcli.methods.compared.identity import Identity
+from calcli.numerics import BoolArray, FloatArray, IntArray
+from calcli.statistics.units import Units
+
+FEWEST_TIES = 10
+SHARE_OF_TIES = 0.05
+"""Answers that share the highest confidence, from which they are spoken of."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Labelled answers to one question, calibrated.
+
+    type : of the question, None where the bundle does not say it. classes : names of the
+    options, None where they differ from row to row. probabilities : (n, k), padded with
+    0. n_options : (n,). prediction, label : (n,) places of options. confidence : (n,) of
+    the prediction. formula : of the field of that name, None where none is proven. records : (n,) id and number of its
+    occurrence. unit_names : (n,) names of the units, None for independent rows.
+    """
+
+    question: str
+    type: str | None
+    classes: Sequence[str] | None
+    probabilities: FloatArray
+    n_options: IntArray
+    prediction: IntArray
+    confidence: FloatArray
+    label: IntArray
+    formula: str | None
+    records: Sequence[tuple[str, int]]
+    unit_names: Sequence[Any] | None
+
+    @classmethod
+    def of(cls, rows: BundleRows, artifact: Artifact | None) -> "Answers":
+        """Read a bundle through its calibrator. Raises DataError for weighted rows."""
+        if rows.weights() is not None:
+            raise DataError(
+                f"{rows.name}: has sample weights; the bound is exact for counts only;"
+                " pass --sample-weight none to count each row once"
+            )
+        if rows.kind == "confidence":
+            raise DataError(
+                f"{rows.name}: holds confidences; cuts of options need probabilities"
+            )
+        calibrator = Identity() if artifact is None else artifact.calibrator
+        transforms = rows.places_of(calibrator.required_transforms, rows.name)
+        probabilities, predictions, confidences, labels = [], [], [], []
+        for _, p, columns, _ in calibrated_blocks(
+            calibrator, rows, "probs", transforms
+        ):
+            probabilities.append(p)
+            predictions.append(columns["prediction"])
+            confidences.append(columns["confidence"])
+            labels.append(columns["labels"])
+        n_options = np.full(rows.n, rows.k, dtype=np.int64)
+        if rows.n_options is not None:
+            n_options = np.asarray(rows.n_options, dtype=np.int64)
+        names = None
+        if rows.n_options is None and rows.class_names is not None:
+            names = tuple(map(str, rows.class_names))
+        units = rows.column("unit") if rows.given_units is not None else None
+        return cls(
+            question=rows.text_attribute(QUESTION) or rows.group or rows.name,
+            type=rows.text_attribute(QUESTION_TYPE),
+            classes=names,
+            probabilities=np.concatenate(probabilities),
+            n_options=n_options,
+            prediction=np.concatenate(predictions),
+            confidence=np.concatenate(confidences),
+            label=np.concatenate(labels),
+            formula=rows.text_attribute(CONFIDENCE_FORMULA),
+            records=_records(rows),
+            unit_names=None if units is None else units.tolist(),
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.label)
+
+    @property
+    def right(self) -> BoolArray:
+        return np.asarray(self.prediction == self.label)
+
+    @property
+    def units(self) -> Units | None:
+        """Units of the rows; None for independent rows."""
+        return units_of(self.unit_names)
+
+    def wire_confidence(self) -> FloatArray | None:
+        """The log's own field (n,), of these probabilities, as ``apply`` writes it.
+
+        None where no formula is proven.
+        """
+        if self.formula is None:
+            return None
+        formula = FORMULAS[self.formula]
+        values = np.empty(self.n)
+        for row, k in enumerate(self.n_options.tolist()):
+            values[row] = formula(self.probabilities[row, :k].tolist())
+        return np.round(values, DECIMALS)
+
+
+def _records(rows: BundleRows) -> list[tuple[str, int]]:
+    """Id of every row and how often it stood before; the number where there are none."""
+    ids = rows.column("ids")
+    names = range(rows.n) if ids is None else ids.tolist()
+    occurrences: Counter[str] = Counter()
+    records = []
+    for name in map(str, names):
+        records.append((name, occurrences[name]))
+        occurrences[name] += 1
+    return records
+
+
+def units_of(names: Sequence[Any] | None) -> Units | None:
+    """Units by name; None where every row is one of its own."""
+    if names is None:
+        return None
+    units = Units.of(np.array([str(name) for name in names]))
+    return None if units.single else units
+
+
+# ---- one question
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked for.
+
+    accuracy : of accepted answers, None where only precisions are asked for. precisions :
+    by option. level : with which each holds.
+    """
+
+    accuracy: float | None
+    precisions: Mapping[str, float]
+    level: float
+
+
+def thresholds(answers: Answers, demand: Demand) -> dict[str, Any]:
+    """Thresholds of a question as JSON; null where none holds the bound.
+
+    Raises UsageError for an accuracy or a level that is no proportion.
+    """
+    content: dict[str, Any] = {}
+    if demand.accuracy is not None:
+        content = _by_confidence(answers, demand.accuracy, demand.level)
+    targets = _targets(answers, demand)
+    if targets:
+        content["cuts"] = _cuts(answers, targets, demand.level)
+    content["level"] = demand.level
+    content["n"] = answers.n
+    content["ties"] = _ties(answers)
+    return content
+
+
+def _by_confidence(answers: Answers, accuracy: float, level: float) -> dict[str, Any]:
+    """Threshold of the largest probability, and of the log's own confidence."""
+    right = answers.right.astype(np.float64)
+    units = answers.units
+    search = ThresholdSearch.of(answers.confidence, right, units)
+    found = search.choose(accuracy, level)
+    content = _described(found)
+    content["highest_accuracy"] = None
+    if found.best is None:
+        content["highest_accuracy"] = search.highest(level)[0]
+    wire = answers.wire_confidence()
+    content["confidence_threshold"] = None
+    content["confidence_coverage"] = None
+    if wire is not None:
+        gated = ThresholdSearch.of(wire, right, units).choose(accuracy, level).best
+        if gated is not None:
+            content["confidence_threshold"] = gated.threshold
+            content["confidence_coverage"] = gated.coverage
+    return content
+
+
+def _described(found: Choice) -> dict[str, Any]:
+    """A threshold and what it accepts."""
+    best = found.best
+    return {
+        "threshold": None if best is None else best.threshold,
+        "coverage": None if best is None else best.coverage,
+        "accuracy": None if best is None else best.accuracy,
+        "accuracy_lower": found.lower,
+    }
+
+
+def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
+    """Precision of every option that gets a cut."""
+    options = answers.classes or ()
+    targets = {
+        option: demand.precisions[option]
+        for option in options
+        if option in demand.precisions
+    }
+    if answers.type == YES_NO and demand.accuracy is not None:
+        for option in (YES, NO):
+            targets.setdefault(option, demand.accuracy)
+    return targets
+
+
+def _cuts(
+    answers: Answers, targets: Mapping[str, float], level: float
+) -> dict[str, dict[str, Any]]:
+    """A cut for every option, all of them together with the level.
+
+    The cut of one option alone is looked for among all rows, those of several among the
+    rows that predict it: no row is then accepted as two.
+    """
+    assert answers.classes is not None
+    level_of_each = 1.0 - (1.0 - level) / len(targets)
+    cuts = {}
+    for option, precision in targets.items():
+        place = answers.classes.index(option)
+        rows = np.arange(answers.n)
+        if len(targets) > 1:
+            rows = np.flatnonzero(answers.prediction == place)
+        cuts[option] = _cut(answers, place, rows, precision, level_of_each)
+    return cuts
+
+
+def _cut(
+    answers: Answers, place: int, rows: IntArray, precision: float, level: float
+) -> dict[str, Any]:
+    """Lowest probability of an option from which it is right often enough.
+
+    rows : among which it is looked for. coverage is of all rows of the question.
+    """
+    content: dict[str, Any] = {
+        "target": precision,
+        "threshold": None,
+        "coverage": None,
+        "accuracy": None,
+        "accuracy_lower": None,
+        "level": level,
+    }
+    if not len(rows):
+        return content
+    score = answers.probabilities[rows, place]
+    right = (answers.label[rows] == place).astype(np.float64)
+    names = answers.unit_names
+    units = units_of(None if names is None else [names[row] for row in rows])
+    found = ThresholdSearch.of(score, right, units).choose(precision, level)
+    content.update(_described(found))
+    if found.best is not None:
+        content["coverage"] = found.best.accepted / answers.n
+    return content
+
+
+def _ties(answers: Answers) -> dict[str, Any] | None:
+    """The answers that share the highest confidence; None where they are few.
+
+    Rounding makes them: no threshold tells them apart.
+    """
+    confidence = answers.confidence
+    tied = confidence == confidence.max()
+    n = int(tied.sum())
+    if n < max(FEWEST_TIES, SHARE_OF_TIES * answers.n):
+        return None
+    return {
+        "confidence": float(confidence.max()),
+        "n": n,
+        "accuracy": float(answers.right[tied].mean()),
+    }
+
+
+# ---- whole records
+
+
+class Records:
+    """Records to which questions are added one by one.
+
+    sums : of the log confidences, by record. all_right : whether every answer is right.
+    counts : answers of each. units : name of its unit.
+    """
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+        self.sums: dict[tuple[str, int], float] = {}
+        self.all_right: dict[tuple[str, int], bool] = {}
+        self.counts: Counter[tuple[str, int]] = Counter()
+        self.units: dict[tuple[str, int], Any] = {}
+
+    def add(self, answers: Answers) -> None:
+        """Add the answers to a question."""
+        self.questions.append(answers.question)
+        logs = np.log(np.maximum(answers.confidence, 1e-300)).tolist()
+        for record, log, right in zip(
+            answers.records, logs, answers.right.tolist(), strict=True
+        ):
+            self.sums[record] = self.sums.get(record, 0.0) + log
+            self.all_right[record] = self.all_right.get(record, True) and right
+            self.counts[record] += 1
+        if answers.unit_names is not None:
+            for record, name in zip(answers.records, answers.unit_names, strict=True):
+                self.units[record] = name
+
+    def threshold(self, accuracy: float, level: float) -> dict[str, Any]:
+        """Threshold of the product of a record's confidences.
+
+        Records without an answer and a label to every question are left out. Raises
+        UsageError where none is left.
+        """
+        whole = [
+            record
+            for record, count in self.counts.items()
+            if count == len(self.questions)
+        ]
+        if not whole:
+            raise UsageError(
+                f"--record: no record has answers with labels to all"
+                f" {len(self.questions)} questions; name some of them, as in"
+                " LOG:QUESTION LOG:QUESTION"
+            )
+        confidence = np.exp([self.sums[record] for record in whole])
+        right = np.array([self.all_right[record] for record in whole], dtype=float)
+        units = None
+        if self.units:
+            units = units_of([self.units.get(record, record) for record in whole])
+        found = ThresholdSearch.of(confidence, right, units).choose(accuracy, level)
+        return {
+            **_described(found),
+            "level": level,
+            "n": len(whole),
+            "left_out": len(self.counts) - len(whole),
+            "questions": self.questions,
+        }
