@@ -29,6 +29,7 @@ from calcli.evaluation.watch_state import (
     Batch,
     Settings,
     State,
+    loads,
     locked_state,
     read,
     save_state,
@@ -43,6 +44,10 @@ from calcli.statistics.betting import batch_log_factors
 from calcli.statistics.units import Units
 
 Tell = Callable[[str], None]
+
+
+class CountedBefore(DataError):
+    """All rows of a batch were counted before."""
 
 
 def check_state_path(path: Path, inputs: Iterable[Path]) -> None:
@@ -83,22 +88,48 @@ def watch(
         state = read(str(path))
         _check_same_settings(path, state, replace(state.settings, **given), artifact)
         return state
-    with locked_state(path) as former:
-        is_new = former is None
-        settings = _settings(former, rows, artifact, given)
-        if former is None:
-            state = _first_state(settings)
-        elif new_episode:
-            state = _new_episode(former, settings)
-        else:
-            _check_same_settings(path, former, settings, artifact)
-            state = former
-        if rows is not None:
-            state = _with_batch(state, rows, artifact, tell)
+    with locked_state(path, loads) as former:
+        batch = None if rows is None else LabelledBatch(rows, artifact, tell)
+        state = next_state(path, former, batch, given, new_episode=new_episode)
         if rows is not None or new_episode:
-            state = replace(state, calcli_version=__version__)
-            save_state(path, state, is_new=is_new)
+            save_state(path, state, is_new=former is None)
         return state
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """Labelled rows and their calibrator. tell : receives what is left out, and why."""
+
+    rows: DataSet
+    artifact: Artifact | None
+    tell: Tell
+
+
+def next_state(
+    path: Path,
+    former: State | None,
+    batch: LabelledBatch | None,
+    given: Mapping[str, Any],
+    *,
+    new_episode: bool,
+) -> State:
+    """State after one more batch, or at the beginning of an episode.
+
+    path : of the state file, for messages. Raises as ``watch``.
+    """
+    rows = None if batch is None else batch.rows
+    artifact = None if batch is None else batch.artifact
+    settings = _settings(former, rows, artifact, given)
+    if former is None:
+        state = _first_state(settings)
+    elif new_episode:
+        state = _new_episode(former, settings)
+    else:
+        _check_same_settings(path, former, settings, artifact)
+        state = former
+    if batch is not None:
+        state = _with_batch(state, batch.rows, batch.artifact, batch.tell)
+    return replace(state, calcli_version=__version__)
 
 
 def _first_state(settings: Settings) -> State:
@@ -313,7 +344,7 @@ def _first_new_row(
         return 0
     if is_no_chance(batch, n, earlier):
         told = f"these rows were there before, as {same}; a batch counts once"
-        raise DataError(f"{batch.name}: {told}")
+        raise CountedBefore(f"{batch.name}: {told}")
     reason = "they have few values, and chance makes that likely"
     told = f"the rows are equal to those of {same}; {reason}"
     tell(f"{batch.name}: {told}: they count as new")

@@ -4,10 +4,10 @@ episode."""
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -31,6 +31,8 @@ FORMAT = 1
 FORMER_ALTERNATIVES = 41  # those of calcli 0.2
 
 LARGEST_LOG = 700.0
+BY_QUESTION = b'"questions": {'
+"""What stands in the state file of a log of decisions alone."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -220,6 +222,16 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 # ---- the file
 
 
+class Written(Protocol):
+    """Content of a state file."""
+
+    def dumps(self) -> bytes:
+        """The bytes of the file."""
+
+
+AnyState = TypeVar("AnyState", bound=Written)
+
+
 def read(path: str) -> State:
     """Read a state file, which need not be writable. Raises DataError."""
     with open_document(path, "the state file of calcli watch") as file:
@@ -234,23 +246,40 @@ def loads(data: bytes, where: str) -> State:
     try:
         state = msgspec.json.decode(data, type=State)
     except msgspec.DecodeError as problem:
+        if BY_QUESTION in data:
+            told = "keeps the evidence of a log of decisions by question"
+            advice = "calcli watch takes it for whole logs; name another --state"
+            raise DataError(f"{where}: {told}; {advice}") from None
         raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
     if state.calcli_watch != FORMAT:
         told = f"format {state.calcli_watch} is not known to calcli {__version__}"
         raise DataError(f"{where}: {told}; upgrade calcli")
-    known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
-    sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
-    is_whole = len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
-    if state.sha256 != state.digest() or not is_whole:
-        told = "was edited or damaged (its checksum differs)"
-        raise DataError(f"{where}: {told}; restore it, or start a new state file")
+    if state.sha256 != state.digest() or not is_whole(state):
+        raise damaged(where)
     return state
 
 
+def is_whole(state: State) -> bool:
+    """True where the numbers of the evidence belong to the batches."""
+    known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
+    sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
+    return len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
+
+
+def damaged(where: str) -> DataError:
+    """The error of a file whose checksum does not hold."""
+    told = "was edited or damaged (its checksum differs)"
+    return DataError(f"{where}: {told}; restore it, or start a new state file")
+
+
 @contextmanager
-def locked_state(path: Path) -> Iterator[State | None]:
+def locked_state(
+    path: Path, parse: Callable[[bytes, str], AnyState]
+) -> Iterator[AnyState | None]:
     """Open a state file, or a link to one, and lock it until the block ends. Yields
     None where there is none yet: ``save_state`` then refuses to replace one.
+
+    parse : reads the content, given the name of the file.
 
     Raises DataError for a file that is no state, UsageError while another process holds
     the lock.
@@ -263,12 +292,12 @@ def locked_state(path: Path) -> Iterator[State | None]:
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         lock(descriptor, place, "run this command again when it is done")
         try:
-            yield loads(file.read(), str(path))
+            yield parse(file.read(), str(path))
         finally:
             in_use(descriptor, "LOCK_UN")
 
 
-def save_state(path: Path, state: State, *, is_new: bool) -> None:
+def save_state(path: Path, state: Written, *, is_new: bool) -> None:
     """Write a state file in one step. is_new : there was none. Raises UsageError where
     another process has made it meanwhile, CalcliError where it cannot be written."""
     try:

@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from synthetic import truth
 
 from calcli.errors import UsageError
-from calcli.evaluation.watch_state import locked_state
+from calcli.evaluation.watch_state import loads, locked_state
 from calcli.extracting import run as run_of_models
 from calcli.extracting.model_inputs import ModelJob
 from calcli.importers.dealing import Splitting
@@ -309,13 +309,13 @@ def test_a_child_forked_meanwhile_keeps_no_state_locked(tmp_path, written):
     ).read_bytes()
     path.write_bytes(state)
     try:
-        with locked_state(path):
+        with locked_state(path, loads):
             if written:
                 with new_file(path, force=True) as file:
                     child = child or os.fork() or wait_to_be_killed()
                     file.write(state)
             child = child or os.fork() or wait_to_be_killed()
-        with locked_state(path):
+        with locked_state(path, loads):
             pass
     finally:
         if child:  # 0 would be all processes of this group

@@ -179,6 +179,7 @@ OUTPUTS = {
         "watch_state.json",
         "--json",
     ],
+    "watch_log": ["watch", "LOG", "--state", "watch_log.json", "--json"],
     "compare": ["compare", "DIGITS", "--methods", "ts,ec", "--json"],
     "diagram": ["diagram", "DIGITS", "-c", "ts.json", "--resamples", "100", "--json"],
     "methods": ["methods", "--json"],

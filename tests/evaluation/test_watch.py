@@ -12,7 +12,7 @@ import pytest
 
 import calcli
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.watch_state import locked_state, read, save_state
+from calcli.evaluation.watch_state import loads, locked_state, read, save_state
 
 
 def write(name, z, y, **more):
@@ -227,7 +227,7 @@ def test_what_cannot_be_asked(run, words):
 def test_two_processes_that_make_a_state_at_once(run, tmp_path):
     """There is no state before the first batch is counted: who is later is refused and loses nothing that was said."""
     path = tmp_path / "s.json"
-    with locked_state(path) as first, locked_state(path) as second:
+    with locked_state(path, loads) as first, locked_state(path, loads) as second:
         assert first is None and second is None and not path.exists()
     names = list(batches(2))
     assert run("watch", names[0], "--state", "s.json").code == 0
@@ -238,7 +238,7 @@ def test_two_processes_that_make_a_state_at_once(run, tmp_path):
     ):
         save_state(path, state, is_new=True)
     assert path.read_bytes() == before
-    with locked_state(path):
+    with locked_state(path, loads):
         done = run("watch", names[1], "--state", "s.json", "-q")
         assert (
             done.code == 2

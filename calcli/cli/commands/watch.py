@@ -14,6 +14,9 @@ which the probabilities are right, however often one looks. It stays until --res
 opens the next episode. Samples that were there before are refused; of a log that grows
 the new ones count.
 
+Of a log of decisions all questions are watched, in one state file and with one level for
+all of them; of yes/no answers P(yes).
+
 \b
 calcli watch week8.h5 -c logits.auto.json --state watch.json --json
 calcli watch week9.h5 -c refitted.json --state watch.json --reset
@@ -29,6 +32,7 @@ import typer
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_line
+from calcli.cli.watch_log import are_logs, is_state_of_log, watch_log_command
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.io.dataset import DataSet
@@ -116,21 +120,24 @@ def run(args: WatchArgs) -> int:
             " such as watch.json"
         )
     path = Path(args.state)
-    if not args.expanded and not path.exists():
+    if not args.given and not path.exists():
         raise UsageError(
             f"{path}: there is no state yet; name the first batch of labelled rows"
         )
-    inputs = [split_where(name)[0] for name in args.expanded]
+    named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
+    asked = {name: value for name, value in named.items() if value is not None}
+    inputs = [split_where(name)[0] for name in args.given]
     if args.calibrator is not None:
         inputs.append(Path(args.calibrator))
     check_state_path(path, inputs)
+    is_of_log = are_logs(args.given, args.where)
+    if is_of_log or (not args.given and is_state_of_log(path)):
+        return watch_log_command(args, asked)
     command = CommandContext(args)
     artifact = None
     if args.calibrator is not None:
         first = next(iter(args.expanded), "")
         artifact = load_for(args.calibrator, first)
-    named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
-    asked = {name: value for name, value in named.items() if value is not None}
     batch: AbstractContextManager[DataSet | None] = nullcontext()
     if args.expanded:
         batch = command.rows(args.expanded)

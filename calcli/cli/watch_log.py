@@ -1,0 +1,97 @@
+"""``watch`` of a log of decisions: all its questions in one state file."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from calcli.cli.context import CommandContext
+from calcli.cli.fit_log import MOST_LINES
+from calcli.cli.render import Cell, print_json, print_line, print_table
+from calcli.errors import LimitCrossed
+from calcli.evaluation.watch import LabelledBatch
+from calcli.evaluation.watch_log import LogState, QuestionBatch, watch_log
+from calcli.evaluation.watch_state import BY_QUESTION
+from calcli.importers.open_any_file import is_log, logs_once
+from calcli.io.bundle import QUESTION_TYPE, BundleRows
+from calcli.io.locate import Layout, split_where
+from calcli.io.question_artifact import load_for
+
+
+def are_logs(names: Sequence[str], layout: Layout) -> bool:
+    """True for logs of decisions without a question."""
+    return bool(names) and all(is_log(Path(name), layout) for name in names)
+
+
+def is_state_of_log(path: Path) -> bool:
+    """True for a state file that has the evidence of questions."""
+    return path.is_file() and BY_QUESTION in path.read_bytes()
+
+
+def watch_log_command(args: Any, given: dict[str, Any]) -> int:
+    """Take in a batch of all questions, and say whether the alarm is on.
+
+    args : those of ``watch``. given : tolerance, level and label as far as given.
+    """
+    path = Path(args.state)
+    command = CommandContext(args)
+    with command, logs_once(args.given, args.where):
+        batches = _batches(args, command) if args.given else None
+        state = watch_log(
+            path,
+            " ".join(Path(name).name for name in args.given),
+            batches,
+            given,
+            new_episode=args.reset,
+            tell=command.say,
+        )
+        command.clear()
+    if args.json:
+        print_json({"calcli_watch": 1, **state.to_dict()})
+    else:
+        print_line(state.sentence())
+        if not args.quiet:
+            _print_questions(state, command)
+    return 0 if state.alarm_at is None else LimitCrossed.exit_code
+
+
+def _batches(args: Any, command: CommandContext) -> Iterator[QuestionBatch]:
+    """The questions of the logs, each opened while it is taken in."""
+    by_question: dict[str, list[str]] = {}
+    for bundle in args.expanded:
+        question = split_where(bundle)[1] or ""
+        by_question.setdefault(question, []).append(bundle)
+    for number, (question, bundles) in enumerate(by_question.items(), start=1):
+        artifact = None
+        if args.calibrator is not None:
+            artifact = load_for(args.calibrator, bundles[0])
+        with command.rows(bundles) as rows:
+            command.check_fits(artifact, args.calibrator, rows)
+            question_type = None
+            if isinstance(rows, BundleRows):
+                question_type = rows.text_attribute(QUESTION_TYPE)
+            labelled = LabelledBatch(rows, artifact, command.say)
+            yield QuestionBatch(question, question_type, labelled)
+        command.progress("questions", number, len(by_question))
+
+
+def _print_questions(state: LogState, command: CommandContext) -> None:
+    """Print a line for each question, those with the most evidence first."""
+    table: list[list[Cell]] = []
+    for name in state.by_evidence[:MOST_LINES]:
+        facts = state.questions[name].to_dict()
+        mark = "alarm" if facts["alarm"] else ""
+        table.append(
+            [
+                name,
+                facts["rows"],
+                f"{facts['overconfidence'] or 0.0:+.4f}",
+                f"{facts['e']:.3g}",
+                f"{facts['alarm_at_e']:.3g}",
+                mark,
+            ]
+        )
+    head = ["question", "samples", "newest gap", "evidence", "alarm at", ""]
+    print_table(head, table)
+    if len(state.questions) > MOST_LINES:
+        more = len(state.questions) - MOST_LINES
+        command.say(f"and {more} more questions: --json")

@@ -1,0 +1,364 @@
+"""Monitor all questions of a log of decisions: one state file, one level for them all.
+
+Every question has evidence E of its own (``watch.py``) and a share of the weight. The
+evidence of the log is the sum of shares times E, plus a reserve for questions that come
+later: they get half of it, and begin at E = 1. The sum is an e-process whatever the
+dependence between questions, so that a false alarm has at most probability ``level``,
+for the log as for the first question that is named: a question's own alarm needs
+E = 1 / (its share x level), which the log's evidence then exceeds, too.
+
+Reference: Vovk, Wang (2021), Annals of Statistics 49(3) (means of e-values).
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from calcli import __version__
+from calcli.decisions.answers import YES_NO
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.watch import CountedBefore, LabelledBatch, next_state
+from calcli.evaluation.watch_state import (
+    FORMAT,
+    LARGEST_LOG,
+    Settings,
+    State,
+    damaged,
+    is_whole,
+    locked_state,
+    save_state,
+)
+from calcli.io.inputs import open_document
+
+MOST_NAMED = 3
+"""Questions that a sentence names."""
+
+
+class LogBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One batch of a log. log_e : evidence of all questions after it."""
+
+    name: str
+    episode: int
+    n: int
+    log_e: float
+
+
+class LogState(msgspec.Struct, forbid_unknown_fields=True):
+    """Content of the state file.
+
+    level : probability of a false alarm, ever, of any question within an episode.
+    tolerance : as in ``Settings``. reserve : share for questions that are to come.
+    questions : by name; the level of each is its share of the whole.
+    """
+
+    calcli_watch: int
+    calcli_version: str
+    level: float
+    tolerance: float
+    episode: int
+    reserve: float
+    batches: list[LogBatch]
+    questions: dict[str, State]
+    sha256: str = ""
+
+    @property
+    def current(self) -> list[LogBatch]:
+        return [batch for batch in self.batches if batch.episode == self.episode]
+
+    def share(self, question: str) -> float:
+        """Share of the weight that a question has."""
+        return self.questions[question].settings.level / self.level
+
+    def weighted(self, question: str) -> float:
+        """Logarithm of share times evidence of a question."""
+        log_e = self.questions[question].evidence.log_e
+        return math.log(self.share(question)) + log_e
+
+    @property
+    def log_e(self) -> float:
+        """Log of the evidence of all questions; 0 before any batch."""
+        parts = [self.weighted(name) for name in self.questions]
+        if self.reserve > 0.0:
+            parts.append(math.log(self.reserve))
+        largest = max(parts)
+        return largest + math.log(sum(math.exp(part - largest) for part in parts))
+
+    @property
+    def by_evidence(self) -> list[str]:
+        """Questions, those with the most weighted evidence first."""
+        return sorted(self.questions, key=self.weighted, reverse=True)
+
+    @property
+    def alarm_at(self) -> int | None:
+        """Batch of the episode, from 1, that raised the alarm, which stays."""
+        least = -math.log(self.level)
+        for at, batch in enumerate(self.current, start=1):
+            if batch.log_e >= least:
+                return at
+        return None
+
+    def digest(self) -> str:
+        """SHA-256 of the state without its ``sha256``."""
+        content = msgspec.structs.replace(self, sha256="")
+        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+    def dumps(self) -> bytes:
+        """The bytes of the file."""
+        self.sha256 = self.digest()
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Content of ``calcli watch --json``."""
+        log_e = self.log_e
+        leading = self.by_evidence[0]
+        of_leading = self.questions[leading].to_dict()
+        return {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(log_e, LARGEST_LOG)),
+            "log_e": log_e,
+            "alarm_at_e": 1.0 / self.level,
+            "batches": len(self.current),
+            "rows": sum(batch.n for batch in self.current),
+            "overconfidence": of_leading["overconfidence"],
+            "since": of_leading["since"],
+            "leading": leading,
+            "alarm_batch": self.alarm_at,
+            "episode": self.episode,
+            "settings": {"tolerance": self.tolerance, "level": self.level},
+            "questions": {
+                name: state.to_dict() for name, state in self.questions.items()
+            },
+        }
+
+    def sentence(self) -> str:
+        """One line for people."""
+        if not self.current:
+            return f"episode {self.episode}: no batch yet"
+        facts = self.to_dict()
+        count = facts["batches"]
+        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        evidence = f"evidence {facts['e']:.3g} of the {facts['alarm_at_e']:g}"
+        numbers = (
+            f"{len(self.questions)} questions, {batches}, {facts['rows']} samples;"
+            f" {evidence} that raise an alarm"
+        )
+        if not facts["alarm"]:
+            return f"no alarm: {numbers}; most in {facts['leading']}"
+        alarmed = [
+            name
+            for name in self.by_evidence
+            if self.questions[name].alarm_at is not None
+        ]
+        listing = ", ".join(alarmed[:MOST_NAMED]) or f"most in {facts['leading']}"
+        if len(alarmed) > MOST_NAMED:
+            listing += f" and {len(alarmed) - MOST_NAMED} more"
+        return (
+            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
+            f" {self.tolerance:g}: {listing} ({numbers}); refit, then --reset"
+        )
+
+
+def loads(data: bytes, where: str) -> LogState:
+    """Parse a state file. Raises DataError if it is not exactly as written."""
+    try:
+        state = msgspec.json.decode(data, type=LogState)
+    except msgspec.DecodeError as problem:
+        told = "is no state of calcli watch of a log of decisions"
+        advice = "name another --state"
+        raise DataError(f"{where}: {told} ({problem}); {advice}") from None
+    if state.calcli_watch != FORMAT:
+        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
+        raise DataError(f"{where}: {told}; upgrade calcli")
+    are_whole = all(map(is_whole, state.questions.values()))
+    if state.sha256 != state.digest() or not are_whole or not state.questions:
+        raise damaged(where)
+    return state
+
+
+def read(path: str) -> LogState:
+    """Read a state file, which need not be writable. Raises DataError."""
+    with open_document(path, "the state file of calcli watch") as file:
+        return loads(file.read(), path)
+
+
+# ---- one more batch
+
+
+@dataclass(frozen=True)
+class QuestionBatch:
+    """The rows of one question in a batch. type : of the question, None if not known."""
+
+    question: str
+    type: str | None
+    labelled: LabelledBatch
+
+
+def watch_log(
+    path: Path,
+    name: str,
+    batches: Iterable[QuestionBatch] | None,
+    given: Mapping[str, Any],
+    *,
+    new_episode: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> LogState:
+    """Take a batch of a log into a state file, or only read it where there is none.
+
+    name : of the log. batches : of its questions, opened one after the other. given :
+    ``tolerance``, ``level`` and ``label`` as far as given. Raises as ``watch``.
+    """
+    if batches is None and not new_episode:
+        state = read(str(path))
+        _check_same(path, state, given)
+        return state
+    with locked_state(path, loads) as former:
+        state = _begun(path, former, given, new_episode)
+        if batches is not None:
+            state = _with_batch(path, state, name, batches, given, tell)
+        save_state(path, state, is_new=former is None)
+        return state
+
+
+def _begun(
+    path: Path, former: LogState | None, given: Mapping[str, Any], new_episode: bool
+) -> LogState:
+    """State before the batch: a first one, that of a new episode, or the former."""
+    usual = Settings()
+    if former is None:
+        return LogState(
+            calcli_watch=FORMAT,
+            calcli_version=__version__,
+            level=given.get("level", usual.level),
+            tolerance=given.get("tolerance", usual.tolerance),
+            episode=1,
+            reserve=1.0,
+            batches=[],
+            questions={},
+        )
+    if not new_episode:
+        _check_same(path, former, given)
+        return former
+    level = given.get("level", former.level)
+    tolerance = given.get("tolerance", former.tolerance)
+    share = 1.0 / (len(former.questions) + 1.0)
+    questions = {
+        name: next_state(
+            path,
+            state,
+            None,
+            {"level": share * level, "tolerance": tolerance},
+            new_episode=True,
+        )
+        for name, state in former.questions.items()
+    }
+    return replace(
+        former,
+        calcli_version=__version__,
+        level=level,
+        tolerance=tolerance,
+        episode=former.episode + 1 if former.current else former.episode,
+        reserve=share,
+        questions=questions,
+    )
+
+
+def _check_same(path: Path, former: LogState, given: Mapping[str, Any]) -> None:
+    """Refuse other settings than those before. Raises DataError."""
+    before = {"level": former.level, "tolerance": former.tolerance}
+    names = [name for name in before if given.get(name, before[name]) != before[name]]
+    if names:
+        told = f"the batches before had another {' and '.join(names)}"
+        raise DataError(f"{path}: {told}; a reset opens a new episode")
+
+
+def _with_batch(
+    path: Path,
+    state: LogState,
+    name: str,
+    batches: Iterable[QuestionBatch],
+    given: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> LogState:
+    """State after a batch. Raises CountedBefore where no question has new rows."""
+    questions = dict(state.questions)
+    fresh: dict[str, State] = {}
+    seen: list[CountedBefore] = []
+    n = 0
+    for batch in batches:
+        former = questions.get(batch.question)
+        settings = _settings_of(state, former, batch, given)
+        begins = former is not None and not former.current
+        try:
+            after = next_state(
+                path, former, batch.labelled, settings, new_episode=begins
+            )
+        except CountedBefore as reason:
+            seen.append(reason)
+            continue
+        n += after.batches[-1].n
+        if former is None:
+            fresh[batch.question] = after
+        else:
+            questions[batch.question] = after
+    if n == 0:
+        raise seen[0] if seen else UsageError(f"{name}: holds no question")
+    for problem in seen:
+        tell(f"{problem}: left out")
+    shares = _shares_of_new(state, len(fresh))
+    for question, after in fresh.items():
+        level = shares.of_each * state.level
+        settings_after = replace(after.settings, level=level)
+        questions[question] = replace(after, settings=settings_after)
+    state = replace(
+        state,
+        calcli_version=__version__,
+        reserve=shares.reserve,
+        questions=questions,
+    )
+    record = LogBatch(name, state.episode, n, state.log_e)
+    return replace(state, batches=[*state.batches, record])
+
+
+def _settings_of(
+    state: LogState,
+    former: State | None,
+    batch: QuestionBatch,
+    given: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Settings of a question: those of the log, its own level, and what is watched.
+
+    Of yes/no that is P(yes), as long as nothing else was asked for.
+    """
+    settings: dict[str, Any] = {"tolerance": state.tolerance}
+    if former is not None:
+        settings["level"] = former.settings.level
+    if "label" in given:
+        settings["label"] = given["label"]
+    elif former is None and batch.type == YES_NO:
+        settings["label"] = "positive"
+    return settings
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Share of each new question, and what is left of the reserve."""
+
+    of_each: float
+    reserve: float
+
+
+def _shares_of_new(state: LogState, number: int) -> _Shares:
+    """Shares of new questions: equal at first, later half of the reserve."""
+    if not number:
+        return _Shares(0.0, state.reserve)
+    if not state.questions:
+        share = 1.0 / (number + 1.0)
+        return _Shares(share, share)
+    half = state.reserve / 2.0
+    return _Shares(half / number, half)
