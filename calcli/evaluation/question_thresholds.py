@@ -21,7 +21,7 @@ from calcli.decisions.calibrate import DECIMALS
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.selective_threshold import Choice, ThresholdSearch
-from calcli.fit_and_apply import calibrated_blocks
+from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
 from calcli.methods.compared.identity import Identity
@@ -95,7 +95,7 @@ class Answers:
             confidence=np.concatenate(confidences),
             label=np.concatenate(labels),
             formula=rows.text_attribute(CONFIDENCE_FORMULA),
-            records=_records(rows),
+            records=records_of(rows),
             unit_names=None if units is None else units.tolist(),
         )
 
@@ -126,7 +126,7 @@ class Answers:
         return np.round(values, DECIMALS)
 
 
-def _records(rows: BundleRows) -> list[tuple[str, int]]:
+def records_of(rows: BundleRows) -> list[tuple[str, int]]:
     """Id of every row and how often it stood before; the number where there are none."""
     ids = rows.column("ids")
     names = range(rows.n) if ids is None else ids.tolist()

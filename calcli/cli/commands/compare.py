@@ -15,6 +15,10 @@ compared on the same rows.
 \b
 calcli compare a.h5 b.h5 c.h5 --methods all -o results.json --diagram ranks.png
 calcli compare new.h5:test --baseline-bundle old.h5:test
+calcli compare new.jsonl --baseline-bundle old.jsonl
+
+Two logs of decisions are paired by id and question: answers fixed and broken, with
+McNemar's test, and the NLL, question by question.
 """
 
 import json
@@ -39,6 +43,7 @@ import typer
 from calcli import __version__
 from calcli.calibrator import Context, Fit
 from calcli.cli import options as o
+from calcli.cli.compare_log import are_two_logs, compare_log
 from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.context import CommandContext, job_file
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
@@ -429,6 +434,8 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
 
 def run(args: CompareArgs) -> int:
     """Plan the entries, score those that are missing, and write the leaderboard."""
+    if are_two_logs(args):
+        return compare_log(args)
     command = CommandContext(args)
     for path, force in ((args.diagram, args.force), (args.output, True)):
         if path is not None:

@@ -1,0 +1,165 @@
+"""``compare`` of two logs of decisions: question by question, on the same records."""
+
+import json
+from typing import Any
+
+from calcli import __version__
+from calcli.cli.context import CommandContext
+from calcli.cli.fit_log import MOST_LINES
+from calcli.cli.render import Cell, Table, print_table
+from calcli.errors import DataError, UsageError
+from calcli.evaluation.compare_logs import (
+    ComparedQuestion,
+    ModelAnswers,
+    adjusted,
+    compare_question,
+    comparison_of_logs,
+)
+from calcli.importers.open_any_file import is_log, logs_once
+from calcli.io.atomic import check_output, write_bytes
+from calcli.io.bundle import BundleRows
+from calcli.io.harmless import finite
+from calcli.io.locate import split_where
+from calcli.metrics.context import MetricSettings
+from calcli.metrics.significance import p_cell
+
+
+def are_two_logs(args: Any) -> bool:
+    """True for a log, or a question of it, beside another one as the baseline."""
+    if args.baseline_bundle is None or len(args.given) != 1:
+        return False
+    names = (args.given[0], args.baseline_bundle)
+    return all(is_log(split_where(name)[0], args.where) for name in names)
+
+
+def compare_log(args: Any) -> int:
+    """Pair the answers, test every question, and print what became of them.
+
+    args : those of ``compare``.
+    """
+    _refuse_others(args)
+    if args.output is not None:
+        check_output(args.output, force=args.force)
+    command = CommandContext(args)
+    new, baseline = args.given[0], args.baseline_bundle
+    with command, logs_once([new, baseline], args.where):
+        questions = _compared(args, command)
+        command.clear()
+    settings = {
+        "level": args.level,
+        "baseline": baseline,
+        "calcli_version": __version__,
+    }
+    new_log, baseline_log = split_where(new)[0], split_where(baseline)[0]
+    content = comparison_of_logs(questions, new_log.name, baseline_log.name, settings)
+    if args.output is not None:
+        text = json.dumps(finite(content), indent=1, allow_nan=False) + "\n"
+        write_bytes(args.output, text, force=args.force)
+    table = _table(questions)
+    if not args.people:
+        args.print("compare", [table], content["results"], content)
+    elif not args.quiet:
+        print_table(table.columns, table.rows[:MOST_LINES])
+        if len(questions) > MOST_LINES:
+            command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
+        command.say(
+            f"before: {baseline_log.name}; p-values of two sides, adjusted for"
+            f" {len(questions)} questions; of fixed and broken by McNemar's test"
+        )
+    return 0
+
+
+def _refuse_others(args: Any) -> None:
+    """Raise UsageError for options that logs do not have."""
+    others = {
+        "--methods": args.methods,
+        "--test": args.test,
+        "--diagram": args.diagram,
+    }
+    for option, value in others.items():
+        if value is not None:
+            raise UsageError(
+                f"{option}: two logs are compared as they are; calcli extract LOG makes"
+                " bundles, which have methods"
+            )
+
+
+def _compared(args: Any, command: CommandContext) -> list[ComparedQuestion]:
+    """The questions of both logs. Raises DataError where there is none."""
+    ours = {split_where(name)[1] or "": name for name in args.expanded}
+    expanded = args.expand(args.baseline_bundle)
+    theirs = {split_where(name)[1] or "": name for name in expanded}
+    if len(ours) == len(theirs) == 1:
+        shared = [next(iter(ours))]
+        theirs = {shared[0]: next(iter(theirs.values()))}
+    else:
+        shared = [question for question in ours if question in theirs]
+        _say_missing(list(ours), list(theirs), command)
+    questions = []
+    for number, question in enumerate(shared, start=1):
+        new = _answers(ours[question], command)
+        baseline = _answers(theirs[question], command)
+        settings = MetricSettings(level=args.level, seed=args.seed, interval="t")
+        compared = compare_question(question, new, baseline, settings)
+        if compared is None:
+            command.say(f"{question}: no record is in both logs")
+        else:
+            questions.append(compared)
+            _say_unpaired(compared, command)
+        command.progress("questions", number, len(shared))
+    if not questions:
+        raise DataError(
+            f"{args.given[0]} and {args.baseline_bundle}: no record answers a question"
+            " of both; they are paired by id and question"
+        )
+    return questions
+
+
+def _answers(bundle: str, command: CommandContext) -> ModelAnswers:
+    with command.rows([bundle], prefer=()) as rows:
+        assert isinstance(rows, BundleRows)
+        return ModelAnswers.of(rows)
+
+
+def _say_missing(ours: list[str], theirs: list[str], command: CommandContext) -> None:
+    """Say which questions only one of the logs has."""
+    for names, others, which in ((ours, theirs, "new"), (theirs, ours, "baseline")):
+        alone = [name for name in names if name not in others]
+        if alone:
+            listing = ", ".join(alone[:MOST_LINES])
+            command.say(f"only in the {which} log: {listing}")
+
+
+def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
+    """Say how many answers have no partner."""
+    new, baseline = compared.unpaired
+    if new or baseline:
+        command.say(
+            f"{compared.question}: {compared.n} pairs; {new} answers of the new log and"
+            f" {baseline} of the baseline have no partner"
+        )
+
+
+def _table(questions: list[ComparedQuestion]) -> Table:
+    """A line for each question."""
+    head = ["question", "pairs", "right", "right before", "fixed", "broken"]
+    head += ["p fixed", "NLL", "NLL before", "p NLL"]
+    by_accuracy = adjusted([each.accuracy.p_value for each in questions])
+    by_nll = adjusted([each.nll.p_value for each in questions])
+    rows: list[list[Cell]] = []
+    for each, p_accuracy, p_nll in zip(questions, by_accuracy, by_nll, strict=True):
+        rows.append(
+            [
+                each.question,
+                each.n,
+                each.new["accuracy"]["value"],
+                each.baseline["accuracy"]["value"],
+                each.fixed,
+                each.broken,
+                "-" if p_accuracy is None else p_cell(p_accuracy),
+                each.new["nll"]["value"],
+                each.baseline["nll"]["value"],
+                "-" if p_nll is None else p_cell(p_nll),
+            ]
+        )
+    return Table(head, rows)

@@ -1,0 +1,226 @@
+"""Compare two logs of decisions: what another model, or version, answers to the same.
+
+Answers are paired by the id of their record and the question. Accuracy is tested by
+McNemar's test of the answers that become right and wrong, the NLL by the paired test of
+``statistics.paired``; p-values are adjusted for the number of questions (Holm 1979).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.evaluation.differences import compared
+from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.leaderboard import holm
+from calcli.evaluation.question_thresholds import records_of
+from calcli.evaluation.results import Difference
+from calcli.io.bundle import BundleRows
+from calcli.metrics.collect import collect, predicted
+from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.rows import ArrayRows
+from calcli.statistics.units import Units
+
+METRICS = ("accuracy", "nll", "brier")
+
+
+@dataclass(frozen=True)
+class ModelAnswers:
+    """Labelled answers of one model to one question.
+
+    classes : names of the options, None where they differ from row to row. log_p :
+    (n, k). records : (n,) id and number of its occurrence. units : (n,) names of the
+    units, None for independent rows.
+    """
+
+    name: str
+    classes: tuple[str, ...] | None
+    log_p: FloatArray
+    labels: IntArray
+    records: Sequence[tuple[str, int]]
+    units: AnyArray | None
+
+    @classmethod
+    def of(cls, rows: BundleRows) -> "ModelAnswers":
+        """Read the rows of a question."""
+        classes = None
+        if rows.n_options is None and rows.class_names is not None:
+            classes = tuple(map(str, rows.class_names))
+        units = rows.column("unit") if rows.given_units is not None else None
+        return cls(
+            name=rows.name,
+            classes=classes,
+            log_p=np.concatenate([block.z for block in rows.counted().blocks()]),
+            labels=rows.labels_at(0, rows.n),
+            records=records_of(rows),
+            units=units,
+        )
+
+    def in_order_of(self, other: "ModelAnswers") -> "ModelAnswers":
+        """The same answers, options in the order of another model's where equal."""
+        if self.classes is None or other.classes is None:
+            return self
+        if set(self.classes) != set(other.classes):
+            return self
+        order = [self.classes.index(name) for name in other.classes]
+        place = np.argsort(order)
+        return replace(
+            self,
+            classes=other.classes,
+            log_p=self.log_p[:, order],
+            labels=place[self.labels],
+        )
+
+    def at(self, rows: IntArray) -> ArrayRows:
+        """Some of the rows."""
+        units = None
+        if self.units is not None:
+            named = Units.of(np.array([str(self.units[row]) for row in rows]))
+            units = None if named.single else named
+        scores, labels = self.log_p[rows], self.labels[rows]
+        return ArrayRows(scores, labels, "log_probs", units=units)
+
+    def label_name(self, row: int) -> str:
+        """Name of the label of a row."""
+        assert self.classes is not None
+        return self.classes[self.labels[row]]
+
+
+@dataclass(frozen=True)
+class ComparedQuestion:
+    """Paired answers to one question, new minus baseline.
+
+    n : pairs. unpaired : answers of the new log, and of the baseline, without partner.
+    metrics : of both, by name, as ``evaluate --json`` has them. accuracy, nll : their
+    differences.
+    """
+
+    question: str
+    n: int
+    unpaired: tuple[int, int]
+    n_classes: int
+    new: dict[str, Any]
+    baseline: dict[str, Any]
+    accuracy: Difference
+    nll: Difference
+
+    @property
+    def fixed(self) -> int | None:
+        """Answers that become right."""
+        return None if self.accuracy.answers is None else self.accuracy.answers[0]
+
+    @property
+    def broken(self) -> int | None:
+        """Answers that become wrong."""
+        return None if self.accuracy.answers is None else self.accuracy.answers[1]
+
+
+def compare_question(
+    question: str, new: ModelAnswers, baseline: ModelAnswers, settings: MetricSettings
+) -> ComparedQuestion | None:
+    """Compare the paired answers; None where no record is in both.
+
+    Raises DataError where labels differ.
+    """
+    baseline = baseline.in_order_of(new)
+    places = {record: row for row, record in enumerate(baseline.records)}
+    ours, theirs = [], []
+    for row, record in enumerate(new.records):
+        if record in places:
+            ours.append(row)
+            theirs.append(places[record])
+    if not ours:
+        return None
+    _check_labels(new, baseline, ours, theirs)
+    own, other = new.at(np.array(ours)), baseline.at(np.array(theirs))
+    have_same_columns = new.classes is not None and new.classes == baseline.classes
+    against = predicted(other, None) if have_same_columns else None
+    context = MetricContext(collect(own, against=against), settings)
+    context_of_baseline = MetricContext(collect(other), settings)
+    differences = compared(context, context_of_baseline)
+    return ComparedQuestion(
+        question=question,
+        n=len(ours),
+        unpaired=(len(new.records) - len(ours), len(baseline.records) - len(ours)),
+        n_classes=own.k,
+        new=_metrics(context),
+        baseline=_metrics(context_of_baseline),
+        accuracy=differences["accuracy"],
+        nll=differences["nll"],
+    )
+
+
+def _metrics(context: MetricContext) -> dict[str, Any]:
+    scores = measured(context, METRICS)
+    return {name: score_json(score) for name, score in scores.items()}
+
+
+def _check_labels(
+    new: ModelAnswers, baseline: ModelAnswers, ours: list[int], theirs: list[int]
+) -> None:
+    """Refuse pairs whose labels differ. Raises DataError."""
+    if new.classes is None or baseline.classes is None:
+        return
+    pairs = [
+        (row, partner)
+        for row, partner in zip(ours, theirs, strict=True)
+        if new.label_name(row) != baseline.label_name(partner)
+    ]
+    if pairs:
+        row, partner = pairs[0]
+        raise DataError(
+            f"{new.name}: the label of record {new.records[row][0]} is"
+            f" {new.label_name(row)!r}, in {baseline.name}"
+            f" {baseline.label_name(partner)!r} ({len(pairs)} of {len(ours)} labels"
+            " differ); make them agree"
+        )
+
+
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """P-values adjusted for their number; None stays."""
+    known = [p for p in p_values if p is not None]
+    steps = iter(holm(known))
+    return [None if p is None else next(steps) for p in p_values]
+
+
+def comparison_of_logs(
+    questions: Sequence[ComparedQuestion],
+    new: str,
+    baseline: str,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """The JSON of ``calcli compare`` of two logs."""
+    by_accuracy = adjusted([each.accuracy.p_value for each in questions])
+    by_nll = adjusted([each.nll.p_value for each in questions])
+    results, facts = [], {}
+    for each, p_accuracy, p_nll in zip(questions, by_accuracy, by_nll, strict=True):
+        for log, metrics in ((new, each.new), (baseline, each.baseline)):
+            results.append(
+                {
+                    "bundle": f"{log}:{each.question}",
+                    "method": "uncalibrated",
+                    "n": each.n,
+                    "n_classes": each.n_classes,
+                    "seconds": None,
+                    "metrics": metrics,
+                }
+            )
+        facts[each.question] = {
+            "n": each.n,
+            "unpaired": list(each.unpaired),
+            "fixed": each.fixed,
+            "broken": each.broken,
+            "accuracy": {**difference_json(each.accuracy), "p_adjusted": p_accuracy},
+            "nll": {**difference_json(each.nll), "p_adjusted": p_nll},
+        }
+    return {
+        "calcli_compare": 1,
+        "settings": settings,
+        "results": results,
+        "questions": facts,
+        "ranks": None,
+    }
