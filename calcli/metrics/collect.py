@@ -493,13 +493,7 @@ class _GatherBlock:
                 e[...] = some.scores
                 top = e.argmax(axis=1)
                 norm = e.sum(axis=1)
-                # By rounding alone no row is divided: it would move a stored 0.5 off its bin edge.
-                whole = np.issubdtype(some.scores.dtype, np.floating)
-                rounding = (
-                    0.5 * float(np.finfo(some.scores.dtype).eps) * self.k
-                    if whole
-                    else 0.0
-                )
+                rounding = _rounding_of_sum(some.scores.dtype, self.k)
                 norm = np.where(np.abs(norm - 1.0) <= rounding, 1.0, norm)
                 zeros = some.zeros or Zeros.of_type(some.scores.dtype)
                 if e.min() <= zeros.clip:
@@ -663,6 +657,19 @@ class _Gatherer:
         columns["classes"] = None if self.sums is None else self.sums.stats()
         columns |= {name: getattr(self.rest, name) for name in ("counts", "expected")}
         return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
+
+
+def _rounding_of_sum(dtype: "np.dtype[Any]", k: int) -> float:
+    """How far the sum of k probabilities misses 1 by the rounding of their type.
+
+    A row is not divided for it: equal probabilities of two rows would differ then, and
+    a stored 0.5 would leave its bin edge. float64 counts as float32, whose numbers
+    texts and float64 arrays often hold.
+    """
+    if dtype.kind != "f":
+        return 0.0
+    type_of_digits = np.float16 if dtype == np.float16 else np.float32
+    return 0.5 * float(np.finfo(type_of_digits).eps) * k
 
 
 def _uncalibrated(block: Block) -> Prediction:
