@@ -65,6 +65,12 @@ class LimitCrossed(CalcliError):
     exit_code = 5
 
 
+class ResourceError(CalcliError):
+    """The system lacks what a command needs: room on a disk, memory, open files."""
+
+    exit_code = 2
+
+
 class WorkersLost(CalcliError):
     """Worker processes died before their work was done."""
 

@@ -35,6 +35,15 @@ UNREADABLE = (
     errno.EISDIR,
 )
 
+EXHAUSTED = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+"""Errors of a system that has no room left: of a disk, a file's size, open files."""
+
 COMPLETION = "_CALCLI_COMPLETE"
 """Environment variable by which a shell asks for what may come next."""
 
@@ -130,10 +139,10 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
             2,
         )
     if isinstance(error, MemoryError):
-        return (
-            "out of memory; use a method that streams (calcli methods) or fewer rows",
-            1,
+        message = (
+            "out of memory; use a method that streams (calcli methods) or fewer rows"
         )
+        return message, 2
     if isinstance(error, OSError) and error.strerror:
         where = (
             os.fsdecode(error.filename)
@@ -145,6 +154,8 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
                 f"{where}: cannot be read: {error.strerror}; is it the right name?",
                 3,
             )
+        if error.errno in EXHAUSTED:
+            return f"{where}: {error.strerror}", 2
         return f"{where}: {error.strerror}; --debug shows more", 1
     return f"internal error: {type(error).__name__}: {error}; --debug shows more", 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError, one_line, unknown_name
+from calcli.errors import CalcliError, DataError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.graph import Graph
 from calcli.exporting.numpy_source import load_source, write_source
@@ -144,7 +144,7 @@ def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
         data: bytes = joined.SerializeToString()
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
-        raise CalcliError(
+        raise DataError(
             f"{path}: cannot be joined with the calibrator: {one_line(problem)}"
         ) from None
     alone = export(artifact, "onnx")

@@ -14,7 +14,14 @@ import numpy as np
 
 from calcli import __version__
 from calcli.calibrator import Context
-from calcli.errors import CalcliError, DataError, UsageError, check_choice, one_line
+from calcli.errors import (
+    CalcliError,
+    DataError,
+    ResourceError,
+    UsageError,
+    check_choice,
+    one_line,
+)
 from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
@@ -80,7 +87,7 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         self._starts.append(self.done + len(rows))
 
     def append(self, rows: AnyArray) -> None:
-        """Append rows to the file. Raises CalcliError on failure."""
+        """Append rows to the file. Raises ResourceError on failure."""
         try:
             self.add(_key(self.done), (self.job, rows))
         except OSError as problem:
@@ -89,7 +96,7 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
                 if self.done
                 else "nothing kept"
             )
-            raise CalcliError(
+            raise ResourceError(
                 f"{self.path}: cannot be written: {problem.strerror}; {kept}"
             ) from None
         self._took(rows)

@@ -19,7 +19,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import ResourceError, UsageError
 from calcli.io.inputs import PIECE, is_read
 
 DAY = 86400.0  # seconds
@@ -146,8 +146,8 @@ def make_folder(path: Path) -> None:
 
 
 def refuse(path: Path, reason: str | None) -> NoReturn:
-    """Raise CalcliError for an output that could not be written."""
-    raise CalcliError(
+    """Raise ResourceError for an output that could not be written."""
+    raise ResourceError(
         f"{path}: cannot be written: {reason}; no part of it was kept"
     ) from None
 
@@ -158,7 +158,7 @@ class NewFile(io.RawIOBase):
     Size and checksum of the bytes are kept.
 
     path : final name. temporary : current name. has_final_name : whether it has been
-    renamed. Writing raises CalcliError that names the file. Callers that write
+    renamed. Writing raises ResourceError that names the file. Callers that write
     through ``descriptor`` instead set ``checked`` and verify the content themselves.
     """
 
@@ -185,14 +185,14 @@ class NewFile(io.RawIOBase):
         return len(view)
 
     def sync(self) -> None:
-        """Flush written data to the disk (fsync). Raises CalcliError."""
+        """Flush written data to the disk (fsync). Raises ResourceError."""
         with _naming_output(self.path):
             os.fsync(self.descriptor)
 
     def read_back(self) -> None:
         """Compare size and checksum of the temporary file with the data written.
 
-        Raises CalcliError.
+        Raises ResourceError.
         """
         size = crc = 0
         with _naming_output(self.path), self.temporary.open("rb", buffering=0) as file:
@@ -217,7 +217,7 @@ def new_file(
     After any error, an interruption included, no partial file remains and an old file
     is unchanged. A symbolic link is followed. A pipe or a device is written to
     directly. Raises UsageError as ``check_output`` does, also when the file has
-    appeared in the meantime, and CalcliError when writing fails.
+    appeared in the meantime, and ResourceError when writing fails.
     """
     check_output(path, force=force, inputs=inputs)
     if is_stream(path):
@@ -358,7 +358,7 @@ def _look_for_abandoned(place: Path) -> None:
 
 @contextmanager
 def _naming_output(path: Path) -> Iterator[None]:
-    """Turn an OSError into a CalcliError that names the output."""
+    """Turn an OSError into a ResourceError that names the output."""
     try:
         yield
     except OSError as problem:
@@ -395,7 +395,7 @@ avoid.
 def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
     """Open an ordinary file, not a link, or create it; returns its descriptor.
 
-    Raises UsageError, CalcliError.
+    Raises UsageError, ResourceError.
     """
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     # A blocking open of a pipe would wait for its other end.
@@ -410,7 +410,7 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
             raise UsageError(
                 f"{path}: is in the way ({what}); move it or choose another -o"
             ) from None
-        kind = CalcliError if problem.errno in NO_ROOM else UsageError
+        kind = ResourceError if problem.errno in NO_ROOM else UsageError
         raise kind(
             f"{path}: cannot be written: {problem.strerror}; choose another name"
         ) from None

@@ -15,7 +15,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO, Any
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import DataError, ResourceError
 
 DESCRIPTORS = (
     "/dev/stdin",
@@ -225,7 +225,7 @@ def allow_open_files(count: int) -> int | None:
 
 
 def check_open_files(count: int) -> None:
-    """Raise CalcliError if the system does not allow ``count`` files to be open at
+    """Raise ResourceError if the system does not allow ``count`` files to be open at
     once.
     """
     allowed = allow_open_files(count)
@@ -238,4 +238,4 @@ def check_open_files(count: int) -> None:
             "raise the limit (ulimit -n), or make one bundle of them first: calcli"
             " extract --join"
         )
-        raise CalcliError(f"{message}; {advice}")
+        raise ResourceError(f"{message}; {advice}")

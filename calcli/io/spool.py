@@ -13,7 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError
+from calcli.errors import ResourceError
 from calcli.io.hdf5 import read
 from calcli.numerics import AnyArray
 
@@ -32,7 +32,7 @@ class Spool:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by its owner)
 
     def add(self, values: AnyArray) -> None:
-        """Append numbers. Raises CalcliError."""
+        """Append numbers. Raises ResourceError."""
         data = (
             np.ascontiguousarray(values, dtype=self.dtype)
             .reshape(-1)
@@ -63,7 +63,7 @@ class Spool:
         try:
             yield
         except OSError as problem:
-            raise CalcliError(
+            raise ResourceError(
                 f"{folder()}: {problem.strerror}, and {self._why}"
             ) from None
 
@@ -77,7 +77,7 @@ def folder() -> str:
 
 
 def check_room(needed: int, why: str) -> None:
-    """Raise CalcliError unless the temporary folder has room for ``needed`` bytes."""
+    """Raise ResourceError unless the temporary folder has room for ``needed`` bytes."""
     try:
         free = shutil.disk_usage(folder()).free
     except OSError:
@@ -87,7 +87,7 @@ def check_room(needed: int, why: str) -> None:
             f"{free / 2**20:.0f} MiB are free for temporary files,"
             f" {needed / 2**20:.0f} MiB are needed"
         )
-        raise CalcliError(f"{folder()}: {message}, and {why}")
+        raise ResourceError(f"{folder()}: {message}, and {why}")
 
 
 TALL_BYTES = 32 << 20  # a chunk is tall if the rows that it spans exceed this size
@@ -111,7 +111,7 @@ class Unpacked:
     """Scores (n, k) unpacked on disk in groups of columns, each stored row by row.
 
     For chunks with so many rows that a few rows cannot be read alone. Raises
-    CalcliError.
+    ResourceError.
     """
 
     def __init__(self, scores: h5py.Dataset, where: str) -> None:

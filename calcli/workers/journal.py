@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli import __version__
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import ResourceError, UsageError
 from calcli.io.atomic import lock, open_job_file, remove
 
 HEAD = b"calcli job 1\n"
@@ -30,7 +30,7 @@ class Journal:
 
     A missing file is created; a truncated last entry is ignored, and so is all of a file that other users could have
     written. Only numbers and calcli's own records are read back. Raises UsageError if the file is not a job file of
-    the user or is in use by another process, CalcliError if it cannot be created.
+    the user or is in use by another process, ResourceError if it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class Journal:
             reason = problem.strerror
         if reason is not None:
             remove(self._file, self.path)
-            raise CalcliError(
+            raise ResourceError(
                 f"{self.path}: cannot be written: {reason}; no part of it was kept"
             )
 

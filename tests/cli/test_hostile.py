@@ -603,7 +603,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path):
         if words[-1] == "o/":
             assert done.returncode == 2  # both would have the same name
         else:
-            assert done.returncode == 1
+            assert done.returncode == 2
             assert done.stderr.endswith(
                 "cannot be written: File too large; no part of it was kept\n"
             )
@@ -656,7 +656,7 @@ def test_standard_streams_may_be_closed_or_full(tmp_path, good):
     wordless = shell("CALCLI fit -m ec good.h5 2>&-", tmp_path)
     assert (wordless.returncode, wordless.stdout) == (0, b"good.ec.json\n")
     full = shell("CALCLI inspect good.h5 > /dev/full", tmp_path)
-    assert (full.returncode, full.stderr.count(b"\n")) == (1, 1)
+    assert (full.returncode, full.stderr.count(b"\n")) == (2, 1)
     assert b"No space left on device" in full.stderr
     gate = shell(
         "CALCLI evaluate good.h5 --max ece=0 -q --metric ece | true; exit ${PIPESTATUS[0]}",

@@ -75,7 +75,7 @@ def test_a_file_size_limit(calcli, desk, tmp_path, words, old):
             assert state(tmp_path) != before
             (tmp_path / words[-1]).unlink()
             continue
-        assert done.code == 1
+        assert done.code == 2
         assert size < 512 or one_line(done).endswith(
             ": cannot be written: File too large; no part of it was kept"
         )
@@ -119,7 +119,7 @@ def test_a_folder_that_vanishes_meanwhile(desk, tmp_path):
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     said = "calcli: folder/out.h5: cannot be written: No such file or directory; no part of it was kept\n"
     assert done.stderr == said
     assert state(tmp_path) == {}
@@ -135,7 +135,7 @@ def test_both_streams_on_a_full_disk(calcli, desk, tmp_path):
         done = calcli(
             *filled(words, desk), cwd=tmp_path, out="/dev/full", err="/dev/full"
         )
-        assert done.code == (3 if words[1] == "nowhere.h5" else 1)
+        assert done.code == (3 if words[1] == "nowhere.h5" else 2)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")

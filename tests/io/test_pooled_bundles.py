@@ -271,7 +271,7 @@ def test_more_files_than_the_system_lets_be_open_are_told(monkeypatch):
         CalcliError, match=r"1000 bundles .* allows 256 open files.*ulimit -n.*--join"
     ) as told:
         inputs.check_open_files(1000)
-    assert told.value.exit_code == 1
+    assert told.value.exit_code == 2
 
 
 @pytest.mark.skipif(

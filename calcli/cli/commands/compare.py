@@ -46,7 +46,7 @@ from calcli.cli import options as o
 from calcli.cli.compare_log import are_two_logs, compare_log
 from calcli.cli.compare_tables import Leaderboard
 from calcli.cli.context import CommandContext, job_file
-from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.errors import DataError, UsageError, WorkersLost
 from calcli.evaluation import leaderboard as board
 from calcli.evaluation.cross_validation import folds_of
 from calcli.importers.open_any_file import open_data
@@ -486,7 +486,7 @@ def _draw_ranks(path: Path, leaderboard: Leaderboard, *, force: bool) -> None:
 
     ranks = leaderboard.ranks
     if ranks is None:
-        raise CalcliError(
+        raise UsageError(
             f"--diagram {path}: no two methods have values on every bundle, there are"
             " no ranks"
         )
