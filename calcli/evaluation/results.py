@@ -307,7 +307,9 @@ class Evaluation:
         return DataFrame(lines)
 
     def __repr__(self) -> str:
-        lines = [f"<calcli evaluation of {len(self.results)} versions>"]
+        count = len(self.results)
+        versions = "1 version" if count == 1 else f"{count} versions"
+        lines = [f"<calcli evaluation of {versions}>"]
         for result in self.results:
             if result.report is None:
                 values = (f"{n} {value_text(s)}" for n, s in result.scores.items())

@@ -7,8 +7,12 @@ A recipe's program runs where its framework is installed. Where it is not, a fil
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+import tomllib
 import types
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -16,6 +20,8 @@ import pytest
 from conftest import REPOSITORY
 from run_calcli import runner
 from test_readme import folder_of_scores, run_all
+
+import calcli
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +53,13 @@ def sections(page):
     return found
 
 
-RECIPES = sections(DOCS / "recipes.md")
+SECTIONS = sections(DOCS / "recipes.md")
+RECIPES = {
+    name: section
+    for name, section in SECTIONS.items()
+    if any(command.startswith("calcli extract") for command in section[1])
+}
+"""Recipes that end in val.h5. The others stay in another program."""
 
 
 def torch_batches(name):
@@ -209,6 +221,91 @@ def test_what_the_recipes_join_is_right(run):
             assert (file["labels"][()] == Y[place] % classes).all()
             expected = Z[place] if classes == 10 else np.log(P[place, :4])
             np.testing.assert_allclose(file["logits"][()], expected, rtol=1e-6)
+
+
+# ---- in other programs
+
+
+def run_program(name):
+    """Names that the program of a recipe defines; skips where its framework is missing."""
+    space = {"__name__": "recipe"}
+    try:
+        exec(compile(SECTIONS[name][0], name, "exec"), space)
+    except ImportError as missing:
+        pytest.skip(f"not installed: {missing.name}")
+    return space
+
+
+def test_a_trainer_reports_calibration_and_saves_a_calibrator(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    figures = run_program("While a Trainer trains")["figures"]
+    assert 0.0 <= figures["eval_ece"] <= 1.0
+    assert -1.0 <= figures["eval_overconfidence"] <= 1.0
+    done = run("inspect", "out/calibrator.json")
+    assert done.code == 0, done.err
+    assert json.loads(Path("out/calibrator.json").read_bytes())["method"] == "ts"
+
+
+def test_a_metric_of_evaluate_has_the_figures_of_its_batches(tmp_path, monkeypatch):
+    """NLL by hand: three rows right by 2, 3 and 1 or, of the last, wrong by a half."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    figures = run_program("A metric of Hugging Face's evaluate")["figures"]
+    margins = np.array([2.0, 3.0, 1.0, -0.5])
+    assert figures["nll"] == pytest.approx(np.log1p(np.exp(-margins)).mean(), rel=1e-7)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+@pytest.mark.parametrize("method", ["ts", "ec", "vs"])
+def test_r_applies_a_calibrator_in_ten_lines(run, tmp_path, monkeypatch, method):
+    has_json = subprocess.run(
+        ["Rscript", "-e", "library(jsonlite)"], capture_output=True
+    )
+    if has_json.returncode:
+        pytest.skip("R has no jsonlite")
+    (program,) = re.findall(
+        r"```r\n(.*?)```", (DOCS / "recipes.md").read_text("utf-8"), re.S
+    )
+    assert len(program.splitlines()) == 10
+    monkeypatch.chdir(tmp_path)
+    np.savez("val.npz", logits=Z, labels=Y)
+    assert run("fit", "-m", method, "val.npz", "-o", "calibrator.json", "-q").code == 0
+    np.savetxt("logits.csv", Z, "%.9g", ",", header=",".join("abcdefghij"), comments="")
+    done = subprocess.run(["Rscript", "-e", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    logits = np.genfromtxt("logits.csv", delimiter=",", skip_header=1)
+    applied = calcli.load("calibrator.json").predict_proba(logits)
+    found = np.genfromtxt("probs.csv", delimiter=",", skip_header=1)
+    np.testing.assert_allclose(found, applied, rtol=1e-12)
+
+
+def test_the_conda_recipe_declares_what_the_project_does():
+    (text,) = re.findall(
+        r"^```yaml\n(package:.*?)```",
+        (DOCS / "recipes.md").read_text("utf-8"),
+        re.S | re.M,
+    )
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
+    declared = {}
+    section = ""
+    for line in text.splitlines():
+        if line.strip().startswith("- "):
+            declared[section].append(line.strip()[2:].replace(" ", "", 1))
+        else:
+            section, _, value = line.strip().partition(": ")
+            section = section.rstrip(":")
+            declared[section] = [] if not value else value.strip('"')
+    needs = project["project"]["dependencies"]
+    builds = project["build-system"]["requires"]
+    python = f"python{project['project']['requires-python']}"
+    assert declared["name"] == project["project"]["name"]
+    assert declared["version"] == calcli.__version__
+    assert sorted(declared["run"]) == sorted([python, *needs])
+    assert sorted(declared["host"]) == sorted([python, "pip", *builds])
+    script = project["project"]["scripts"]["calcli"]
+    assert declared["entry_points"] == [f"calcli={script}".replace("=", "= ", 1)]
+    assert declared["license"] == project["project"]["license"]
 
 
 # ---- out
@@ -397,3 +494,33 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp
     else:
         exec(fence("python", "MLflow"), {})
         assert list((tmp_path / "runs").rglob("report.html"))
+
+
+def test_weights_and_biases_gets_artifact_report_and_metrics(
+    exported, monkeypatch, run, tmp_path
+):
+    monkeypatch.chdir(exported)
+    (exported / "evaluation.json").write_text(
+        run("evaluate", "logits.h5", "--calibrator", "logits.auto.json", "--json").out
+    )
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    try:
+        import wandb  # noqa: F401
+    except ImportError:  # what the program says to it is held instead
+        files = []
+        run_of_wandb = types.SimpleNamespace(
+            summary={}, log_artifact=lambda artifact: None, finish=lambda: None
+        )
+        stub = types.SimpleNamespace(
+            init=lambda project: run_of_wandb,
+            Artifact=lambda name, type: types.SimpleNamespace(add_file=files.append),
+        )
+        monkeypatch.setitem(sys.modules, "wandb", stub)
+        exec(fence("python", "Weights & Biases"), {})
+        assert files == ["logits.auto.json", "report.html"]
+        assert run_of_wandb.summary["nll"] > 0
+        assert run_of_wandb.summary["verdict"]
+    else:
+        exec(fence("python", "Weights & Biases"), {})
+        assert list(tmp_path.rglob("*.wandb"))
