@@ -1,6 +1,7 @@
 """From what a reader found to arrays: the transformations of a table, in order.
 
-1. rows that are objects become columns (``records``);
+1. rows that are objects become columns (``records``), and so do cells that are objects
+   in print (``printed_objects``);
 2. rows with different numbers of scores become a table for each number (``choices``);
 3. columns that belong together become one array (``families``).
 
@@ -14,6 +15,7 @@ from calcli.importers.families import with_families
 from calcli.importers.headerless import headerless
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
+from calcli.importers.printed_objects import with_printed_objects
 from calcli.importers.records import with_columns
 from calcli.importers.table import Column, Table, constant
 
@@ -26,6 +28,7 @@ def arranged(table: Table, request: ImportRequest) -> Table:
         return table
     if not table.has_header:
         return headerless(table, request)
+    table = with_printed_objects(table, request)
     table = by_number_of_choices(table, request, with_families)
     return _with_declared_names(table, request)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.ragged import Parts, array_of_objects
+from calcli.importers.records import SPARSE_KEYS, VECTOR_KEYS, dense_vector
 from calcli.importers.table import Cells, Column, Table
 from calcli.importers.text_cells import (
     CELLS_SEEN,
@@ -31,6 +32,7 @@ def table_of_arrow(path: Path, format: str, table: Any) -> Table:
 
     Fields of structs get dotted names: ``probs.cat``.
     """
+    table = _with_maps_as_structs(_with_dense_vectors(table))
     while any(str(field.type).startswith("struct") for field in table.schema):
         table = table.flatten()
     refuse_doubles(path, table.column_names)
@@ -38,6 +40,36 @@ def table_of_arrow(path: Path, format: str, table: Any) -> Table:
     columns = columns_of_arrow(path, table, _declared_classes(metadata))
     is_ours = b"calibrated_by" in metadata
     return Table(path, format, columns, table.num_rows, is_ours=is_ours)
+
+
+def _with_dense_vectors(table: Any) -> Any:
+    """Vectors of Spark ML as lists of numbers."""
+    import pyarrow as pa
+
+    vector_fields = VECTOR_KEYS | SPARSE_KEYS
+    for place, field in enumerate(table.schema):
+        if not pa.types.is_struct(field.type):
+            continue
+        if {inner.name for inner in field.type} != vector_fields:
+            continue
+        vectors = [dense_vector(cell) for cell in table.column(place).to_pylist()]
+        lists = pa.array(vectors, pa.list_(pa.float64()))
+        table = table.set_column(place, field.name, lists)
+    return table
+
+
+def _with_maps_as_structs(table: Any) -> Any:
+    """Maps with the same keys in every row as objects of these fields."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if not pa.types.is_map(field.type) or table.column(place).null_count:
+            continue
+        objects = [dict(cell) for cell in table.column(place).to_pylist()]
+        keys = {tuple(sorted(map(str, cell))) for cell in objects}
+        if len(keys) == 1:
+            table = table.set_column(place, field.name, pa.array(objects))
+    return table
 
 
 def _declared_classes(metadata: Mapping[bytes, bytes]) -> dict[str, AnyArray]:

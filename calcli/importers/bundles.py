@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
+from calcli.importers.evidence import counts_from_1
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
 from calcli.importers.names import COLUMNS, headers_path, parse_name, role_of
@@ -369,6 +370,8 @@ def _labels_of_rows(
     if is_index_of_apply:
         names = None
     raw = _from_first_index(raw, column)
+    if columns[reading.scores].attributes.get("first_number") and not names:
+        raw = _as_columns_count(raw, k, column.where)
     raw = _with_whole_ignored(raw, ignore)
     class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
     labels = validate.check_labels(
@@ -384,6 +387,14 @@ def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:
         return raw
     remark(f"{column.where}: labels count from {first}, as the format does")
     return raw - raw.dtype.type(first)
+
+
+def _as_columns_count(raw: AnyArray, k: int, where: str) -> AnyArray:
+    """Labels 1 to k, of columns numbered 1 to k, counted from 0."""
+    if not counts_from_1(raw, k):
+        return raw
+    remark(f"{where}: labels count from 1, as the columns do")
+    return raw - 1
 
 
 def _with_whole_ignored(raw: AnyArray, ignore: Sequence[float]) -> AnyArray:

@@ -220,9 +220,18 @@ def class_indices(
         return _indices_of_words(values, names)
     if values.dtype.kind not in "iu":
         return None
-    if values.min() < 0 or values.max() >= k or values.min() == values.max():
+    if values.min() == values.max():
         return None
+    if values.min() < 0 or values.max() >= k:
+        return _indices_of_words(values, names)
     return values.astype(np.int64)
+
+
+def counts_from_1(values: AnyArray, k: int) -> bool:
+    """True for whole numbers from 1 to k, k among them."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return False
+    return bool(values.min() >= 1 and values.max() == k)
 
 
 def _indices_of_words(values: AnyArray, names: Sequence[str] | None) -> IntArray | None:

@@ -38,7 +38,11 @@ from calcli.importers.names import (
     role_of,
     says_correct,
 )
-from calcli.importers.odd_columns import refuse_offset, refuse_strange
+from calcli.importers.odd_columns import (
+    are_numbered_from_1,
+    refuse_offset,
+    refuse_strange,
+)
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, most_decimals
@@ -213,12 +217,16 @@ def _array_of(
     )
 
 
-def _attributes_of(family: Family) -> dict[str, bool]:
+def _attributes_of(family: Family) -> dict[str, Any]:
     """Whether words of a label name the columns, and whether these may lack some.
 
-    Text around the words tells further columns of the kind.
+    Text around the words tells further columns of the kind. first_number : 1 where the
+    columns are numbered from 1.
     """
-    attributes = {"is_generated": family.origin in ("classes", "left over")}
+    attributes: dict[str, Any] = {
+        "is_generated": family.origin in ("classes", "left over"),
+        "first_number": int(are_numbered_from_1(family.columns)),
+    }
     if family.classes is not None:
         is_complete = family.classes != family.columns
         attributes |= {"by_label": True, "is_complete": is_complete}

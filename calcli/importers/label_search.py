@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.evidence import agreement, class_indices
+from calcli.importers.evidence import agreement, class_indices, counts_from_1
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
     Name,
@@ -22,7 +22,7 @@ from calcli.importers.names import (
     says_correct,
 )
 from calcli.importers.score_search import Arrays
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, IntArray
 
 MOST_NAMED = 40
 """Most arrays that a message lists."""
@@ -108,11 +108,16 @@ class LabelSearch:
         """The column of classes that are not the largest score of every row."""
         classes = self.arrays.classes(self.score.path)
         k = max(scores.shape[1:], default=2)
+        is_from_1 = self.arrays.columns[self.score.path].attributes.get("first_number")
         shares: dict[str, float] = {}
+        seen: list[IntArray] = []
         for name in label_names:
             if is_prediction(name.core):
                 continue
-            indices = class_indices(np.asarray(self.arrays.load(name.path)), k, classes)
+            values = np.asarray(self.arrays.load(name.path))
+            if is_from_1 and counts_from_1(values, k):
+                values = values - 1
+            indices = class_indices(values, k, classes)
             if indices is None or scores.ndim != 2 or len(indices) != len(scores):
                 continue
             matches_largest = agreement(scores, indices)
@@ -120,6 +125,9 @@ class LabelSearch:
             is_other = is_counter(name.core) or is_unit(name.core)
             if is_number and (is_other or not matches_largest.is_beyond_chance):
                 continue
+            if any(np.array_equal(indices, other) for other in seen):
+                continue  # the same classes again
+            seen.append(indices)
             shares[name.path] = matches_largest.share
         if len(shares) == 1 and len(scores) >= ENOUGH_ROWS:
             shares = {path: share for path, share in shares.items() if share < 1}

@@ -266,6 +266,8 @@ def parse_name(path: str) -> Name:
     """Parse the path of an array into its parts."""
     parts = [part for part in path.split("/") if part not in ("", ".")] or [path]
     *folders, base = parts
+    if base.startswith(OF_LABEL):
+        return Name(path, tuple(folders), base, "")
     transforms_role = _role_in_transforms(folders, base)
     if transforms_role:
         folders.pop()

@@ -24,14 +24,9 @@ def refuse_offset(
     """
     if request.votes is not None or request.confidence is not None:
         return  # the columns are answers, not classes
-    numbers = []
-    for name in names:
-        digits = re.findall(r"[0-9]{1,18}", name)
-        if digits:
-            numbers.append(int(digits[-1]))
-    k = len(names)
-    if k < 2 or numbers != list(range(1, k + 1)):
+    if not are_numbered_from_1(names):
         return
+    k = len(names)
     label_columns = [
         name
         for name in columns
@@ -50,6 +45,17 @@ def refuse_offset(
         raise DataError(
             f"{table.file}: {message} {question} Subtract 1 if so; {advice}"
         )
+
+
+def are_numbered_from_1(names: Sequence[str]) -> bool:
+    """True for two or more columns whose last numbers are 1, 2, 3, …"""
+    numbers = []
+    for name in names:
+        digits = re.findall(r"[0-9]{1,18}", name)
+        if digits:
+            numbers.append(int(digits[-1]))
+    k = len(names)
+    return k > 1 and numbers == list(range(1, k + 1))
 
 
 def _as_numbers(column: Column) -> AnyArray | None:

@@ -1,6 +1,6 @@
 """Arrays that are no rectangle in memory: one array a unit, and rows made when read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -88,6 +88,10 @@ class Parts:
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    def __iter__(self) -> Iterator[AnyArray]:
+        """The array of every unit; without it, iterating would never end."""
+        return map(self.of, range(len(self)))
 
     def __getitem__(self, units: Any) -> AnyArray:
         """Arrays of some units: stacked, else concatenated, else padded with zeros."""

@@ -28,10 +28,22 @@ from calcli.importers.token_classes import by_token, of_classes
 from calcli.io.locate import natural
 from calcli.zeros import SUM_TOLERANCE
 
-WORD_KEYS = frozenset({"label", "class", "name", "value", "displayName", "category"})
+WORD_KEYS = frozenset(
+    {
+        *("label", "class", "name", "value", "displayname", "category"),
+        *("class_name", "label_name", "display_name", "intent", "tag"),
+    }
+)
 NUMBER_KEYS = frozenset({"score", "prob", "probability", "confidence", "p"})
-OTHER_KEYS = frozenset({"id", "index", "rank"})
-"""Keys of an object with the name of a class and its score."""
+OTHER_KEYS = frozenset({"id", "index", "rank", "annotationspecid"})
+"""Keys of an object with the name of a class and its score, in lower case."""
+
+VECTOR_KEYS = frozenset({"type", "values"})
+SPARSE_KEYS = frozenset({"size", "indices"})
+"""Keys of a vector of Spark, and of one that lists its values other than 0."""
+
+MOST_IN_VECTOR = 1_000_000
+"""Classes of a vector, so that a wrong size takes no memory."""
 
 WORD_LISTS = ("classes", "labels", "displayNames", "class_names", "names", "options")
 NUMBER_LISTS = ("scores", "confidences", "probabilities", "probs", "logprobs")
@@ -81,8 +93,39 @@ def _converted(cell: Any, depth: int = 0) -> Any:
         return distribution_of_pairs(cell) or cell
     if not isinstance(cell, dict) or depth > DEEPEST:
         return cell
+    vector = dense_vector(cell)
+    if vector is not None:
+        return vector
     inner = {key: _converted(value, depth + 1) for key, value in cell.items()}
     return _without_two_lists(inner)
+
+
+def dense_vector(cell: Mapping[str, Any]) -> list[float] | None:
+    """Numbers of a vector of Spark ML; None for any other object.
+
+    ``{"type": 1, "values": [0.1, 0.9]}`` is dense; of type 0, ``size`` and ``indices``
+    say where the values stand among zeros.
+    """
+    if not VECTOR_KEYS <= cell.keys() <= VECTOR_KEYS | SPARSE_KEYS:
+        return None
+    values = cell["values"]
+    if not isinstance(values, list):
+        return None
+    if cell["type"] == 1:
+        return values
+    size, indices = cell.get("size"), cell.get("indices")
+    if cell["type"] != 0 or not isinstance(indices, list):
+        return None
+    if not isinstance(size, int) or not 0 < size <= MOST_IN_VECTOR:
+        return None
+    if len(indices) != len(values):
+        return None
+    if not all(isinstance(index, int) and 0 <= index < size for index in indices):
+        return None
+    vector = [0.0] * size
+    for index, value in zip(indices, values, strict=True):
+        vector[index] = value
+    return vector
 
 
 def distribution_of_pairs(items: Sequence[Any]) -> Distribution | None:
@@ -104,12 +147,18 @@ def _pair(item: Any) -> tuple[str, float] | None:
     if isinstance(item, list) and len(item) == 2:
         word, number = item
         return (word, number) if _is_pair(word, number) else None
-    if not isinstance(item, dict) or not item.keys() <= (
-        WORD_KEYS | NUMBER_KEYS | OTHER_KEYS
-    ):
+    if not isinstance(item, dict):
         return None
-    words = [value for key, value in item.items() if key in WORD_KEYS]
-    numbers = [value for key, value in item.items() if key in NUMBER_KEYS]
+    fields: dict[str, Any] = {}
+    for key, value in item.items():
+        is_wrapped = isinstance(value, dict) and len(value) == 1
+        # {"displayName": …, "classification": {"score": …}}
+        for name, inner in value.items() if is_wrapped else [(key, value)]:
+            fields[name.lower()] = inner
+    if not fields.keys() <= WORD_KEYS | NUMBER_KEYS | OTHER_KEYS:
+        return None
+    words = [value for key, value in fields.items() if key in WORD_KEYS]
+    numbers = [value for key, value in fields.items() if key in NUMBER_KEYS]
     if len(numbers) != 1 or not words:
         return None
     word = words[0]

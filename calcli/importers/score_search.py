@@ -365,7 +365,11 @@ def score_names(
         ]
     scores = [name for name in names if name.role == "scores"]
     if scores:
-        return scores
+        family = _family_of_columns(scores, names, arrays)
+        if family is not None:
+            return [family]
+        scores = _without_largest(scores, arrays, where)
+        return [_with_named_columns(name, names, arrays) for name in scores]
     if LEFT_OVER in arrays.columns and arrays.load(LEFT_OVER) is not None:
         raise _unclear_columns(arrays, where)
     listing = ", ".join(real_names(names)[:20]) or "nothing"
@@ -374,6 +378,67 @@ def score_names(
         f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
         f" {advice}"
     )
+
+
+def _without_largest(scores: Sequence[Name], arrays: Arrays, where: str) -> list[Name]:
+    """The scores without columns of the largest of every row of another array."""
+    if len(scores) == 1:
+        return list(scores)
+    largest = []
+    for name in scores:
+        array = arrays.load(name.path)
+        if array is not None and array.ndim == 2 and array.dtype.kind == "f":
+            largest.append((name, np.asarray(array).max(axis=1)))
+    kept = []
+    for name in scores:
+        array = arrays.load(name.path)
+        is_column = array is not None and array.ndim == 1 and array.dtype.kind == "f"
+        of = [
+            other.path
+            for other, values in largest
+            if is_column
+            and (other.folder, other.split) == (name.folder, name.split)
+            and len(values) == len(array)
+            and np.allclose(values, array)
+        ]
+        if of:
+            remark(f"{where}: {name.path!r} is the largest of each row of {of[0]!r}")
+        else:
+            kept.append(name)
+    return kept
+
+
+def _family_of_columns(
+    scores: Sequence[Name], names: Sequence[Name], arrays: Arrays
+) -> Name | None:
+    """The array of these columns, if they are one for each word of a label.
+
+    ``cat_probability, dog_probability``, each of which could be an array of its own.
+    """
+    paths = {name.path for name in scores}
+    kinds = {name.kind for name in scores}
+    if len(kinds) > 1:
+        return None
+    for name in names:
+        if not is_generated(name) or not _attribute(arrays, name, "is_complete"):
+            continue
+        if arrays.columns[name.path].parts.keys() == paths:
+            return replace(name, role="scores", kind=kinds.pop())
+    return None
+
+
+def _with_named_columns(score: Name, names: Sequence[Name], arrays: Arrays) -> Name:
+    """The columns, named like the classes, that hold the same scores; else these."""
+    array = arrays.load(score.path)
+    if arrays.columns[score.path].parts or not _is_float(array):
+        return score
+    for name in names:
+        if not is_generated(name) or not _attribute(arrays, name, "is_complete"):
+            continue
+        other = arrays.load(name.path)
+        if other.shape == array.shape and np.allclose(other, array):
+            return replace(name, role="scores", kind=score.kind)
+    return score
 
 
 def _unclear_columns(arrays: Arrays, where: str) -> UsageError:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError, one_line
+from calcli.importers.ragged import Parts
 from calcli.importers.remarks import reading
 from calcli.io.cells import (
     NameColumn,
@@ -116,9 +117,11 @@ class Column:
     def rows(self, rows: slice) -> AnyArray:
         """Return some rows, empty cells as NaN or an empty word."""
         with reading(self.file, f"array {self.name!r}"):
-            if self.get_rows is not None:
-                return np.asarray(self.get_rows(rows))
-            return np.asarray(self.get()[rows])
+            if self.get_rows is None:
+                return np.asarray(self.get()[rows])
+            values = self.get_rows(rows)
+            # lists of different lengths are no rows of an array until they are joined
+            return values[:] if isinstance(values, Parts) else np.asarray(values)
 
     def rows_or_parts(self) -> Any:
         """Return all values, empty cells included: an array or ``Parts``."""

@@ -219,10 +219,149 @@ def sqlite():
     return "results.db:predictions"
 
 
+def vector(values):
+    """A dense vector of Spark ML, as toJSON() writes it."""
+    return {"type": 1, "values": values.tolist()}
+
+
+def spark_json():
+    """model.transform(test).toJSON()."""
+    rows = []
+    for z, p, y in zip(Z, P, Y, strict=True):
+        columns = {"label": float(y), "rawPrediction": vector(z)}
+        columns |= {"probability": vector(p), "prediction": float(p.argmax())}
+        rows.append(columns)
+    return lines("spark.json", rows)
+
+
+def spark_parquet():
+    """model.transform(test).write.parquet(...): dense and sparse vectors."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    fields = [("type", pa.int8()), ("size", pa.int32())]
+    fields += [
+        ("indices", pa.list_(pa.int32())),
+        ("values", pa.list_(pa.float64())),
+    ]
+    dense = {"type": 1, "size": None, "indices": None}
+    cells = [{**dense, "values": p.tolist()} for p in P]
+    cells[0] |= {"type": 0, "size": 3, "indices": [0, 1, 2]}
+    table = {
+        "probability": pa.array(cells, pa.struct(fields)),
+        "label": Y.astype(float),
+    }
+    parquet.write_table(pa.table(table), "spark.parquet")
+    return "spark.parquet"
+
+
+def arrow_map():
+    """A column of the type map, as DuckDB and Spark write it."""
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    cells = [list(zip(NAMES, p.tolist(), strict=True)) for p in P]
+    maps = pa.array(cells, pa.map_(pa.string(), pa.float64()))
+    parquet.write_table(pa.table({"p": maps, "species": SPECIES}), "map.parquet")
+    return "map.parquet"
+
+
+def comprehend():
+    """Amazon Comprehend's custom classification, beside the labels."""
+    rows = []
+    for i, p in enumerate(P):
+        order = np.argsort(-p)
+        classes = [{"Name": NAMES[k], "Score": float(p[k])} for k in order]
+        row = {"File": "docs.csv", "Line": str(i), "Classes": classes}
+        rows.append({**row, "label": SPECIES[i]})
+    return lines("comprehend.jsonl", rows)
+
+
+def watson():
+    """Watson's classes of a text, beside the expected ones."""
+    rows = []
+    for i, p in enumerate(P):
+        order = np.argsort(-p)
+        classes = [{"class_name": NAMES[k], "confidence": float(p[k])} for k in order]
+        row = {"text": f"t {i}", "top_class": PREDICTED[i], "classes": classes}
+        rows.append({**row, "expected": SPECIES[i]})
+    return lines("watson.jsonl", rows)
+
+
+def automl_text():
+    """Annotations of AutoML's text classification."""
+    rows = []
+    for i, p in enumerate(P):
+        annotations = [
+            {
+                "annotationSpecId": str(100 + k),
+                "classification": {"score": float(p[k])},
+                "displayName": NAMES[k],
+            }
+            for k in np.argsort(-p)
+        ]
+        rows.append({"annotations": annotations, "label": SPECIES[i]})
+    return lines("automl.jsonl", rows)
+
+
+def autopilot():
+    """Batch transform of SageMaker Autopilot: lists of classes and of their scores."""
+    columns = {"species": SPECIES, "predicted_label": PREDICTED}
+    columns["probability"] = P.max(axis=1)
+    columns["probabilities"] = [f'"{p.tolist()}"' for p in P]
+    columns["labels"] = [f'"{NAMES}"'] * N
+    return table("autopilot.csv", columns)
+
+
+def snowflake():
+    """Snowflake's ML classification: an object in a cell."""
+    cells = []
+    for predicted, p in zip(PREDICTED, P, strict=True):
+        probability = dict(zip(NAMES, p.tolist(), strict=True))
+        cell = {"class": predicted, "logs": None, "probability": probability}
+        cells.append('"' + json.dumps(cell).replace('"', '""') + '"')
+    return table("snowflake.csv", {"SPECIES": SPECIES, "PREDICTION": cells})
+
+
+def ludwig():
+    """Ludwig's predictions: a list, its parts by class, and the largest."""
+    columns = {"species_predictions": PREDICTED}
+    columns["species_probabilities"] = [f'"{p.tolist()}"' for p in P]
+    columns |= scores("species_probabilities_{}")
+    columns["species_probability"] = P.max(axis=1)
+    return table("ludwig.csv", {**columns, "species": SPECIES})
+
+
+def pycaret():
+    """predict_model(model, raw_score=True)."""
+    columns = {"age": AGE, "species": SPECIES, "prediction_label": PREDICTED}
+    return table("pycaret.csv", {**columns, **scores("prediction_score_{}")})
+
+
+def pytorch_tabular():
+    """predict() of PyTorch Tabular: each column ends in the word."""
+    columns = {"species": SPECIES, **scores("{}_probability")}
+    return table("tabular.csv", {**columns, "prediction": PREDICTED})
+
+
+def sas_logistic():
+    """OUT= of PROC LOGISTIC: the label stands twice."""
+    columns = {"species": SPECIES, "_FROM_": SPECIES, "_INTO_": PREDICTED}
+    return table("sas.csv", {**columns, **scores("IP_{}")})
+
+
+def stata():
+    """predict p1 p2 p3 after mlogit: labels and columns count from 1."""
+    columns = {"species": Y + 1, "age": AGE}
+    columns |= {f"p{k + 1}": P[:, k] for k in range(3)}
+    return table("stata.csv", columns)
+
+
 EXPORTS = [
     *(h2o, knime, caret, tidymodels, azure, datarobot, autogluon, bigquery, vertex),
     *(vertex_image, spacy, tf_serving, weka, fasttext, matlab, matlab_7_3, openml),
-    sqlite,
+    *(sqlite, spark_json, spark_parquet, arrow_map, comprehend, watson, automl_text),
+    *(autopilot, snowflake, ludwig, pycaret, pytorch_tabular, sas_logistic, stata),
 ]
 
 
@@ -320,3 +459,14 @@ def test_an_empty_cell_of_a_column_that_is_not_used_is_no_fault(run):
     columns = {**scores("{}"), "species": SPECIES, "note": notes, "age": ages}
     table("gaps.csv", {**columns, "nothing": [""] * N})
     assert run("evaluate", "gaps.csv", "-q").code == 0
+
+
+def test_lists_of_different_lengths_beside_no_scores_end_in_one_line(run):
+    """A tensor's name, shape and data, as KServe answers, took all memory there was."""
+    outputs = [
+        {"name": "probs", "shape": [N, 3], "data": P.ravel().tolist()},
+        {"name": "labels", "shape": [N], "data": Y.tolist()},
+    ]
+    Path("kserve.json").write_text(json.dumps({"outputs": outputs}))
+    refused = run("evaluate", "kserve.json")
+    assert refused.code == 3 and "it has: name, shape, data" in refused.line

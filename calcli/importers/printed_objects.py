@@ -1,0 +1,85 @@
+"""Cells of a table that are objects in print, as of JSON or Python's ``str``.
+
+``{"class": "cat", "probability": {"cat": 0.9, …}}`` in a column of a CSV file, and two
+columns of printed lists, one of classes and one of their scores.
+"""
+
+import ast
+import json
+from dataclasses import replace
+from typing import Any
+
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
+from calcli.importers.table import Column, Table
+
+
+def with_printed_objects(table: Table, request: ImportRequest) -> Table:
+    """Make columns of the fields of printed objects."""
+    named = {*request.scores, *request.labels}
+    printed: dict[str, list[Any]] = {}
+    for name in [*_objects(table), *_lists_of_classes(table)]:
+        cells = None if name in named else _parsed(table.columns[name])
+        if cells is not None:
+            printed[name] = cells
+    if not printed:
+        return table
+    rows = []
+    for values in zip(*printed.values(), strict=True):
+        rows.append(dict(zip(printed, values, strict=True)))
+    made = with_columns(replace(table, records=rows, columns={}), request)
+    others = {
+        name: column for name, column in table.columns.items() if name not in printed
+    }
+    return replace(table, columns={**others, **made.columns})
+
+
+def _objects(table: Table) -> list[str]:
+    """Columns whose first cell begins as an object does."""
+    return [
+        name
+        for name, column in table.columns.items()
+        if column.cells == "text" and _first_cell(column).startswith("{")
+    ]
+
+
+def _lists_of_classes(table: Table) -> list[str]:
+    """Two columns of lists, the classes and their scores."""
+    lists = {
+        name.lower(): name
+        for name, column in table.columns.items()
+        if column.cells == "lists"
+    }
+    for words in WORD_LISTS:
+        for numbers in NUMBER_LISTS:
+            if words not in lists or numbers not in lists:
+                continue
+            if "'" in _first_cell(table.columns[lists[words]]).replace('"', "'"):
+                return [lists[words], lists[numbers]]
+    return []
+
+
+def _first_cell(column: Column) -> str:
+    cells = column.written_cells()
+    return str(cells[0]).strip() if len(cells) else ""
+
+
+def _parsed(column: Column) -> list[Any] | None:
+    """Objects or lists in print; None if a cell is anything else."""
+    cells = []
+    for text in column.written_cells():
+        cell = _object_of(str(text))
+        if cell is None:
+            return None
+        cells.append(cell)
+    return cells
+
+
+def _object_of(text: str) -> Any:
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            value = parse(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        return value if isinstance(value, dict | list) else None
+    return None
