@@ -289,6 +289,11 @@ class SignEvidence:
     least: Agreement
 
     @property
+    def text(self) -> str:
+        """What shows that the scores are of reversed sign."""
+        return f"the lowest score is the label on {self.least.share:.1%} of the rows"
+
+    @property
     def is_reversed(self) -> bool:
         """True if the least score is the label far more often than the largest."""
         difference = self.least.hits - self.largest.hits
@@ -296,6 +301,20 @@ class SignEvidence:
         return difference > SURE * sqrt(max(n_decisive, 1)) and (
             self.least.is_beyond_chance
         )
+
+
+REVERSED = "are these losses or distances? negate them"
+"""Question about scores of which the least is the label."""
+
+
+def sign_of(scores: Any, classes: IntArray) -> SignEvidence:
+    """How often these classes have the largest, and the least, of the first scores.
+
+    scores : (n, k) with k > 2.
+    """
+    first = next(blocks(scores))
+    index = classes[: len(first)]
+    return SignEvidence(agreement(first, index), agreement(-first, index))
 
 
 # ---- what only looks like scores

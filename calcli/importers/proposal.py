@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calcli.errors import UsageError, unknown_name
-from calcli.importers.evidence import agreement, class_indices, kind_of_scores
+from calcli.importers.evidence import (
+    REVERSED,
+    agreement,
+    class_indices,
+    kind_of_scores,
+    sign_of,
+)
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of, whole_labels
 from calcli.importers.names import (
@@ -31,6 +37,7 @@ from calcli.importers.score_search import (
     with_obvious_names,
 )
 from calcli.importers.table import Column, Columns
+from calcli.numerics import IntArray
 
 
 @dataclass(frozen=True)
@@ -197,6 +204,7 @@ def _kind_of(
             return Kind(proof.kind, reason)
         if proof.kind and (are_named or _are_scores(score, label, array, arrays)):
             return Kind(proof.kind, reason)
+        reason = _with_reversed_sign(reason, score, label, arrays)
     what = f"{score.path!r} holds"
     if is_generated(score):
         what = "the columns hold"
@@ -220,13 +228,32 @@ def _are_scores(
         return True
     if arrays.columns[score.path].attributes.get("by_label"):
         return True
+    indices = _classes_of_rows(score, label, arrays)
+    return indices is not None and agreement(array, indices).is_beyond_chance
+
+
+def _with_reversed_sign(
+    reason: str, score: Name, label: Label | None, arrays: Arrays
+) -> str:
+    """The reason, with a question where the least score is the label."""
+    indices = _classes_of_rows(score, label, arrays)
+    array = arrays.load(score.path)
+    if indices is None or array.shape[1] < 3:
+        return reason
+    sign = sign_of(array, indices)
+    return f"{reason}; {sign.text}: {REVERSED}" if sign.is_reversed else reason
+
+
+def _classes_of_rows(
+    score: Name, label: Label | None, arrays: Arrays
+) -> IntArray | None:
+    """Class indices of the rows of scores (n, k); None where they are unclear."""
+    array = arrays.load(score.path)
     if label is None or array.ndim != 2:
-        return False
+        return None
     labels = arrays.load(label.path)
     if labels is None:
-        return False
+        return None
     classes = arrays.classes(score.path)
     indices = class_indices(whole_labels(labels), array.shape[1], classes)
-    if indices is None or len(indices) != len(array):
-        return False
-    return agreement(array, indices).is_beyond_chance
+    return indices if indices is not None and len(indices) == len(array) else None

@@ -9,7 +9,12 @@ import numpy as np
 
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
-from calcli.importers.evidence import Agreement, SignEvidence, ranks_reversed
+from calcli.importers.evidence import (
+    REVERSED,
+    Agreement,
+    SignEvidence,
+    ranks_reversed,
+)
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
@@ -283,6 +288,7 @@ class _Doubts:
         if self.n < FEWEST_JUDGED:
             return
         where, k = self.imported.where, self.imported.k
+        kind = self.imported.kind
         share = self.n_largest / self.n
         error = sqrt((1 - 1 / k) / k / self.n)
         reversed_scores = self._first.reversed_scores(k)
@@ -291,7 +297,11 @@ class _Doubts:
             message = "every label is the class of the largest score"
             remark(f"warning: {where}: {message}; {question}")
         elif reversed_scores is not None:
-            question = "are these losses or distances? negate them"
+            question = REVERSED
+            if kind == "probs":
+                question = "are the classes in this order?"
+            if kind == "probs" and k == 2:
+                question = "is it that of the other class? save 1 - p"
             remark(f"warning: {where}: {reversed_scores}: {question}")
         elif share <= 1 / k + CHANCE_ERRORS * error:
             question = (
@@ -341,7 +351,7 @@ class _FirstRows:
             least = Agreement(self.n_least, self.n, k)
             sign = SignEvidence(Agreement(self.n_largest, self.n, k), least)
             if sign.is_reversed:
-                return f"the lowest score is the label on {least.share:.1%} of the rows"
+                return sign.text
             return None
         if not self._margins:
             return None

@@ -191,8 +191,10 @@ def bootstrap_interval(
     values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its own standard error, which
     corrects the skewness of a loss (Efron, Tibshirani 1993, section 12.5). With few rows each misses a skewed mean on
     one side, so an end is never nearer than Student's. A column without spread has an interval of no length.
+    Rows are sorted first, so that their order changes nothing.
     """
     n, m = values.shape
+    values = values[np.lexsort(values.T)]
     mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
     centred = values - mean
     both = np.hstack([centred, centred**2])

@@ -114,6 +114,19 @@ def test_two_classes_of_reversed_sign_are_named(run):
     np.savez("r.npz", logits=-np.log(P[:, 0] / (1 - P[:, 0])), labels=labels)
     done = run("extract", "r.npz", "-o", "r.h5")
     assert "rows of class 1 have a lower score of it than rows of class 0" in done.err
+    assert "are these losses or distances? negate them" in done.err
+    np.savez("p.npz", probs=1 - P[:, 0], labels=labels)
+    done = run("extract", "p.npz", "-o", "p.h5")
+    assert "is it that of the other class? save 1 - p" in done.err
+
+
+def test_distances_under_a_name_of_their_own_are_named_where_they_are_refused(run):
+    distances = np.abs(RNG.normal(size=(N, 3)))
+    np.savez("d.npz", distances=distances, labels=distances.argmin(axis=1))
+    refused = run("run", "d.npz")
+    assert refused.code == 2
+    assert "the lowest score is the label on 100.0% of the rows" in refused.line
+    assert "are these losses or distances? negate them" in refused.line
 
 
 def test_what_was_inferred_is_said_in_one_line(run):

@@ -170,3 +170,15 @@ def test_two_models_of_the_same_rows_are_compared_in_the_same_folds(run):
     difference = found["differences"][-1]["metrics"]["nll"]["value"]
     expected = nll["two.h5", "ts"] - nll["one.h5", "ts"]
     assert difference == pytest.approx(expected, abs=1e-12)
+
+
+def test_intervals_that_are_resampled_are_the_same_too():
+    """Resamples were drawn by position, so that shuffled rows had other intervals."""
+    z, y = biased(3)
+    order = np.random.default_rng(1).permutation(N)
+    found = []
+    for index in (np.arange(N), order):
+        metrics = calcli.evaluate(z[index], y[index]).to_dict()["results"][0]["metrics"]
+        assert metrics["nll"]["ci_method"] == "bootstrap-t"
+        found.append([metrics[name]["ci"] for name in ("nll", "brier", "brier_top")])
+    np.testing.assert_allclose(*found, rtol=1e-9)
