@@ -22,13 +22,14 @@ from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of
 from calcli.metrics.losses import group_gaps
-from calcli.metrics.significance import adjusted
+from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import softmax
 from calcli.rows import ArrayRows
+from calcli.statistics.p_values import adjusted
 from calcli.statistics.units import Units, label_effect
 
 

@@ -45,11 +45,12 @@ from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.evaluation.verdict import judge
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.intervals import Mean, normal_tail, t_interval, t_p_value
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import log_softmax, softmax
 from calcli.rows import ArrayRows
+from calcli.statistics.intervals import Mean, normal_tail, t_interval, t_p_value
 from calcli.statistics.paired import PairedSums, expected_powers
 from calcli.statistics.units import Units
 

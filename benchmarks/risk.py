@@ -24,7 +24,9 @@ from _stored import Lines, mean
 
 from calcli.metrics.catalog import metric
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings, Undefined
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.values import Undefined
 from calcli.numerics import sigmoid
 from calcli.rows import ArrayRows
 from calcli.statistics.decisions import row_benefit

@@ -69,8 +69,8 @@ from calcli.io.validate import (
 from calcli.kernels.device import resolve
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
-from calcli.metrics.context import MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
+from calcli.metrics.settings import MetricSettings, norm_of
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import (

@@ -29,7 +29,7 @@ from calcli.evaluation.term_meanings import REPORT
 from calcli.importers.formats import commands as format_commands
 from calcli.importers.formats import formats
 from calcli.metrics.catalog import describe_metric, metric, metric_names
-from calcli.metrics.context import Metric
+from calcli.metrics.registry import Metric
 from calcli.registry import method, method_names
 from calcli.reporting.glossary import GLOSSARY
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 
 

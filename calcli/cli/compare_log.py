@@ -20,8 +20,8 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import BundleRows
 from calcli.io.harmless import finite
 from calcli.io.locate import split_where
-from calcli.metrics.context import MetricSettings
-from calcli.metrics.significance import p_cell
+from calcli.metrics.settings import MetricSettings
+from calcli.statistics.p_values import p_cell
 
 
 def are_two_logs(args: Any) -> bool:

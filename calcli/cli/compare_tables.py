@@ -22,7 +22,7 @@ from calcli.evaluation.leaderboard import (
     holm,
 )
 from calcli.evaluation.metric_limits import end_of
-from calcli.metrics.friedman import not_told_apart
+from calcli.statistics.friedman import not_told_apart
 
 MOST_TABLES = 3
 """Bundles up to which each has a table in the terminal, before the summary."""

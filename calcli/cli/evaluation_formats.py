@@ -11,7 +11,7 @@ from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import Outcome, end_of
 from calcli.evaluation.results import Evaluation, Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
-from calcli.metrics.significance import p_cell
+from calcli.statistics.p_values import p_cell
 
 # ---- tables
 

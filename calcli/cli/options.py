@@ -17,7 +17,7 @@ from calcli.errors import UsageError, check_choice
 from calcli.importers.open_any_file import expand
 from calcli.io.locate import CALIBRATION as CALIBRATION
 from calcli.io.locate import Layout, absolute, bundle_names, note_bundles
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.records import cached_property
 from calcli.registry import method_names
 from calcli.rows import SCORE_KINDS

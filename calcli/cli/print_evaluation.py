@@ -39,8 +39,8 @@ from calcli.evaluation.words import (
 )
 from calcli.evaluation.words import name_words as shortened_name
 from calcli.metrics.catalog import metric
-from calcli.metrics.significance import p_cell, p_text
 from calcli.rows import classes
+from calcli.statistics.p_values import p_cell, p_text
 
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""

@@ -28,7 +28,7 @@ from calcli.fit_questions import (
     opened_questions,
 )
 from calcli.io.question_artifact import METHOD
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.rows import Codes
 

@@ -6,7 +6,7 @@ from os.path import commonprefix
 import numpy as np
 
 from calcli.diagrams.curve import Curve
-from calcli.metrics.significance import p_text
+from calcli.statistics.p_values import p_text
 
 
 def p_value(curve: Curve) -> str:

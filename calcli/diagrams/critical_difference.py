@@ -7,8 +7,8 @@ from typing import Any
 from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.matplotlib_theme import LIGHT, METADATA, Paper, import_matplotlib
 from calcli.errors import UsageError
-from calcli.metrics.friedman import not_told_apart
 from calcli.numerics import FloatArray
+from calcli.statistics.friedman import not_told_apart
 
 ROW, BAR, HEAD = 0.19, 0.13, 0.78
 """Inches between labels, between bars, and above the axis."""

@@ -10,8 +10,11 @@ from calcli.binning import BinStats, bin_index
 from calcli.isotonic import IsotonicFit, fit_isotonic
 from calcli.metrics.binned_errors import error_and_null
 from calcli.metrics.catalog import measure
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import (
+from calcli.metrics.context import MetricContext
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import MetricSettings
+from calcli.numerics import BoolArray, FloatArray, IntArray
+from calcli.statistics.corp import (
     RESAMPLES,
     Band,
     Decomposition,
@@ -19,9 +22,7 @@ from calcli.metrics.corp import (
     consistency_band,
     decompose,
 )
-from calcli.metrics.intervals import wilson_interval
-from calcli.metrics.rowtable import RowTable
-from calcli.numerics import BoolArray, FloatArray, IntArray
+from calcli.statistics.intervals import wilson_interval
 from calcli.statistics.units import effects_of_bins
 
 Scheme = Literal["width", "mass"]

@@ -8,8 +8,8 @@ from calcli.evaluation.results import ClassLine
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of
-from calcli.metrics.significance import adjusted
 from calcli.numerics import AnyArray
+from calcli.statistics.p_values import adjusted
 
 
 def class_lines(

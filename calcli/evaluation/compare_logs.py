@@ -20,7 +20,8 @@ from calcli.evaluation.question_thresholds import records_of
 from calcli.evaluation.results import Difference
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows
 from calcli.statistics.units import Units

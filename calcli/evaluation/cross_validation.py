@@ -11,11 +11,11 @@ from calcli.errors import FitError
 from calcli.evaluation.facts import LossPart, LossSplit
 from calcli.folds import content_folds
 from calcli.metrics.collect import collect, collect_all, predicted
-from calcli.metrics.intervals import mean_of
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray, IntArray
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows, Rows, ScoreKind
+from calcli.statistics.intervals import mean_of
 from calcli.statistics.units import Units
 
 Fold = tuple[

@@ -9,8 +9,9 @@ import numpy as np
 from calcli.evaluation.results import Difference, Ranks, Result
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
-from calcli.metrics.friedman import Friedman, friedman
-from calcli.metrics.intervals import (
+from calcli.metrics.losses import paired_columns, paired_sums
+from calcli.statistics.friedman import Friedman, friedman
+from calcli.statistics.intervals import (
     Interval,
     Mean,
     mean_of,
@@ -18,7 +19,6 @@ from calcli.metrics.intervals import (
     t_interval,
     t_p_value,
 )
-from calcli.metrics.losses import paired_columns, paired_sums
 from calcli.statistics.paired import PairedSums, fair_signs, share_ends
 
 NO_BOUND = "no bound: few rows carry the loss"

@@ -43,7 +43,7 @@ from calcli.metrics.catalog import (
     report_metrics,
 )
 from calcli.metrics.collect import class_columns, collect_all
-from calcli.metrics.context import Label, MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.out_of_core import (
     LONG,
     LongContext,
@@ -52,6 +52,7 @@ from calcli.metrics.out_of_core import (
     measured_long,
 )
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import Label, MetricSettings
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray
 from calcli.parallel import check_memory

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calcli.metrics.confidence_bins import ConfidenceBin
-from calcli.metrics.intervals import Interval, normal_quantile, t_to_normal
 from calcli.metrics.joint_test import JointTest
+from calcli.statistics.intervals import Interval, normal_quantile, t_to_normal
 
 ONE_SIDED = normal_quantile(0.95)
 

@@ -12,11 +12,12 @@ from calcli.evaluation.p_values import widened_p_value
 from calcli.evaluation.results import GroupLine
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import measure, metric
-from calcli.metrics.context import Label, MetricContext
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import GroupGap, gap_interval, group_gaps
-from calcli.metrics.significance import adjusted
+from calcli.metrics.settings import Label
 from calcli.metrics.smooth import solve_together
 from calcli.numerics import AnyArray, in_order
+from calcli.statistics.p_values import adjusted
 
 MOST_DRAWS = 200_000
 """Most resamples and draws under calibration for all groups together."""

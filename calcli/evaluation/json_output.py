@@ -25,7 +25,7 @@ from calcli.evaluation.results import (
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
-from calcli.metrics.intervals import Interval
+from calcli.statistics.intervals import Interval
 
 Number = float | None
 """A number; null where it is not finite."""

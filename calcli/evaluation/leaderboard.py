@@ -24,12 +24,13 @@ from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.friedman import nemenyi_distance
+from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import MetricSettings
 from calcli.records import as_json
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
+from calcli.statistics.friedman import nemenyi_distance
 from calcli.statistics.units import Units
 
 UNCALIBRATED = "uncalibrated"

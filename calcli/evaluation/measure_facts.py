@@ -21,12 +21,14 @@ from calcli.evaluation.levels import ERROR_METRICS, LEVEL
 from calcli.evaluation.p_values import widened_null_p_value, widened_p_value
 from calcli.evaluation.scores import Score
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
-from calcli.metrics.context import Label, MetricContext
+from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import few_rows_carry, gap_interval, mean_named
-from calcli.metrics.significance import adjusted, direction_of
+from calcli.metrics.settings import Label
+from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray
+from calcli.statistics.p_values import adjusted
 
 VANISHING_Z = 1e-6
 """Standard scores below which gap and slope can only have been fitted to the rows."""

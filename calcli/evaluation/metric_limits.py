@@ -11,7 +11,7 @@ from calcli.evaluation.json_output import difference_json, score_json
 from calcli.evaluation.results import GroupLine, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
-from calcli.metrics.intervals import normal_quantile, normal_tail
+from calcli.statistics.intervals import normal_quantile, normal_tail
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
 """JSON keys of the facts about a value, by their suffix in a limit: ``nll.lo``."""

@@ -13,7 +13,7 @@ from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
-from calcli.metrics.significance import adjusted
+from calcli.statistics.p_values import adjusted
 
 if TYPE_CHECKING:
     from calcli.evaluation.results import Difference, Result

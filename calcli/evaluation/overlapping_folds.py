@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from calcli.evaluation.results import Difference
-from calcli.metrics.intervals import Interval, normal_p_value, normal_quantile
+from calcli.statistics.intervals import Interval, normal_p_value, normal_quantile
 
 
 def overlap_factor(folds: int) -> float:

@@ -5,8 +5,8 @@ matched, the gap of the new rows has variance 1 + m / n in units of that of cali
 A test up to the error of the fit takes its statistic as that much more variable.
 """
 
-from calcli.metrics.intervals import normal_p_value, normal_quantile, normal_tail
-from calcli.metrics.nulls import Null
+from calcli.statistics.intervals import normal_p_value, normal_quantile, normal_tail
+from calcli.statistics.nulls import Null
 
 
 def widened_p_value(p: float, factor: float) -> float:

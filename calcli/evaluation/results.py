@@ -12,11 +12,11 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict, VerdictKind
 from calcli.evaluation.words import finding_line, headline
 from calcli.metrics.catalog import metric
-from calcli.metrics.friedman import Friedman
-from calcli.metrics.intervals import Interval
-from calcli.metrics.significance import p_text
 from calcli.optional_packages import optional_import
 from calcli.rows import classes
+from calcli.statistics.friedman import Friedman
+from calcli.statistics.intervals import Interval
+from calcli.statistics.p_values import p_text
 
 
 @dataclass(frozen=True)

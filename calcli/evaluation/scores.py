@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from calcli.metrics.catalog import signature
-from calcli.metrics.context import MetricSettings, Value
-from calcli.metrics.intervals import Interval
-from calcli.metrics.nulls import Null
-from calcli.metrics.significance import p_text
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.values import Value
+from calcli.statistics.intervals import Interval
+from calcli.statistics.nulls import Null
+from calcli.statistics.p_values import p_text
 
 
 @dataclass(frozen=True)

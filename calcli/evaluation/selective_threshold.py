@@ -16,9 +16,9 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import link_to
 from calcli.methods.compared.identity import Identity
-from calcli.metrics.coverage import AcceptanceCurve, Accepted
-from calcli.metrics.intervals import exact_interval
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.statistics.acceptance import AcceptanceCurve, Accepted
+from calcli.statistics.intervals import exact_interval
 from calcli.statistics.units import AcceptedUnits, Units
 
 TESTS = 50

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from calcli.evaluation.results import Result
 from calcli.metrics.catalog import metric
-from calcli.metrics.context import MetricSettings, norm_text
+from calcli.metrics.settings import MetricSettings, norm_text
 
 REPORT = {
     "verdict": "whether the probabilities can be trusted, in which direction they are wrong, and what would help",

@@ -7,9 +7,9 @@ from typing import Literal
 from calcli.evaluation.facts import ClassFindings, Facts, GroupFindings
 from calcli.evaluation.levels import LEVEL, PARTS, TEST_LEVELS, WIDE
 from calcli.metrics.confidence_bins import ConfidenceBin
-from calcli.metrics.intervals import normal_quantile, normal_tail
 from calcli.metrics.joint_test import JointTest
 from calcli.metrics.losses import FEW
+from calcli.statistics.intervals import normal_quantile, normal_tail
 from calcli.statistics.units import FEWEST_UNITS
 
 VerdictKind = Literal[

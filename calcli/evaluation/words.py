@@ -18,13 +18,13 @@ from calcli.evaluation.verdict import (
     has_too_few_rows,
     spread_sign,
 )
-from calcli.metrics.intervals import Interval
 from calcli.metrics.losses import CARRYING, rows_for_half_width
-from calcli.metrics.significance import p_text
 from calcli.number_words import count as count
 from calcli.number_words import percent as percent
 from calcli.number_words import points as points
 from calcli.number_words import samples as samples
+from calcli.statistics.intervals import Interval
+from calcli.statistics.p_values import p_text
 
 LONGEST = 100
 """Characters of a headline or of the line of a finding."""

@@ -15,13 +15,13 @@ from calcli.io.row_facts import unwritten
 from calcli.kernels.device import idle
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
-from calcli.metrics.intervals import mean_of, t_p_value
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import p_text
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import FloatArray
 from calcli.registry import method
 from calcli.rows import Rows
+from calcli.statistics.intervals import mean_of, t_p_value
+from calcli.statistics.p_values import p_text
 from calcli.statistics.paired import PairedSums, fair_signs
 from calcli.statistics.units import Units
 

@@ -11,12 +11,14 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.context import MetricContext, Undefined, Value, metric
+from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import squared_of
-from calcli.metrics.intervals import Interval, max_distance, min_distance
 from calcli.metrics.losses import gap_interval
-from calcli.metrics.nulls import Null, class_bin_outcomes
+from calcli.metrics.registry import metric
+from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
+from calcli.statistics.intervals import Interval, max_distance, min_distance
+from calcli.statistics.nulls import Null, class_bin_outcomes
 from calcli.statistics.units import Luck, SharedOutcomes, Units
 
 

@@ -3,8 +3,10 @@
 import math
 
 from calcli.binning import binned_error
-from calcli.metrics.context import MetricContext, Value, metric
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import mean_named
+from calcli.metrics.registry import metric
+from calcli.metrics.values import Value
 
 
 def generalisation_bound(

@@ -9,15 +9,11 @@ from typing import Any
 
 from calcli import __version__
 from calcli.errors import UsageError, unknown_name
-from calcli.metrics.context import METRICS as REGISTERED
-from calcli.metrics.context import (
-    Metric,
-    MetricContext,
-    MetricSettings,
-    Undefined,
-    Value,
-    norm_text,
-)
+from calcli.metrics.context import MetricContext
+from calcli.metrics.registry import METRICS as REGISTERED
+from calcli.metrics.registry import Metric
+from calcli.metrics.settings import MetricSettings, norm_text
+from calcli.metrics.values import Undefined, Value
 
 FAMILIES = (
     "losses",

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from calcli.metrics.intervals import exact_intervals, t_quantile
 from calcli.metrics.losses import CARRYING
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
+from calcli.statistics.intervals import exact_intervals, t_quantile
 
 
 def class_gap_intervals(

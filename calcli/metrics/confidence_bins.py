@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.binning import BinStats, bin_index
-from calcli.metrics.context import Label, MetricContext, made_once
-from calcli.metrics.intervals import wilson_interval
-from calcli.metrics.nulls import EXACT_ROWS
-from calcli.metrics.significance import (
+from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.settings import Label
+from calcli.numerics import FloatArray
+from calcli.records import Record
+from calcli.statistics.intervals import wilson_interval
+from calcli.statistics.nulls import EXACT_ROWS
+from calcli.statistics.p_values import (
     FEW_OUTCOMES,
     MeanGap,
     adjusted,
@@ -18,8 +21,6 @@ from calcli.metrics.significance import (
     rarer_p_value,
     sum_p_value,
 )
-from calcli.numerics import FloatArray
-from calcli.records import Record
 from calcli.statistics.units import effects_of_bins
 
 EDGES = np.array(

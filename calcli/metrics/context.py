@@ -1,22 +1,24 @@
 """Metrics: their definition and registry, the context they are computed from, and the value they return."""
 
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from inspect import cleandoc
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 from zlib import crc32
 
 import numpy as np
-from msgspec import Meta
 
 from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.errors import UsageError
-from calcli.metrics.intervals import Interval
-from calcli.metrics.nulls import (
+from calcli.metrics.other_programs import CONVENTIONS, Convention
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import Label, MetricSettings
+from calcli.metrics.values import Undefined
+from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
+from calcli.parallel import check_memory
+from calcli.records import cached_property
+from calcli.statistics.nulls import (
     Laws,
     Null,
     bin_laws,
@@ -25,12 +27,7 @@ from calcli.metrics.nulls import (
     null_of,
     outcome_draws,
 )
-from calcli.metrics.other_programs import CONVENTIONS, Convention
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.ties import Ranked
-from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
-from calcli.parallel import check_memory
-from calcli.records import cached_property
+from calcli.statistics.ties import Ranked
 from calcli.statistics.units import (
     FEW_WRONG,
     FEWEST_UNITS,
@@ -40,11 +37,9 @@ from calcli.statistics.units import (
 )
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
 
-Label = Literal["top", "positive", "class", "all"]
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
 
-LARGEST_NORM = 100.0  # beyond it powers of small gaps are 0; the limit is ``max``
 HEAVY_RESAMPLES = (
     200  # most resamples of an estimator that looks at every row of every resample
 )
@@ -57,50 +52,6 @@ FEWEST_CONTENTS, EVEN, LEAST_COPIES = 30, 0.5, 1.9
 mean, and least mean count: rounded scores that repeat by chance vary far more."""
 
 SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
-
-
-@dataclass(frozen=True)
-class MetricSettings:
-    """Settings of metrics.
-
-    label : what the errors of a score are about: the prediction (``top``), P(class 1) of two
-    classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
-    which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
-    unit : what rows that belong together share, ``none`` where they are said to be independent; for the signature.
-    ordered_levels : are the classes levels from low to high?
-    """
-
-    bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
-    norm: Annotated[float, Meta(ge=1)] = 1.0
-    scheme: Literal["width", "mass"] = "width"
-    label: Label = "top"
-    compat: str | None = None
-    level: Annotated[float, Meta(ge=0.5, le=0.9999)] = 0.95
-    resamples: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
-    seed: Annotated[int, Meta(ge=0)] = 0
-    unit: str | None = None
-    ordered_levels: bool = False
-    interval: Literal["auto", "bootstrap", "t"] = "auto"
-    threshold: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
-
-
-@dataclass(frozen=True)
-class Value:
-    """One measured metric: its value or the reason why it has none, and what belongs to it. signature : what this value
-    adds to its metric's signature. more : further facts of one metric."""
-
-    value: float | None
-    reason: str | None = None
-    se: float | None = None
-    interval: Interval | None = None
-    null: Null | None = None
-    p_value: float | None = None
-    signature: Mapping[str, str] = field(default_factory=dict)
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Undefined(Exception):
-    """Raised where a metric has no value; its message is the reason."""
 
 
 def made_once(make: Work) -> Work:
@@ -474,98 +425,5 @@ def edges_of_values(scores: FloatArray) -> FloatArray | None:
     )
 
 
-def norm_text(norm: float) -> str:
-    """Text of the norm in a signature."""
-    return "max" if math.isinf(norm) else f"{norm:g}"
-
-
-def norm_of(text: str) -> float:
-    """``--norm`` as a number: 1 or more, or ``max``. Raises UsageError."""
-    try:
-        norm = math.inf if text == "max" else float(text)
-    except ValueError:
-        norm = 0.0
-    if not 1.0 <= norm <= LARGEST_NORM and text != "max":
-        raise UsageError(
-            f"--norm {text[:40]}: expected a number from 1 to {LARGEST_NORM:g}, or max"
-        )
-    return norm
-
-
 # ---- what a metric is: one decorated function of a context in a family file of this package, by which lists, help,
 # signatures, limits and the generic tests find it
-
-
-Measure = Callable[..., Value]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One metric.
-
-    title : help line. formula : in one line. reference : authors, year. better : which way is good, or None where
-    neither end is. signature : settings and constants that pin the definition; a value ``None`` means "as set". needs :
-    ``classes`` class sums, ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its context:
-    the row table, or only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases :
-    what else people call it. whole : needs the probabilities of all classes, not the confidence alone; where there are
-    ``needs`` it does. report : which report shows it: always, for two classes, ``--full``, or None on request only.
-    in_table : is it in the table for people, or in the JSON only? meaning : a few words beside its name in that table;
-    ``gap``, ``of`` and ``bins`` in them are as the settings say. rows : for a mean over rows, its column (n,).
-    argument : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives
-    the number; it has a default.
-    """
-
-    name: str
-    title: str
-    formula: str
-    measure: Measure
-    reference: str = ""
-    better: Literal["low", "high", "zero", "one"] | None = "low"
-    signature: tuple[tuple[str, str | None], ...] = ()
-    needs: Literal["", "classes", "tops"] = ""
-    reads: Literal["table", "sums", "order"] = "table"
-    aliases: tuple[str, ...] = ()
-    whole: bool = False
-    report: Literal["default", "two classes", "ordered levels", "full"] | None = None
-    in_table: bool = True
-    meaning: str = ""
-    rows: Callable[[MetricContext], FloatArray] | None = None
-    argument: str = ""
-
-
-METRICS: dict[
-    str, Metric
-] = {}  # every metric by name, in the order in which the family files register them
-
-SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
-"""Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""
-
-
-def metric(
-    signature: str = "", name: str = "", text: str = "", **facts: Any
-) -> Callable[[Measure], Measure]:
-    """Register the decorated function as a metric. signature : a word each, ``closed:right``, or ``bins`` as set.
-    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
-    said of it (``SAID``). facts : fields of ``Metric``."""
-    facts = {"whole": "needs" in facts} | facts
-    facts["signature"] = tuple(
-        (key, to or None)
-        for key, _, to in (word.partition(":") for word in signature.split())
-    )
-
-    def register(measure: Measure) -> Measure:
-        own = name or measure.__name__
-        assert own not in METRICS, f"metric {own!r} is registered twice"
-        title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
-        formula, *said = (
-            " ".join(part.split())
-            for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
-        )
-        words: dict[str, Any] = dict(
-            zip((SAID[label] for label in said[::2]), said[1::2], strict=True)
-        )
-        words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
-        METRICS[own] = Metric(own, title, formula, measure, **words, **facts)
-        return measure
-
-    return register

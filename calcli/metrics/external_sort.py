@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.io.spool import Spool
-from calcli.metrics.ties import Ranked, TieBlocks
 from calcli.numerics import FloatArray, sigmoid, starts_of_ties
+from calcli.statistics.ties import Ranked, TieBlocks
 
 Keys = NDArray[np.uint64]
 

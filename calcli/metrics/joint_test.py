@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calcli.metrics.context import MetricContext, made_once
-from calcli.metrics.intervals import normal_p_value, normal_tail
-from calcli.metrics.nulls import SAME, standardised
 from calcli.metrics.significance import (
-    MeanGap,
     direction_of,
     entropy_columns,
     entropy_draws,
@@ -23,6 +20,9 @@ from calcli.metrics.significance import (
 )
 from calcli.metrics.smooth import null_draws, smooth_draws
 from calcli.numerics import FloatArray
+from calcli.statistics.intervals import normal_p_value, normal_tail
+from calcli.statistics.nulls import SAME, standardised
+from calcli.statistics.p_values import MeanGap
 
 
 @dataclass(frozen=True)

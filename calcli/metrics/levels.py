@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
-from calcli.metrics.intervals import (
+from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.registry import metric
+from calcli.metrics.values import Undefined, Value
+from calcli.numerics import FloatArray
+from calcli.statistics.intervals import (
     Interval,
     mean_of,
     normal_p_value,
@@ -17,7 +20,6 @@ from calcli.metrics.intervals import (
     t_p_value,
     wilson_interval,
 )
-from calcli.numerics import FloatArray
 
 
 @dataclass(frozen=True)

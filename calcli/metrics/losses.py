@@ -11,17 +11,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calcli.metrics.context import (
-    METRICS,
-    SHARED_LUCK,
-    Label,
-    MetricContext,
-    Undefined,
-    Value,
-    made_once,
-    metric,
-)
-from calcli.metrics.intervals import (
+from calcli.metrics.context import SHARED_LUCK, MetricContext, made_once
+from calcli.metrics.registry import METRICS, metric
+from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import Label
+from calcli.metrics.significance import direction, direction_of
+from calcli.metrics.values import Undefined, Value
+from calcli.numerics import FloatArray
+from calcli.statistics.intervals import (
     BOOTSTRAP_WORK,
     Interval,
     Mean,
@@ -33,16 +30,8 @@ from calcli.metrics.intervals import (
     t_quantile,
     wilson_interval,
 )
-from calcli.metrics.nulls import Null
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.significance import (
-    MeanGap,
-    adjusted,
-    direction,
-    direction_of,
-    sum_p_value,
-)
-from calcli.numerics import FloatArray
+from calcli.statistics.nulls import Null
+from calcli.statistics.p_values import MeanGap, adjusted, sum_p_value
 from calcli.statistics.paired import PairedSums
 
 Rows = TypeVar("Rows", bound=Callable[[MetricContext], FloatArray])

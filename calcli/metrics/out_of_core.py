@@ -22,13 +22,8 @@ from calcli.metrics import losses
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import Calibrators, reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
-from calcli.metrics.context import MetricContext, MetricSettings, made_once
-from calcli.metrics.debiased import (
-    SquaredError,
-    plugin_square,
-    square_and_draws,
-    squared_of,
-)
+from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.debiased import square_and_draws, squared_of
 from calcli.metrics.external_sort import (
     WHY,
     Keys,
@@ -37,7 +32,6 @@ from calcli.metrics.external_sort import (
     keys_of,
     keys_of_odds,
 )
-from calcli.metrics.intervals import Mean
 from calcli.metrics.joint_test import (
     JointDraws,
     drawn_from_confidences,
@@ -45,36 +39,34 @@ from calcli.metrics.joint_test import (
     log_odds,
     residual_slope,
 )
-from calcli.metrics.nulls import (
+from calcli.metrics.label_agreement import LabelAgreement
+from calcli.metrics.risk import recalibration_data
+from calcli.metrics.rowtable import ClassStats, RowTable
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.significance import direction_of, spiegelhalter_of
+from calcli.metrics.smooth import smooth_draws, smooth_error
+from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import Sums, cached_property
+from calcli.rows import Rows
+from calcli.statistics.intervals import Mean
+from calcli.statistics.nulls import (
     EXACT_ROWS,
     GROUPS,
     expected_of_bin,
     label_losses,
     poisson_binomial,
 )
-from calcli.metrics.risk import RecalibrationData, recalibration_data
-from calcli.metrics.rowtable import ClassStats, RowTable
-from calcli.metrics.significance import (
-    FEW_OUTCOMES,
-    MeanGap,
-    direction_of,
-    rarer_p_value,
-    spiegelhalter_of,
-)
-from calcli.metrics.smooth import (
+from calcli.statistics.p_values import FEW_OUTCOMES, MeanGap, rarer_p_value
+from calcli.statistics.paired import PairedSums
+from calcli.statistics.recalibration_data import RecalibrationData
+from calcli.statistics.smooth_error import (
     grid_cells,
     of_draws,
-    smooth_draws,
-    smooth_error,
     smooth_errors,
     smooth_residuals,
 )
-from calcli.metrics.ties import Ranked
-from calcli.metrics.warnings import LabelAgreement
-from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.records import Sums, cached_property
-from calcli.rows import Rows
-from calcli.statistics.paired import PairedSums
+from calcli.statistics.squared_errors import SquaredError, plugin_square
+from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
 
 # ---- additive sums over rows

@@ -5,38 +5,33 @@ Calibration intercept and slope, observed over expected, errors of a smoothed cu
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import UsageError
-from calcli.metrics.context import MetricContext, Undefined, Value, made_once, metric
-from calcli.metrics.intervals import (
+from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.registry import metric
+from calcli.metrics.values import Undefined, Value
+from calcli.numerics import starts_of_ties, tie_groups
+from calcli.statistics.decisions import benefit_interval, benefit_of_all, row_benefit
+from calcli.statistics.event_ratio import EventSums
+from calcli.statistics.intervals import (
     Interval,
     mean_of,
     normal_p_value,
     normal_quantile,
     t_p_value,
     t_quantile,
-    wilson_interval,
 )
-from calcli.metrics.rowtable import RowTable
-from calcli.metrics.ties import Ranked
-from calcli.numerics import FloatArray, IntArray, starts_of_ties, tie_groups
-from calcli.statistics.decisions import benefit_of_all, row_benefit
-from calcli.statistics.event_ratio import EventSums
 from calcli.statistics.inverse_temperature import fit_inverse_temperature
 from calcli.statistics.lowess import Lowess, SmoothedErrors
 from calcli.statistics.recalibration import (
     CERTAIN,
-    ClassRanges,
-    OutcomeCounts,
     Recalibration,
-    Sample,
-    Uncertain,
     deviance_of_calibration,
     deviance_of_intercept,
     deviance_of_slope,
@@ -45,16 +40,15 @@ from calcli.statistics.recalibration import (
     profile_interval,
     sandwich_of_recalibration,
 )
+from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
+from calcli.statistics.ties import Ranked
 from calcli.statistics.units import (
     FEW_WRONG,
     FEWEST_UNITS,
     design_effect,
     numbered,
 )
-
-CELL = 3e-4
-"""Width of the cells of log-odds in which very many rows are counted."""
 
 SMOOTHED_CELLS = 5000
 """Points up to which drawn outcomes are smoothed at their own P(class 1)."""
@@ -63,8 +57,6 @@ MOST_REACH = math.log(1000.0)
 """Largest factor, as its logarithm, to which an interval of a ratio goes."""
 
 NO_SIGNATURE: Mapping[str, str] = MappingProxyType({})
-
-SMALLEST_SHARE = 1e-300  # of a share that is not 0
 
 ONE_UNIT = "one unit holds the information: no interval"
 
@@ -93,85 +85,13 @@ def _few_units(context: MetricContext) -> str | None:
 # ---- logistic recalibration
 
 
-@dataclass(frozen=True)
-class RankedOutcomes:
-    """Outcomes of rows that are ranked by their log-odds, some at a time."""
-
-    ranked: Ranked
-
-    def __iter__(self) -> Iterator[OutcomeCounts]:
-        for block in self.ranked:
-            yield OutcomeCounts(block.score, block.right, block.wrong)
-
-
-@dataclass(frozen=True)
-class RecalibrationData:
-    """Outcomes by their log-odds, without rows whose P(class 1) is exactly 0 or 1.
-
-    ranges : of the classes. rows : perhaps more than memory holds. cells : the same
-    rows in memory, for what walks over them often.
-    """
-
-    ranges: ClassRanges
-    rows: Sample
-    cells: Sample
-
-    @classmethod
-    def of_table(cls, table: RowTable) -> "RecalibrationData":
-        """The rows of a table, which has their log-odds."""
-        assert table.log_odds is not None
-        outcome = (table.y == 1).astype(np.float64)
-        sample = [OutcomeCounts.of_rows(table.log_odds, outcome, table.weight)]
-        rows = list(Uncertain(sample))
-        return cls(ClassRanges.of(sample), rows, rows)
-
-    @classmethod
-    def of_ranked(cls, ranked: Ranked) -> "RecalibrationData":
-        """Very many rows, ranked by their log-odds."""
-        sample = RankedOutcomes(ranked)
-        rows = Uncertain(sample)
-        return cls(ClassRanges.of(sample), rows, counted_in_cells(rows))
-
-    @property
-    def more(self) -> dict[str, Any]:
-        """Facts about the rows for the JSON output."""
-        left_out = self.ranges.left_out
-        return {"left_out": left_out} if left_out > 0.0 else {}
-
-
-def counted_in_cells(sample: Sample) -> list[OutcomeCounts]:
-    """Counts of ranked outcomes in cells of log-odds at most ``CELL`` wide.
-
-    The rows of each class in a cell stand at their own mean, so that sums of log-odds
-    are exact and those of probabilities are so to the square of ``CELL``.
-    """
-    cells = []
-    for part in sample:
-        number = np.floor(part.log_odds / CELL)
-        first = np.flatnonzero(np.diff(number, prepend=-math.inf))
-        ones, log_odds = _cell_means(part.ones, part.log_odds, first)
-        cells.append(OutcomeCounts(log_odds, ones, np.zeros_like(ones)))
-        zeros, log_odds = _cell_means(part.zeros, part.log_odds, first)
-        cells.append(OutcomeCounts(log_odds, np.zeros_like(zeros), zeros))
-    return cells
-
-
-def _cell_means(
-    count: FloatArray, log_odds: FloatArray, first: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Rows and mean log-odds of the cells that hold rows; each begins at ``first``."""
-    if not len(first):
-        return count, log_odds
-    rows = np.add.reduceat(count, first)
-    total = np.add.reduceat(count * log_odds, first)
-    held = rows > 0.0
-    return rows[held], total[held] / rows[held]
-
-
 @made_once
 def recalibration_data(context: MetricContext) -> RecalibrationData:
     """Outcomes by their log-odds, of rows of two classes."""
-    return RecalibrationData.of_table(context.table)
+    table = context.table
+    assert table.log_odds is not None
+    outcome = (table.y == 1).astype(np.float64)
+    return RecalibrationData.of_rows(table.log_odds, outcome, table.weight)
 
 
 @made_once
@@ -651,31 +571,3 @@ def effective_rows(positive: MetricContext, threshold: float) -> float:
     end = 0.5 + positive.settings.level / 2.0
     wider = t_quantile(end, table.units.n - 1.0) / normal_quantile(end)
     return rows / wider**2
-
-
-def benefit_interval(
-    hits: FloatArray,
-    false_alarms: FloatArray,
-    odds: FloatArray,
-    rows: FloatArray,
-    level: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Ends of the interval of the net benefit hits - odds * false_alarms, (…,) each.
-
-    hits, false_alarms : shares of ``rows`` rows. From Wilson's intervals of both, with
-    their correlation as of a multinomial.
-    Reference: Zou, Donner (2008), Statistics in Medicine 27, 1693-1702.
-    """
-    value = hits - odds * false_alarms
-    hits_low, hits_high = wilson_interval(hits, rows, level)
-    alarms_low, alarms_high = wilson_interval(false_alarms, rows, level)
-    others = np.maximum((1.0 - hits) * (1.0 - false_alarms), hits * false_alarms)
-    correlation = -np.sqrt(hits * false_alarms / np.maximum(others, SMALLEST_SHARE))
-
-    def reach(of_hits: FloatArray, of_alarms: FloatArray) -> FloatArray:
-        joint = 2.0 * correlation * of_hits * of_alarms
-        return np.asarray(np.sqrt(of_hits**2 + of_alarms**2 - joint))
-
-    low = value - reach(hits - hits_low, odds * (alarms_high - false_alarms))
-    high = value + reach(hits_high - hits, odds * (false_alarms - alarms_low))
-    return low, high

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats
-from calcli.metrics.warnings import LabelAgreement, UnitAnswers
+from calcli.metrics.label_agreement import LabelAgreement, UnitAnswers
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import Sums, cached_property
 from calcli.statistics.units import (

@@ -19,10 +19,11 @@ from calcli.methods._temperature import OneTemperature
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.class_intervals import class_gap_intervals
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.intervals import wilson_interval
+from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows, Rows
+from calcli.statistics.intervals import wilson_interval
 
 SWEEP_SCORES = 1_000_000
 """Rows times classes that a temperature sweep reads; of more rows it takes a sample."""

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from calcli.diagrams.curve import Curve
-from calcli.metrics.intervals import normal_quantile
 from calcli.reporting.gather import ModelResults, Threshold, Version
 from calcli.reporting.markup import visible
 from calcli.reporting.views.where_wrong import bins_of
+from calcli.statistics.intervals import normal_quantile
 
 GRID = np.arange(101) / 100
 

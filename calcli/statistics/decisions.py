@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.numerics import FloatArray
+from calcli.statistics.intervals import (
+    wilson_interval,
+)
 
 
 def row_benefit(risk: FloatArray, outcome: FloatArray, threshold: float) -> FloatArray:
@@ -77,3 +80,34 @@ class DecisionCurve:
     def treat_all(self) -> FloatArray:
         """Net benefit of acting on every row, (t,)."""
         return self.frequency - (1.0 - self.frequency) * self.odds
+
+
+SMALLEST_SHARE = 1e-300  # of a share that is not 0
+
+
+def benefit_interval(
+    hits: FloatArray,
+    false_alarms: FloatArray,
+    odds: FloatArray,
+    rows: FloatArray,
+    level: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of the interval of the net benefit hits - odds * false_alarms, (…,) each.
+
+    hits, false_alarms : shares of ``rows`` rows. From Wilson's intervals of both, with
+    their correlation as of a multinomial.
+    Reference: Zou, Donner (2008), Statistics in Medicine 27, 1693-1702.
+    """
+    value = hits - odds * false_alarms
+    hits_low, hits_high = wilson_interval(hits, rows, level)
+    alarms_low, alarms_high = wilson_interval(false_alarms, rows, level)
+    others = np.maximum((1.0 - hits) * (1.0 - false_alarms), hits * false_alarms)
+    correlation = -np.sqrt(hits * false_alarms / np.maximum(others, SMALLEST_SHARE))
+
+    def reach(of_hits: FloatArray, of_alarms: FloatArray) -> FloatArray:
+        joint = 2.0 * correlation * of_hits * of_alarms
+        return np.asarray(np.sqrt(of_hits**2 + of_alarms**2 - joint))
+
+    low = value - reach(hits - hits_low, odds * (alarms_high - false_alarms))
+    high = value + reach(hits_high - hits, odds * (false_alarms - alarms_low))
+    return low, high

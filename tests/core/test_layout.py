@@ -39,6 +39,23 @@ LAYERS = [
     ["optional_packages"],
     ["errors", "number_words", "records", "settings"],
 ]
+# Within metrics/, from the walk over the rows down to what a table of them holds; the plain
+# functions of arrays that all of these use stand below, in statistics/.
+METRIC_LAYERS = [
+    ["collect", "out_of_core", "warnings"],
+    ["external_sort"],
+    ["catalog"],
+    ["bound", "class_intervals", "confidence_bins", "coverage", "joint_test"],
+    ["binned_errors", "debiased", "levels", "ranking", "risk"],
+    ["losses"],
+    ["significance", "smooth"],
+    ["registry"],
+    ["context"],
+    ["rowtable"],
+    ["label_agreement", "other_programs", "settings", "values"],
+]
+# Rooms in which no two modules import each other, by whatever detour.
+ROOMS_WITHOUT_CIRCLES = ["metrics", "statistics"]
 NUMERICAL = {
     "methods",
     "metrics",
@@ -72,10 +89,9 @@ def imports_of(path):
             yield from ((alias.name, id(node) in top) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module, id(node) in top
-            if node.module == "calcli":
-                yield from (
-                    (f"calcli.{alias.name}", id(node) in top) for alias in node.names
-                )
+            if node.module.startswith("calcli"):  # names may be modules
+                for alias in node.names:
+                    yield f"{node.module}.{alias.name}", id(node) in top
 
 
 def part(path):
@@ -99,6 +115,39 @@ def test_imports_never_point_outwards(path):
         other = module.split(".")[1]
         if other in depth:
             assert depth[other] >= depth[own], f"{path.name} ({own}) imports {module}"
+
+
+def imported_in_room(path, room):
+    """Names of the modules of a room, ``room`` itself left out, that a file imports."""
+    for module, _ in imports_of(path):
+        parts = module.split(".")
+        if parts[:2] == ["calcli", room] and len(parts) > 2:
+            yield parts[2]
+
+
+def test_every_metric_module_has_its_layer():
+    known = {name for layer in METRIC_LAYERS for name in layer} | {"__init__"}
+    assert known == {p.stem for p in modules() if part(p) == "metrics"} | {"__init__"}
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if part(p) == "metrics"], ids=lambda p: p.stem
+)
+def test_metrics_import_in_one_direction(path):
+    depth = {name: i for i, layer in enumerate(METRIC_LAYERS) for name in layer}
+    for other in imported_in_room(path, "metrics"):
+        assert depth[other] >= depth[path.stem], f"{path.name} imports {other}"
+
+
+@pytest.mark.parametrize("room", ROOMS_WITHOUT_CIRCLES)
+def test_rooms_have_no_circle_of_imports(room):
+    files = [p for p in modules() if part(p) == room and p.stem != "__init__"]
+    imported = {p.stem: set(imported_in_room(p, room)) - {p.stem} for p in files}
+    while imported:
+        lowest = {name for name, others in imported.items() if not others & {*imported}}
+        assert lowest, f"circle of imports among {sorted(imported)}"
+        for name in lowest:
+            del imported[name]
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))

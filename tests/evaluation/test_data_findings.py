@@ -8,7 +8,7 @@ import pytest
 
 import calcli
 from calcli.importers.open_any_file import open_data
-from calcli.metrics.class_ranking import ClassRanking
+from calcli.statistics.class_ranking import ClassRanking
 
 
 def logistic(s):

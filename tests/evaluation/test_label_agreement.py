@@ -9,7 +9,7 @@ from run_calcli import runner
 from synthetic import truth
 
 import calcli
-from calcli.metrics.warnings import LabelAgreement
+from calcli.metrics.label_agreement import LabelAgreement
 
 
 def overconfident(n, k, seed=1):

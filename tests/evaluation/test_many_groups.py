@@ -15,8 +15,10 @@ from calcli.metrics import context as metric_context
 from calcli.metrics import smooth
 from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
+from calcli.statistics import smooth_error
 
 
 def context_of(groups, k=4, rows=30, weights=None, **settings):
@@ -73,10 +75,14 @@ def test_a_group_s_line_is_what_its_rows_give_alone(k, weights):
 
 def test_smooth_errors_of_groups_are_solved_some_at_once(monkeypatch):
     solved = []
-    plain = smooth.smooth_errors
-    monkeypatch.setattr(
-        smooth, "smooth_errors", lambda *given: solved.append(1) or plain(*given)
-    )
+    plain = smooth_error.smooth_errors
+
+    def counted(*given):
+        solved.append(1)
+        return plain(*given)
+
+    monkeypatch.setattr(smooth, "smooth_errors", counted)
+    monkeypatch.setattr(smooth_error, "smooth_errors", counted)
     lines = lines_of(context_of(20), ["smece"])
     assert (len(lines), len(solved)) == (
         20,

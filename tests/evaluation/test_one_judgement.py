@@ -17,7 +17,7 @@ from run_calcli import runner
 import calcli
 from calcli.evaluation.facts import Estimate
 from calcli.evaluation.words import gap_words
-from calcli.metrics.intervals import Interval, wilson_interval
+from calcli.statistics.intervals import Interval, wilson_interval
 
 KINDS = (
     "calibrated",

@@ -18,8 +18,8 @@ from calcli.errors import UsageError
 from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.metrics.catalog import measure
 from calcli.metrics.context import MetricContext
-from calcli.metrics.coverage import AcceptanceCurve
-from calcli.metrics.intervals import exact_interval
+from calcli.statistics.acceptance import AcceptanceCurve
+from calcli.statistics.intervals import exact_interval
 from calcli.statistics.units import Units
 
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))

@@ -11,8 +11,8 @@ from metric_cases import draw_labels, softmax
 from scipy import stats
 
 import calcli
-from calcli.metrics.intervals import wilson_interval
 from calcli.numerics import log_softmax
+from calcli.statistics.intervals import wilson_interval
 
 
 def written(name, z, y):

@@ -20,8 +20,9 @@ from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.results import Judgement
 from calcli.evaluation.verdict import judge
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import joint_test
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 
 RECORD = Path(__file__).resolve().parents[2] / "benchmarks" / "levels.json"

@@ -11,8 +11,8 @@ from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
 from calcli.evaluation.json_output import result_json
 from calcli.evaluation.levels import LEVEL, WIDE
 from calcli.metrics.catalog import report_metrics
-from calcli.metrics.context import MetricSettings
 from calcli.metrics.losses import FEW
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 
 CASES = 54

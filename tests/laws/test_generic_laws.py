@@ -18,7 +18,7 @@ from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads
 from calcli.metrics.catalog import metric_names
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows
 

@@ -15,7 +15,7 @@ from calcli.evaluation.json_output import result_json
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows
 from calcli.statistics.units import Units

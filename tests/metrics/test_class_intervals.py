@@ -6,8 +6,9 @@ from synthetic import truth
 
 from calcli.metrics.class_intervals import class_gap_intervals
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 from calcli.statistics.units import Units
 

@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 from calcli import isotonic
 from calcli.binning import bin_index, width_edges
 from calcli.isotonic import fit_isotonic, pool_adjacent_violators
-from calcli.metrics import corp
-from calcli.metrics.corp import (
-    consistency_band,
-    decompose,
-    merge_cells,
-)
-from calcli.metrics.intervals import wilson_interval
+from calcli.statistics import corp
+from calcli.statistics.corp import consistency_band, decompose, merge_cells
+from calcli.statistics.intervals import wilson_interval
 
 EDGES = width_edges(15)
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import POSITIVE_SHARES, joint_test, min_p
-from calcli.metrics.nulls import SAME
-from calcli.metrics.smooth import smooth_error, smooth_errors, smooth_residuals
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.smooth import smooth_error
 from calcli.rows import ArrayRows
+from calcli.statistics.nulls import SAME
+from calcli.statistics.smooth_error import smooth_errors, smooth_residuals
 
 # p, y, z_gap, z_slope, smECE over 1024 cells, mean and standard deviation of smECE over the law, the joint p-value: by
 # enumerating all 2^8 outcomes with their chances, in a program of its own (float64, no draws).

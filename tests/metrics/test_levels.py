@@ -12,7 +12,8 @@ from calcli.errors import DataError
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import measure, report_metrics
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 from calcli.statistics.units import Units
 

@@ -22,10 +22,17 @@ from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.corp import _draw_right, consistency_band, merge_cells
-from calcli.metrics.debiased import SquaredError, signed_square, squared_error
-from calcli.metrics.intervals import (
+from calcli.metrics.context import MetricContext
+from calcli.metrics.losses import group_gaps, paired_sums, resampled
+from calcli.metrics.rowtable import ClassStats
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.significance import class_p_values
+from calcli.metrics.warnings import data_warnings
+from calcli.rows import ArrayRows
+from calcli.statistics.adaptive_test import adaptive_test
+from calcli.statistics.corp import _draw_right, consistency_band, merge_cells
+from calcli.statistics.cumulative_gaps import cumulative_gaps
+from calcli.statistics.intervals import (
     Interval,
     bootstrap_interval,
     mean_of,
@@ -34,20 +41,11 @@ from calcli.metrics.intervals import (
     t_p_value,
     t_quantile,
 )
-from calcli.metrics.losses import group_gaps, paired_sums, resampled
-from calcli.metrics.nulls import _successes_of_one_bin, expected_error, outcome_draws
-from calcli.metrics.rowtable import ClassStats
-from calcli.metrics.significance import (
-    adaptive_test,
-    adjusted,
-    class_p_values,
-    cumulative_gaps,
-    spiegelhalter,
-)
-from calcli.metrics.smooth import grid_cells, smooth_errors, smooth_residuals
-from calcli.metrics.ties import Ranked
-from calcli.metrics.warnings import data_warnings
-from calcli.rows import ArrayRows
+from calcli.statistics.nulls import _successes_of_one_bin, expected_error, outcome_draws
+from calcli.statistics.p_values import adjusted, spiegelhalter
+from calcli.statistics.smooth_error import grid_cells, smooth_errors, smooth_residuals
+from calcli.statistics.squared_errors import SquaredError, signed_square, squared_error
+from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import JumpSums, jump_p_value
 
 

@@ -18,11 +18,12 @@ from calcli.io.artifact import dumps, loads
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure, metric_names
 from calcli.metrics.collect import summarise
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import joint_test
-from calcli.metrics.nulls import null_of
+from calcli.metrics.settings import MetricSettings
 from calcli.registry import method, method_names, parse_options
 from calcli.rows import ArrayRows, Block
+from calcli.statistics.nulls import null_of
 
 
 def scores(kind, n=500, k=10, seed=0):

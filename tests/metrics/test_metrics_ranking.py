@@ -7,8 +7,10 @@ from metric_cases import draw_labels, softmax, top_label_table
 from calcli.errors import UsageError
 from calcli.metrics.catalog import measure, metric, report_metrics
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.ranking import (
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
+from calcli.rows import ArrayRows
+from calcli.statistics.areas import (
     area_under_roc,
     average_precision,
     best_risk_coverage,
@@ -16,8 +18,7 @@ from calcli.metrics.ranking import (
     risk_coverage,
     risk_spread,
 )
-from calcli.metrics.ties import Ranked
-from calcli.rows import ArrayRows
+from calcli.statistics.ties import Ranked
 
 RNG = np.random.RandomState(0)
 SCORES = RNG.randint(0, 30, 300) / 30  # many ties

@@ -10,7 +10,8 @@ from calcli.errors import DataError
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import gathering, measure, metric_names
 from calcli.metrics.collect import collect, collect_all
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 
 COLUMNS = ("confidence", "nll", "brier", "entropy", "varentropy")

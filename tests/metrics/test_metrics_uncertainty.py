@@ -17,10 +17,19 @@ from calcli.evaluation.label_frequencies import label_shift_p_value
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.debiased import plugin_square, signed_square, squared_error
-from calcli.metrics.friedman import average_ranks, friedman
-from calcli.metrics.intervals import (
+from calcli.metrics.context import MetricContext
+from calcli.metrics.losses import paired_sums
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.significance import class_p_values
+from calcli.rows import ArrayRows
+from calcli.statistics.cumulative_gaps import (
+    cumulative_gaps,
+    max_brownian_tail,
+    range_brownian_tail,
+    scaled_tail,
+)
+from calcli.statistics.friedman import average_ranks, friedman
+from calcli.statistics.intervals import (
     bootstrap_interval,
     mean_of,
     t_interval,
@@ -28,24 +37,16 @@ from calcli.metrics.intervals import (
     t_quantile,
     wilson_interval,
 )
-from calcli.metrics.losses import paired_sums
-from calcli.metrics.nulls import (
+from calcli.statistics.nulls import (
     bin_outcomes,
     class_bin_outcomes,
     expected_error,
     null_of,
     poisson_binomial,
 )
-from calcli.metrics.significance import (
-    adjusted,
-    class_p_values,
-    cumulative_gaps,
-    max_brownian_tail,
-    range_brownian_tail,
-    scaled_tail,
-)
-from calcli.metrics.ties import Ranked
-from calcli.rows import ArrayRows
+from calcli.statistics.p_values import adjusted
+from calcli.statistics.squared_errors import plugin_square, signed_square, squared_error
+from calcli.statistics.ties import Ranked
 
 REPEATS = 250
 

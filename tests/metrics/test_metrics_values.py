@@ -19,10 +19,15 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.binned_errors import monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.debiased import debiased_error, signed_square
-from calcli.metrics.smooth import smooth_error_at, smooth_errors, smooth_residuals
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
+from calcli.statistics.smooth_error import (
+    smooth_error_at,
+    smooth_errors,
+    smooth_residuals,
+)
+from calcli.statistics.squared_errors import debiased_error, signed_square
 
 INF = float("inf")
 CALIBRATION_ERRORS = [

@@ -15,12 +15,14 @@ from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics import external_sort, out_of_core
 from calcli.metrics.catalog import metric_names
-from calcli.metrics.context import Metric, MetricSettings, Value
 from calcli.metrics.external_sort import Runs, keys_of
 from calcli.metrics.out_of_core import measured_long
-from calcli.metrics.ranking import HARMONIC, _inverses
-from calcli.metrics.ties import Ranked
+from calcli.metrics.registry import Metric
+from calcli.metrics.settings import MetricSettings
+from calcli.metrics.values import Value
 from calcli.rows import ArrayRows
+from calcli.statistics.areas import HARMONIC, _inverses
+from calcli.statistics.ties import Ranked
 
 COUNTED = ("bins_used", "clipped", "right", "accepted")
 

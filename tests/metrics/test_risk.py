@@ -11,7 +11,8 @@ import calcli
 from calcli.errors import UsageError
 from calcli.metrics.catalog import describe_metric, measure, metric
 from calcli.metrics.collect import class_columns, collect
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import sigmoid
 from calcli.rows import ArrayRows
 from calcli.statistics.decisions import DecisionCurve

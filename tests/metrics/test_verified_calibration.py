@@ -24,7 +24,7 @@ from calcli.methods import sb
 from calcli.methods._binary.log_odds import MapFit, Sample, clipped_log_odds
 from calcli.methods.platt import PlattScaling, fit_platt
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
-from calcli.metrics.debiased import plugin_square, signed_square
+from calcli.statistics.squared_errors import plugin_square, signed_square
 
 BINS = (2, 4, 8, 16, 32, 64, 128)
 LOWER_BOUNDS = {

@@ -27,7 +27,8 @@ from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics
 from calcli.metrics.collect import collect
 from calcli.metrics.confidence_bins import confidence_bins
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.reporting.answers import (
     MOST_WORDS,
     Answer,

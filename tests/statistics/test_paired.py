@@ -14,11 +14,12 @@ from calcli.evaluation.evaluate_bundle import differences
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect, collect_all
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.intervals import t_p_value
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import paired_sums
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
+from calcli.statistics.intervals import t_p_value
 from calcli.statistics.paired import PairedSums, expected_powers, fair_signs, share_ends
 from calcli.statistics.weights import effective_weights
 

@@ -16,13 +16,14 @@ from calcli.evaluation.cross_validation import folds_of
 from calcli.folds import content_folds, sampled_folds
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.debiased import UnitPairs
-from calcli.metrics.ranking import area_under_roc, delong, delong_of_units
-from calcli.metrics.significance import luck_p_value
-from calcli.metrics.ties import Ranked
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import unit_warnings
 from calcli.rows import ArrayRows
+from calcli.statistics.areas import area_under_roc, delong, delong_of_units
+from calcli.statistics.p_values import luck_p_value
+from calcli.statistics.squared_errors import UnitPairs
+from calcli.statistics.ties import Ranked
 from calcli.statistics.units import (
     AcceptedUnits,
     Luck,

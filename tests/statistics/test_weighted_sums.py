@@ -9,8 +9,8 @@ import pytest
 from conftest import REPOSITORY
 from scipy.stats import skellam
 
-from calcli.metrics.nulls import poisson_binomial
-from calcli.metrics.significance import poisson_p_value, sum_p_value
+from calcli.statistics.nulls import poisson_binomial
+from calcli.statistics.p_values import poisson_p_value, sum_p_value
 from calcli.statistics.units import Units
 from calcli.statistics.weighted_sums import (
     JumpSums,

@@ -58,7 +58,7 @@ from calcli.io.harmless import finite
 from calcli.io.inputs import read_document
 from calcli.io.locate import split_where
 from calcli.io.provenance import title_of
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import AnyArray
 from calcli.rows import Rows
 

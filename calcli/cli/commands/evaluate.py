@@ -46,8 +46,8 @@ from calcli.evaluation.verdict_limits import FailOn, VerdictOutcome
 from calcli.importers.open_any_file import logs_once
 from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
-from calcli.metrics.context import Label, MetricSettings, norm_of
 from calcli.metrics.other_programs import PROGRAMS
+from calcli.metrics.settings import Label, MetricSettings, norm_of
 from calcli.settings import common_fields
 
 WITH_ALL = ("table", "json", "jsonl")

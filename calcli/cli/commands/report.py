@@ -32,7 +32,7 @@ from calcli.evaluation.results import Result
 from calcli.evaluation.watch_state import read as read_state
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.reporting.gather import ModelResults, gather, metrics_of_page
 from calcli.reporting.page import page
 from calcli.settings import command_words, common_fields

@@ -56,7 +56,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import dumps as dumps_questions
 from calcli.io.row_facts import facts_of
-from calcli.metrics.context import MetricSettings
+from calcli.metrics.settings import MetricSettings
 from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page

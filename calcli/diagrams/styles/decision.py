@@ -12,11 +12,12 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
-from calcli.metrics.context import MetricContext, MetricSettings
-from calcli.metrics.risk import benefit_interval, effective_rows
+from calcli.metrics.context import MetricContext
+from calcli.metrics.risk import effective_rows
+from calcli.metrics.settings import MetricSettings
 from calcli.numerics import FloatArray
 from calcli.records import as_json
-from calcli.statistics.decisions import DecisionCurve
+from calcli.statistics.decisions import DecisionCurve, benefit_interval
 
 POINTS = 100  # thresholds of a curve
 RARE = 0.001  # share of the rows whose P(class 1) may lie beyond the last threshold

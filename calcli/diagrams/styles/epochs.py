@@ -13,9 +13,9 @@ from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
-from calcli.metrics.intervals import mean_of, normal_quantile, wilson_interval
 from calcli.numerics import FloatArray
 from calcli.records import as_json
+from calcli.statistics.intervals import mean_of, normal_quantile, wilson_interval
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
-from calcli.metrics.context import MetricContext, MetricSettings
+from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval, group_gaps
+from calcli.metrics.settings import MetricSettings
 from calcli.records import as_json
 
 NAN, LEVEL = float("nan"), 0.05

@@ -10,10 +10,10 @@ from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
-from calcli.metrics.intervals import wilson_interval
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
 from calcli.records import as_json
+from calcli.statistics.intervals import wilson_interval
 
 POINTS = 200
 

@@ -7,8 +7,6 @@ from markupsafe import Markup
 
 from calcli.evaluation.facts import LossPart
 from calcli.evaluation.scores import Score
-from calcli.metrics.intervals import normal_quantile
-from calcli.metrics.significance import p_cell, p_text
 from calcli.reporting.figures.temperature import temperature_figure
 from calcli.reporting.gather import ModelResults, Version
 from calcli.reporting.markup import beginning
@@ -24,6 +22,8 @@ from calcli.reporting.number_format import (
     typeset,
 )
 from calcli.reporting.views.room import Chapter
+from calcli.statistics.intervals import normal_quantile
+from calcli.statistics.p_values import p_cell, p_text
 
 NOT_RECORDED = "not recorded"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.metrics.ranking import area_under_roc, delong, delong_of_units
-from calcli.metrics.ties import Ranked
 from calcli.numerics import FloatArray, IntArray
+from calcli.statistics.areas import area_under_roc, delong, delong_of_units
+from calcli.statistics.ties import Ranked
 from calcli.statistics.units import Units
 
 FEWEST_OF_A_CLASS = 5

@@ -1,0 +1,88 @@
+"""What a metric is: one decorated function of a context in a family file of this package.
+
+Lists, help, signatures, limits and the generic tests find it by that.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import cleandoc
+from typing import Any, Literal
+
+from calcli.metrics.context import MetricContext
+from calcli.metrics.values import Value
+from calcli.numerics import FloatArray
+
+Measure = Callable[..., Value]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    title : help line. formula : in one line. reference : authors, year. better : which way is good, or None where
+    neither end is. signature : settings and constants that pin the definition; a value ``None`` means "as set". needs :
+    ``classes`` class sums, ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its context:
+    the row table, or only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases :
+    what else people call it. whole : needs the probabilities of all classes, not the confidence alone; where there are
+    ``needs`` it does. report : which report shows it: always, for two classes, ``--full``, or None on request only.
+    in_table : is it in the table for people, or in the JSON only? meaning : a few words beside its name in that table;
+    ``gap``, ``of`` and ``bins`` in them are as the settings say. rows : for a mean over rows, its column (n,).
+    argument : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives
+    the number; it has a default.
+    """
+
+    name: str
+    title: str
+    formula: str
+    measure: Measure
+    reference: str = ""
+    better: Literal["low", "high", "zero", "one"] | None = "low"
+    signature: tuple[tuple[str, str | None], ...] = ()
+    needs: Literal["", "classes", "tops"] = ""
+    reads: Literal["table", "sums", "order"] = "table"
+    aliases: tuple[str, ...] = ()
+    whole: bool = False
+    report: Literal["default", "two classes", "ordered levels", "full"] | None = None
+    in_table: bool = True
+    meaning: str = ""
+    rows: Callable[[MetricContext], FloatArray] | None = None
+    argument: str = ""
+
+
+METRICS: dict[
+    str, Metric
+] = {}  # every metric by name, in the order in which the family files register them
+
+SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
+"""Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""
+
+
+def metric(
+    signature: str = "", name: str = "", text: str = "", **facts: Any
+) -> Callable[[Measure], Measure]:
+    """Register the decorated function as a metric. signature : a word each, ``closed:right``, or ``bins`` as set.
+    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
+    said of it (``SAID``). facts : fields of ``Metric``."""
+    facts = {"whole": "needs" in facts} | facts
+    facts["signature"] = tuple(
+        (key, to or None)
+        for key, _, to in (word.partition(":") for word in signature.split())
+    )
+
+    def register(measure: Measure) -> Measure:
+        own = name or measure.__name__
+        assert own not in METRICS, f"metric {own!r} is registered twice"
+        title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
+        formula, *said = (
+            " ".join(part.split())
+            for part in re.split(f"^({'|'.join(SAID)}): ", rest, flags=re.MULTILINE)
+        )
+        words: dict[str, Any] = dict(
+            zip((SAID[label] for label in said[::2]), said[1::2], strict=True)
+        )
+        words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
+        METRICS[own] = Metric(own, title, formula, measure, **words, **facts)
+        return measure
+
+    return register
