@@ -151,11 +151,15 @@ class PairedSums(Sums):
     def ends(self, level: float) -> tuple[float | None, float | None]:
         """Compute the ends of the confidence interval, by inverting ``tails``.
 
-        None for an end that is too far away.
+        None for an end that is too far away. Both are the mean where no row differs and
+        neither set of probabilities has a label for which the losses would.
         """
         if self.expected is None:
             return None, None
-        square = max(float(self.observed[1, 2]), float(self.expected[:, 1, 2].min()))
+        by_label = self.expected[:, 1, 2]
+        square = max(float(self.observed[1, 2]), float(by_label.min()))
+        if not square > 0.0:
+            return (None, None) if by_label.max() > 0.0 else (self.mean, self.mean)
         step = math.sqrt(square) / float(self.observed[0, 0])
         alpha = (1.0 - level) / 2.0
         below = _last(lambda reach: self.tails(self.mean - reach).high > alpha, step)
@@ -221,8 +225,10 @@ def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
 def _last(holds: Callable[[float], bool], step: float) -> float | None:
     """Find the largest value up to which a condition that holds at 0 still holds.
 
-    None beyond ``FARTHEST`` steps.
+    None beyond ``FARTHEST`` steps, which are positive.
     """
+    if not step > 0.0:
+        raise ValueError(f"a step of {step:g} leads nowhere")
     inside = 0.0
     outside = step
     while holds(outside):

@@ -127,6 +127,24 @@ def test_an_end_beyond_all_that_the_rows_show_is_no_bound():
     )
 
 
+def test_rows_that_do_not_differ_have_an_interval_of_no_length():
+    """Of five rows all differences are 0, whatever the label: so are both ends."""
+    same = np.full((5, 3), 1.0 / 3.0)
+    expected = expected_powers(np.zeros((5, 3)), same, same)
+    sums = PairedSums.of(np.zeros(5), expected=expected)
+    assert sums.ends(0.95) == (0.0, 0.0)
+    assert sums.tails().both == 1.0
+
+
+def test_rows_that_differ_by_labels_of_one_model_only_have_no_bound():
+    """Losses differ by 1 at a label that the first gives no chance, and that did not occur."""
+    by_label = np.array([[0.0, 1.0]] * 5)
+    first = np.array([[1.0, 0.0]] * 5)
+    second = np.array([[0.5, 0.5]] * 5)
+    sums = PairedSums.of(np.zeros(5), expected=expected_powers(by_label, first, second))
+    assert sums.ends(0.95) == (None, None)
+
+
 def test_shifting_by_a_constant_moves_the_null_with_it():
     """A loss that one map has on top in every row, whatever the label, is the same as another null."""
     y, more = np.array([0, 1, 0, 2, 1, 1]), 0.01
