@@ -13,8 +13,9 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import NOT_HELD_OUT
 from calcli.metrics.collect import CALIBRATED, collect
-from calcli.metrics.out_of_core import LONG, RunningSums
+from calcli.metrics.long_context import LONG
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.warnings import (
     data_warnings,
     label_doubts,

@@ -1,7 +1,6 @@
 """Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,13 +21,7 @@ from calcli.evaluation.groups import (
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import Tried, next_step
-from calcli.evaluation.results import (
-    Difference,
-    Judgement,
-    Paired,
-    Result,
-    UnitFacts,
-)
+from calcli.evaluation.results import Difference, Judgement, Paired, Result, UnitFacts
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import judge
 from calcli.io.artifact import Artifact, Link
@@ -44,14 +37,9 @@ from calcli.metrics.catalog import (
 )
 from calcli.metrics.collect import class_columns, collect_all
 from calcli.metrics.context import MetricContext
-from calcli.metrics.out_of_core import (
-    LONG,
-    LongContext,
-    RunningSums,
-    long_contexts,
-    measured_long,
-)
+from calcli.metrics.long_context import LONG, LongContext, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable
+from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.settings import Label, MetricSettings
 from calcli.metrics.warnings import label_doubts
 from calcli.numerics import AnyArray
@@ -274,29 +262,27 @@ def _measure_all(
     first: MetricContext | None = None
     reference: MetricContext | None = None
     baseline_scores: dict[str, Score] | None = None
-    with _contexts(subject, calibrators, plan, progress) as contexts:
-        for candidate, context in zip(asked, contexts, strict=True):
-            scores = measured(context, names, progress)
-            if candidate is baseline:
-                reference, baseline_scores = context, scores
-                continue
-            if plan.report and not doubts:
-                doubts = label_doubts(context.table, subject.class_names)
-            result = _result(
-                subject, candidate, context, plan, scores, doubts, progress
-            )
-            if reference is not None:
-                name = None if baseline is None else baseline.name
-                paired = Paired(name, _changes(context, reference))
-                n_changed = predictions_changed(context, reference)
-                result = _with_paired(result, paired, n_changed)
-            results.append(result)
-            if first is None:
-                first = context
-            if reference is None:
-                reference = context
-            if not isinstance(context, LongContext):
-                tables.append(context.table)
+    contexts = _contexts(subject, calibrators, plan, progress)
+    for candidate, context in zip(asked, contexts, strict=True):
+        scores = measured(context, names, progress)
+        if candidate is baseline:
+            reference, baseline_scores = context, scores
+            continue
+        if plan.report and not doubts:
+            doubts = label_doubts(context.table, subject.class_names)
+        result = _result(subject, candidate, context, plan, scores, doubts, progress)
+        if reference is not None:
+            name = None if baseline is None else baseline.name
+            paired = Paired(name, _changes(context, reference))
+            n_changed = predictions_changed(context, reference)
+            result = _with_paired(result, paired, n_changed)
+        results.append(result)
+        if first is None:
+            first = context
+        if reference is None:
+            reference = context
+        if not isinstance(context, LongContext):
+            tables.append(context.table)
     assert first is not None
     return Assessed(results, tables, baseline_scores, first.table)
 
@@ -398,13 +384,12 @@ def _advised(
 # ---- contexts
 
 
-@contextmanager
 def _contexts(
     subject: Subject,
     calibrators: Sequence[Calibrator | None],
     plan: Plan,
     progress: Progress | None,
-) -> Iterator[Iterator[MetricContext]]:
+) -> Iterator[MetricContext]:
     """Metric contexts of the rows under every calibrator, from one walk.
 
     The first is the reference. More than ``LONG`` rows are measured by running sums and
@@ -418,10 +403,9 @@ def _contexts(
             rows.n * needed, f"tables of {rows.n} rows in units", FEWER_OF_EACH
         )
     if rows.n > LONG and _sums_suffice(subject, plan, names):
-        with long_contexts(
+        yield from long_contexts(
             rows, calibrators, names, settings, report=plan.report, progress=progress
-        ) as contexts:
-            yield contexts
+        )
         return
     several = len(calibrators) > 1
     read = gathering(
@@ -439,10 +423,8 @@ def _contexts(
         against=0 if several else None,
         **read,
     )
-    yield (
-        _context(rows, calibrator, table, settings)
-        for calibrator, table in zip(calibrators, tables, strict=True)
-    )
+    for calibrator, table in zip(calibrators, tables, strict=True):
+        yield _context(rows, calibrator, table, settings)
 
 
 def _context(

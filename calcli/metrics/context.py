@@ -70,7 +70,7 @@ def made_once(make: Work) -> Work:
 class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
-    table : of very many rows ``out_of_core.RunningSums`` in its place. columns : probabilities class by class, or None
+    table : of very many rows ``running_sums.RunningSums`` in its place. columns : probabilities class by class, or None
     where only the row table is at hand. raw_columns : each class's own value, before rows are divided by their sums;
     likewise. instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts
     of other groups of rows, itself among them, whose laws are made together with its own. heavy : most

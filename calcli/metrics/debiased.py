@@ -13,11 +13,7 @@ from calcli.metrics.registry import metric
 from calcli.metrics.significance import class_p_values
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import AnyArray, FloatArray
-from calcli.statistics.intervals import (
-    Interval,
-    max_distance,
-    normal_tail,
-)
+from calcli.statistics.intervals import Interval, max_distance, normal_tail
 from calcli.statistics.p_values import sum_p_value, vanishes
 from calcli.statistics.squared_errors import (
     SquaredError,

@@ -43,12 +43,7 @@ from calcli.statistics.recalibration import (
 from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
 from calcli.statistics.ties import Ranked
-from calcli.statistics.units import (
-    FEW_WRONG,
-    FEWEST_UNITS,
-    design_effect,
-    numbered,
-)
+from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, design_effect, numbered
 
 SMOOTHED_CELLS = 5000
 """Points up to which drawn outcomes are smoothed at their own P(class 1)."""

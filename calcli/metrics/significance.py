@@ -21,11 +21,7 @@ from calcli.statistics.cumulative_gaps import (
     range_brownian_tail,
     scaled_tail,
 )
-from calcli.statistics.nulls import (
-    ROUNDING,
-    Null,
-    label_losses,
-)
+from calcli.statistics.nulls import ROUNDING, Null, label_losses
 from calcli.statistics.p_values import (
     FEW_OUTCOMES,
     MeanGap,
@@ -34,10 +30,7 @@ from calcli.statistics.p_values import (
     spiegelhalter,
     sum_p_value,
 )
-from calcli.statistics.weighted_sums import (
-    JumpSums,
-    jump_p_value,
-)
+from calcli.statistics.weighted_sums import JumpSums, jump_p_value
 
 
 def direction(table: RowTable, name: str) -> MeanGap:

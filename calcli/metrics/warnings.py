@@ -14,7 +14,7 @@ from calcli.rows import class_words
 from calcli.statistics.class_ranking import ClassRanking
 
 if TYPE_CHECKING:  # it would load every metric
-    from calcli.metrics.out_of_core import RunningSums
+    from calcli.metrics.running_sums import RunningSums
 
 ROWS_PER_BIN = 50
 

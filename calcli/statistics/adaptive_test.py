@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.numerics import FloatArray, IntArray
-from calcli.statistics.nulls import (
-    reaching,
-)
-from calcli.statistics.p_values import (
-    vanishes,
-)
+from calcli.statistics.nulls import reaching
+from calcli.statistics.p_values import vanishes
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.statistics.p_values import (
-    vanishes,
-)
+from calcli.statistics.p_values import vanishes
 from calcli.statistics.ties import Ranked
 
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.numerics import FloatArray
-from calcli.statistics.intervals import (
-    wilson_interval,
-)
+from calcli.statistics.intervals import wilson_interval
 
 
 def row_benefit(risk: FloatArray, outcome: FloatArray, threshold: float) -> FloatArray:

@@ -7,11 +7,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import normal_p_value, t_p_value
-from calcli.statistics.nulls import (
-    EXACT_ROWS,
-    poisson_binomial,
-    reaching,
-)
+from calcli.statistics.nulls import EXACT_ROWS, poisson_binomial, reaching
 from calcli.statistics.units import Luck, Units
 from calcli.statistics.weighted_sums import (
     FEW_JUMPS,

@@ -8,10 +8,7 @@ import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error
 from calcli.numerics import AnyArray, FloatArray, IntArray
-from calcli.statistics.intervals import (
-    Interval,
-    normal_quantile,
-)
+from calcli.statistics.intervals import Interval, normal_quantile
 from calcli.statistics.units import Units, numbered
 
 

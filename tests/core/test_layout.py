@@ -42,8 +42,9 @@ LAYERS = [
 # Within metrics/, from the walk over the rows down to what a table of them holds; the plain
 # functions of arrays that all of these use stand below, in statistics/.
 METRIC_LAYERS = [
-    ["collect", "out_of_core", "warnings"],
-    ["external_sort"],
+    ["long_context", "warnings"],
+    ["running_sums"],
+    ["collect", "sorted_rows"],
     ["catalog"],
     ["bound", "class_intervals", "confidence_bins", "coverage", "joint_test"],
     ["binned_errors", "debiased", "levels", "ranking", "risk"],
@@ -237,7 +238,7 @@ def test_simple_fits_load_no_heavy_package(method, tmp_path):
     assert "calcli.metrics.rowtable" in loaded  # the summary's
     assert not {
         "calcli.metrics.catalog",
-        "calcli.metrics.out_of_core",
+        "calcli.metrics.long_context",
         "calcli.evaluation",
     } & set(loaded)
 

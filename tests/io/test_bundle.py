@@ -1,5 +1,6 @@
 """Bundles: every layout that the contract allows is read; everything else is named and refused."""
 
+import errno
 from pathlib import Path
 
 import h5py
@@ -424,7 +425,38 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
     assert (cells == 1).all()
 
 
-def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
+class FullDisk:
+    """A temporary file on a disk without any room."""
+
+    def seek(self, place):
+        return place
+
+    def write(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("target", "substitute", "message"),
+    [
+        (
+            "calcli.io.spool.shutil.disk_usage",
+            lambda folder: type("Usage", (), {"free": 1})(),
+            r"MiB are free.*h5repack",
+        ),
+        (
+            "tempfile.TemporaryFile",
+            lambda **how: FullDisk(),
+            r"No space left on device.*TMPDIR.*h5repack",
+        ),
+    ],
+    ids=["too little", "filled up"],
+)
+def test_tall_chunks_without_room_are_told(
+    tmp_path, monkeypatch, target, substitute, message
+):
     with h5py.File(tmp_path / "tall.h5", "w") as file:
         file.create_dataset(
             "logits",
@@ -434,13 +466,10 @@ def test_tall_chunks_without_room_are_told(tmp_path, monkeypatch):
         file["labels"] = np.arange(1000) % 5
     for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "spool.TALL_BYTES"):
         monkeypatch.setattr(f"calcli.io.{name}", 0)
-    monkeypatch.setattr(
-        "calcli.io.spool.shutil.disk_usage",
-        lambda folder: type("Usage", (), {"free": 1})(),
-    )
+    monkeypatch.setattr(target, substitute)
     with (
         open_bundle(str(tmp_path / "tall.h5")) as rows,
-        pytest.raises(CalcliError, match=r"MiB are free.*h5repack"),
+        pytest.raises(CalcliError, match=message),
     ):
         list(rows.blocks())
 

@@ -1,24 +1,22 @@
-"""Rows of which no table is kept: sums, and the order on disk, say what the table of all rows says."""
+"""Rows of which no table is kept: sums, and the scores in order, say what the table of all rows says."""
 
-import errno
 import math
-import tempfile
-from contextlib import closing
 
 import numpy as np
 import pytest
 
-from calcli.errors import CalcliError
+from calcli import parallel
+from calcli.binning import mass_edges
+from calcli.errors import FitError
 from calcli.evaluation import evaluate_bundle as module
 from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
-from calcli.io import spool
 from calcli.methods.ts import TemperatureScaling
-from calcli.metrics import external_sort, out_of_core
+from calcli.metrics import long_context, sorted_rows
 from calcli.metrics.catalog import metric_names
-from calcli.metrics.external_sort import Runs, keys_of
-from calcli.metrics.out_of_core import measured_long
+from calcli.metrics.long_context import measured_long
 from calcli.metrics.registry import Metric
 from calcli.metrics.settings import MetricSettings
+from calcli.metrics.sorted_rows import KeyCollector, keys_of
 from calcli.metrics.values import Value
 from calcli.rows import ArrayRows
 from calcli.statistics.areas import HARMONIC, _inverses
@@ -29,12 +27,9 @@ COUNTED = ("bins_used", "clipped", "right", "accepted")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Many runs, slabs and merges of few rows."""
+    """Many slabs of few rows."""
     monkeypatch.setattr(module, "LONG", 1000)
-    monkeypatch.setattr(external_sort, "RUN", 3000)
-    monkeypatch.setattr(external_sort, "AT_ONCE", 1700)
-    monkeypatch.setattr(external_sort, "MERGED", 5000)
-    monkeypatch.setattr(external_sort, "FEWEST", 16)
+    monkeypatch.setattr(sorted_rows, "AT_ONCE", 1700)
 
 
 def rows(n=30_000, k=10, ties=False, order=False):
@@ -208,7 +203,7 @@ def test_few_values_are_bins_of_their_own(monkeypatch, values):
         "probs",
         block_rows=1000,
     )
-    monkeypatch.setattr(out_of_core, "FEW_VALUES", 100)
+    monkeypatch.setattr(long_context, "FEW_VALUES", 100)
     ((table, sums),) = both(monkeypatch, data, ["tce2", "tce2_plugin"], candidates(1))
     for name, a in table.scores.items():
         b = sums.scores[name]
@@ -258,66 +253,57 @@ def test_each_metric_alone_is_the_same_on_either_side_of_the_limit(
     )
 
 
-# ---- the order on disk
+# ---- scores in order
 
 
 @pytest.mark.parametrize("shape", ["random", "sorted", "falling", "ties", "one"])
-def test_runs_are_merged_in_order(shape):
+def test_rows_stand_in_order(shape):
     rng = np.random.default_rng(3)
     c = {"random": rng.random(20_011), "sorted": np.sort(rng.random(20_011)), "falling": -np.sort(-rng.random(20_011)),
          "ties": rng.integers(0, 4, 20_011) / 3.0, "one": np.ones(20_011)}[shape]  # fmt: skip
     y = (rng.random(len(c)) < c).astype(float)
-    with closing(Runs()) as some:
-        for at in range(0, len(c), 999):
-            some.take(keys_of(c[at : at + 999], y[at : at + 999]))
-        with closing(some.merged()) as found:
-            assert found.n == len(c) and found.distinct == len(np.unique(c))
-            assert np.array_equal(found.scores(0, len(c)), np.sort(c))
-            (expected,), ranked = Ranked.of(c, y), found.ranked()
-            blocks = list(ranked)
-            for name in ("score", "right", "wrong"):
-                together = np.concatenate([getattr(each, name) for each in blocks])
-                assert np.array_equal(together, getattr(expected, name)), name
-            assert (ranked.right, ranked.wrong) == (y.sum(), len(y) - y.sum())
-            assert found.sums(np.array([0, 5, 9000, len(c)])) == pytest.approx(
-                [
-                    np.sort(c)[:5].sum(),
-                    np.sort(c)[5:9000].sum(),
-                    np.sort(c)[9000:].sum(),
-                ],
-                rel=1e-12,
-            )
+    collector = KeyCollector(len(c), odds=False)
+    for at in range(0, len(c), 999):
+        collector.take(keys_of(c[at : at + 999], y[at : at + 999]))
+    found = collector.in_order()
+    assert found.n == len(c) and found.distinct == len(np.unique(c))
+    assert np.array_equal(found.scores(0, len(c)), np.sort(c))
+    (expected,), ranked = Ranked.of(c, y), found.ranked()
+    blocks = list(ranked)
+    for name in ("score", "right", "wrong"):
+        together = np.concatenate([getattr(each, name) for each in blocks])
+        assert np.array_equal(together, getattr(expected, name)), name
+    assert (ranked.right, ranked.wrong) == (y.sum(), len(y) - y.sum())
+    ordered = np.sort(c)
+    parts = [ordered[:5].sum(), ordered[5:9000].sum(), ordered[9000:].sum()]
+    sums = found.sums(np.array([0, 5, 9000, len(c)]))
+    assert sums == pytest.approx(parts, rel=1e-12)
 
 
-def test_a_folder_without_room_is_named(monkeypatch):
-    monkeypatch.setattr(
-        spool.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 1000})()
-    )
+@pytest.mark.parametrize("bins", [4, 15, 300])
+def test_edges_between_ranks_are_those_of_the_mass_bins(bins):
+    """Also where ties are longer than the rows that are unpacked at once."""
+    rng = np.random.default_rng(4)
+    c = np.concatenate([rng.random(5000), np.full(6000, 0.75), np.full(3000, 1.0)])
+    collector = KeyCollector(len(c), odds=False)
+    collector.take(keys_of(c, np.zeros(len(c))))
+    found = collector.in_order()
+    size, longer = divmod(len(c), bins)
+    ranks = np.cumsum([size + (part < longer) for part in range(bins)])[:-1]
+    inner = [found.edge(rank) for rank in ranks.tolist()]
+    edges = np.concatenate([[0.0], np.unique([*inner, 1.0])])
+    assert np.array_equal(edges, mass_edges(c, bins))
+
+
+def test_orders_that_memory_would_not_hold_are_refused(monkeypatch):
+    """30000 rows in order take 240000 bytes, a calibrator's as many again."""
+    monkeypatch.setattr(parallel, "available_memory", lambda: 300_000)
+    assess(Subject(rows()), candidates(1), Plan(["ks"], report=False))
     with pytest.raises(
-        CalcliError, match="0 MiB are free .* MiB are needed.*TMPDIR"
-    ) as told:
-        assess(
-            Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False)
-        )
-    assert told.value.exit_code == 1
-
-
-def test_a_disk_that_fills_up_ends_with_a_sentence(monkeypatch):
-    class Full:
-        def seek(self, place):
-            return place
-
-        def write(self, data):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **how: Full())
-    with pytest.raises(CalcliError, match="No space left on device.*TMPDIR"):
-        assess(
-            Subject(rows(), "a", None, None), candidates(1), Plan(["ks"], report=False)
-        )
+        FitError, match=r"orders of 30000 rows need .* that need no order"
+    ):
+        assess(Subject(rows()), candidates(2), Plan(["ks"], report=False))
+    assess(Subject(rows()), candidates(2), Plan(["ece"], report=False))
 
 
 def test_sums_of_inverses_are_the_harmonic_numbers_differences():
