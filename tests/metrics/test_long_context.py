@@ -191,6 +191,19 @@ def test_the_report_decides_as_the_tables_does(monkeypatch):
     assert table.report.verdict.significant == sums.report.verdict.significant
 
 
+def test_the_report_on_two_classes_says_what_the_tables_does(monkeypatch):
+    for table, sums in both(
+        monkeypatch, rows(k=2), ["accuracy", "slope"], candidates(2), report=True
+    ):
+        a, b = table.report.facts.class_one, sums.report.facts.class_one
+        for name in ("predicted", "observed", "z"):
+            assert math.isclose(getattr(a, name), getattr(b, name), rel_tol=1e-9)
+        assert math.isclose(a.gap.value, b.gap.value, rel_tol=1e-9)
+        assert math.isclose(a.slope.value, b.slope.value, rel_tol=1e-6)
+        kinds = table.report.verdict.kind, sums.report.verdict.kind
+        assert kinds[0] == kinds[1]
+
+
 @pytest.mark.parametrize("values", [7, 600])
 def test_few_values_are_bins_of_their_own(monkeypatch, values):
     """Confidences of a binning method, and more of them than are drawn one by one."""
