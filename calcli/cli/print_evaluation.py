@@ -4,6 +4,7 @@ An answer has three levels: a headline, at most three findings, and the command 
 Everything else is behind ``--full`` and in the JSON.
 """
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,8 @@ from calcli.evaluation.words import (
     samples,
 )
 from calcli.evaluation.words import name_words as shortened_name
+from calcli.importers.decision_logs import LOG_SUFFIXES
+from calcli.io.locate import split_where
 from calcli.metrics.catalog import metric
 from calcli.rows import classes
 from calcli.statistics.p_values import p_cell, p_text
@@ -126,12 +129,27 @@ def print_headlines(evaluation: Evaluation) -> None:
 
 
 def next_command(evaluation: Evaluation) -> str:
-    """The command to run next: of the first bundle that has one; empty for none."""
+    """The command to run next: of the first bundle that has one; empty for none.
+
+    Of several questions of a log it is that of the whole log.
+    """
     for results in evaluation.bundles:
         report = results[0].report
         if report is not None and report.next_step.command:
-            return report.next_step.command
+            command = report.next_step.command
+            return _of_log(command) if len(evaluation.bundles) > 1 else command
     return ""
+
+
+def _of_log(command: str) -> str:
+    """A command ``calcli run LOG:QUESTION`` for the log as a whole; others stay."""
+    words = shlex.split(command)
+    if words[:2] != ["calcli", "run"]:
+        return command
+    path, question = split_where(words[2])
+    if question is None or path.suffix.lower() not in LOG_SUFFIXES:
+        return command
+    return shlex.join([*words[:2], str(path), *words[3:]])
 
 
 def named_headline(result: Result, results: Sequence[Result]) -> str:

@@ -49,6 +49,13 @@ DISTRIBUTIONS = ("probabilities", "probs", "distribution", "option_probabilities
 OPTION_LISTS = ("options", "choices", "labels", "classes", "candidates", "values")
 """Names of the list of options beside a list of probabilities."""
 
+LABEL_WORDS = (
+    *("label", "labels", "gold", "golds", "gold_label", "true_label", "target"),
+    *("targets", "expected", "truth", "ground_truth", "y_true", "y", "intent"),
+    *("correct_answer", "human", "annotation", "answer_key"),
+)
+"""Names of labels, whatever their values are."""
+
 NAMED_ANSWERS = ("answers", "per_question", "questions", "decisions", "results")
 """Names of an object or list of answers by question."""
 
@@ -175,12 +182,23 @@ def _read(
             if pairs is not None:
                 options, probabilities = pairs
                 return _answer(value, path, parents, key, options, probabilities)
-    if path and not _is_no_distribution(path[-1]):
+    if path and not _is_no_distribution(path[-1]) and not _are_labels(value, path):
         pairs = _pairs(value, value, is_named=False)
         if pairs is not None:
             options, probabilities = pairs
             return _answer(value, path, parents, "", options, probabilities)
     return None
+
+
+def is_label_word(name: str) -> bool:
+    """True for a name of labels."""
+    return name.lower() in LABEL_WORDS
+
+
+def _are_labels(value: Mapping[str, Any], path: Path) -> bool:
+    """True for whole numbers by question under a name of labels: ``{"spam": 1}``."""
+    has_name = any(isinstance(key, str) and is_label_word(key) for key in path)
+    return has_name and all(isinstance(number, int) for number in value.values())
 
 
 def is_measure(name: str) -> bool:
@@ -202,9 +220,16 @@ def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
         if is_probability(value.get(key)):
             return key
     lone = [key for key in value if key.lower() in ("yes", "true")]
-    if len(lone) == 1 and len(value) == 1 and is_probability(value[lone[0]]):
-        return lone[0]
+    if len(lone) == 1 and is_probability(value[lone[0]]):
+        others = [key for key in value if key != lone[0]]
+        if not any(_may_be_option(key, value[key]) for key in others):
+            return lone[0]
     return None
+
+
+def _may_be_option(key: str, number: Any) -> bool:
+    """True for a number beside P(yes) that may be the probability of an option."""
+    return isinstance(number, float) and is_probability(number) and not is_measure(key)
 
 
 def is_probability(value: Any) -> bool:
@@ -455,7 +480,17 @@ def _name_in_answers(keys: Path, place: int, parents: Sequence[Any]) -> str:
         name = item.get(field) if isinstance(item, Mapping) else None
         if isinstance(name, str) and name:
             return name
-    return f"question {key + 1}"
+    return position_name(key)
+
+
+def position_name(place: int) -> str:
+    """Name of the question of an answer without one, by its place in the list."""
+    return f"question {place + 1}"
+
+
+def is_position_name(name: str) -> bool:
+    """True for a name that ``position_name`` gives."""
+    return re.fullmatch(r"question [0-9]+", name) is not None
 
 
 def _name_in_record(record: Any) -> str | None:

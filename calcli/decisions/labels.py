@@ -13,22 +13,19 @@ from typing import Any
 
 from calcli.decisions.answers import (
     DISTRIBUTIONS,
+    LABEL_WORDS,
     NAMED_ANSWERS,
     WORDS_OF_NO,
     WORDS_OF_YES,
     YES_NO,
     Answer,
+    is_label_word,
+    is_position_name,
     level_key,
+    position_name,
     text_of_option,
 )
 from calcli.errors import DataError
-
-LABEL_WORDS = (
-    *("label", "labels", "gold", "golds", "gold_label", "true_label", "target"),
-    *("targets", "expected", "truth", "ground_truth", "y_true", "y", "intent"),
-    *("correct_answer", "human", "annotation", "answer_key"),
-)
-"""Names of labels, whatever their values are."""
 
 PREDICTION_WORDS = frozenset(
     (
@@ -59,10 +56,6 @@ def shown(field: Field) -> str:
     return SEPARATOR.join(keys)
 
 
-def is_label_word(name: str) -> bool:
-    return name.lower() in LABEL_WORDS
-
-
 def is_prediction_word(name: str) -> bool:
     """True for a name of predictions, in any folder or case."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() in PREDICTION_WORDS
@@ -89,8 +82,20 @@ def _leaves(value: Mapping[str, Any], path: Field) -> Iterator[tuple[Field, Any]
             if (is_answer and not is_label) or key in ("request", "usage", "legend"):
                 continue
             yield from _leaves(child, (*path, key))
+        elif isinstance(child, list) and is_label_word(key):
+            yield from _listed_labels(child, (*path, key))
         elif isinstance(child, str | int | float) or child is None:
             yield (*path, key), child
+
+
+def _listed_labels(items: Sequence[Any], path: Field) -> Iterator[tuple[Field, Any]]:
+    """Labels in a list: by the field ``name``, or in the order of the answers."""
+    for place, item in enumerate(items):
+        if isinstance(item, Mapping):
+            if isinstance(item.get("name"), str):
+                yield (*path, item["name"]), _inner_label(item)
+        elif isinstance(item, str | int | float):
+            yield (*path, position_name(place)), item
 
 
 def value_at(record: Any, field: Field, question: str) -> Any:
@@ -107,12 +112,15 @@ def value_at(record: Any, field: Field, question: str) -> Any:
 
 
 def _child(value: Any, name: str) -> Any:
-    """Item of an object, or of a list of objects by its field ``name``."""
+    """Item of an object, or of a list: by its field ``name``, or its position."""
     if isinstance(value, Mapping):
         return value.get(name)
     if isinstance(value, list):
-        for item in value:
-            if isinstance(item, Mapping) and item.get("name") == name:
+        for place, item in enumerate(value):
+            if isinstance(item, Mapping):
+                if item.get("name") == name:
+                    return item
+            elif name == position_name(place):
                 return item
     return None
 
@@ -249,7 +257,8 @@ class LabelSearch:
                 if value is None or _is_no_label(path):
                     continue
                 names_question = question in path
-                if not (names_question or is_alone):
+                is_listed = is_position_name(path[-1])
+                if not names_question and (is_listed or not is_alone):
                     continue
                 general = path
                 if names_question:

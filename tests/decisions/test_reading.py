@@ -345,3 +345,56 @@ def test_numbers_that_are_no_options_stay_out(tmp_path):
     file, _ = extract(tmp_path, logs.lines(records))
     assert list(file) == ["team"]
     assert json.loads(file["team"].attrs["source"])["question"] == "team"
+
+
+def test_labels_of_0_and_1_are_no_answers(tmp_path):
+    """``{"team": 1, "refund": 0}`` sums to 1, and is what is right, not a distribution."""
+    rows, labels = logs.rows()
+    records = []
+    for i, (p, y) in enumerate(zip(rows, labels, strict=True)):
+        answers = {"team": logs.choice(p), "refund": {"type": "noul", "noul": 0.25}}
+        expected = {"team": int(y), "refund": int(i % 4 == 0)}
+        records.append({"id": i, "answers": answers, "expected": expected})
+    file, _ = extract(tmp_path, logs.lines(records))
+    with file:
+        assert set(file) == {"team", "refund"}
+        assert file["team/labels"][:].tolist() == labels.tolist()
+
+
+def test_labels_in_a_list_stand_in_the_order_of_answers_without_names(tmp_path):
+    rows, labels = logs.rows()
+    records = []
+    for i, (p, y) in enumerate(zip(rows, labels, strict=True)):
+        predicate = {"type": "predicate", "name": None, "probability": 0.25}
+        answers = [logs.openai_choice(p, name=None), predicate]
+        truth = [logs.OPTIONS[y], i % 4 == 0]
+        records.append({"id": i, "answers": answers, "truth": truth})
+    file, _ = extract(tmp_path, logs.lines(records))
+    with file:
+        assert file["question 1/labels"][:].tolist() == labels.tolist()
+        assert file["question 2/labels"][:].tolist() == [i % 4 == 0 for i in range(60)]
+
+
+def test_labels_in_a_list_of_objects_have_names(tmp_path):
+    rows, labels = logs.rows()
+    records = []
+    for i, (p, y) in enumerate(zip(rows, labels, strict=True)):
+        truth = [
+            {"name": "other", "value": "x"},
+            {"name": "team", "value": logs.OPTIONS[y]},
+        ]
+        records.append({"id": i, "answers": [logs.openai_choice(p)], "truth": truth})
+    file, _ = extract(tmp_path, logs.lines(records))
+    with file:
+        assert file["team/labels"][:].tolist() == labels.tolist()
+
+
+def test_one_number_yes_stands_beside_other_fields(tmp_path):
+    records = []
+    for i in range(40):
+        number = {"yes": 0.25, "latency_s": 0.5, "cost": 0.25}
+        records.append({"id": i, **number, "label": i % 4 == 0})
+    file, _ = extract(tmp_path, logs.lines(records))
+    with file:
+        assert set(file) == {"answer"}
+        assert file["answer/labels"][:].tolist() == [i % 4 == 0 for i in range(40)]
