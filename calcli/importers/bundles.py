@@ -246,7 +246,12 @@ def _build_rows(
     if request.kind is None:
         contradictions.refuse_probabilities(scores, kind, where)
     if not request.scores:
-        contradictions.refuse_ranks(scores, where)
+        first_rank = contradictions.options_of_first_rank(
+            list(columns[reading.scores].parts),
+            list(columns),
+            reading.labels or "TRUTH",
+        )
+        contradictions.refuse_ranks(scores, where, first_rank)
     classes = _class_names(reading, columns, k, is_binary, request)
     labels = None
     names = classes.names

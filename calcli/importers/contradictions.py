@@ -22,6 +22,9 @@ from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import ScoreKind
 
+FIRST_OF_RANKS = "--confidence prob_0 --correct index_0=TRUTH"
+"""Options that read the first of ranks as a confidence, where no names are known."""
+
 # ---- by their own values
 
 
@@ -45,17 +48,35 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
     raise DataError(f"{where}: {message}; {advice}")
 
 
-def refuse_ranks(scores: Any, where: str) -> None:
-    """Raise DataError if every row is sorted: column i is then rank i, not class i."""
+def refuse_ranks(scores: Any, where: str, first: str = FIRST_OF_RANKS) -> None:
+    """Raise DataError if every row is sorted: column i is then rank i, not class i.
+
+    first : options that read the first rank as a confidence.
+    """
     if not is_ranked(scores):
         return
     message = "every row is sorted from the largest score to the smallest"
     reason = "these are ranks of the k best, not classes"
-    advice = (
-        "--classes C takes a table of them,"
-        " --confidence prob_0 --correct index_0=TRUTH one, --scores NAME all"
-    )
+    advice = f"--classes C takes a table of them, {first} one, --scores NAME all"
     raise DataError(f"{where}: {message}: {reason}; {advice}")
+
+
+def options_of_first_rank(
+    parts: Sequence[str], names: Sequence[str], label: str
+) -> str:
+    """Options that read ``p1`` beside ``top1`` as a confidence, by the names at hand.
+
+    parts : names of the ranked scores. names : of all columns. label : of the labels.
+    """
+    endings = [re.sub(r"^.*?([0-9]*)$", r"\1", part) for part in parts]
+    if not parts or not all(endings):
+        return FIRST_OF_RANKS
+    for name in names:
+        stem = name.removesuffix(endings[0])
+        family = [f"{stem}{ending}" for ending in endings]
+        if stem and name not in parts and all(each in names for each in family):
+            return f"--confidence {parts[0]} --correct {name}={label}"
+    return FIRST_OF_RANKS
 
 
 def refuse_confidences(

@@ -398,3 +398,24 @@ def test_one_number_yes_stands_beside_other_fields(tmp_path):
     with file:
         assert set(file) == {"answer"}
         assert file["answer/labels"][:].tolist() == [i % 4 == 0 for i in range(40)]
+
+
+def test_the_three_best_are_read_as_a_confidence_by_the_command_that_is_named(run):
+    """``top1, p1, top2, p2, …``: ranks are no classes, and the advice can be typed."""
+    rows, labels = logs.rows()
+    records = []
+    for i, (p, y) in enumerate(zip(rows, labels, strict=True)):
+        record = {"id": i, "latency_ms": 12.5, "truth": logs.OPTIONS[y]}
+        for rank, c in enumerate(np.argsort(-p), start=1):
+            record |= {f"top{rank}": logs.OPTIONS[c], f"p{rank}": float(p[c])}
+        records.append(record)
+    with open("top.jsonl", "w", encoding="utf-8") as file:
+        file.write(logs.lines(records))
+    done = run("evaluate", "top.jsonl")
+    assert done.code == 3
+    assert "--confidence p1 --correct top1=truth" in done.line
+    words = ("--confidence", "p1", "--correct", "top1=truth")
+    assert run("extract", "top.jsonl", *words, "-o", "top.h5").code == 0
+    with h5py.File("top.h5") as made:
+        assert made["confidence"][:] == pytest.approx(rows.max(axis=1))
+        assert made["correct"][:].mean() == np.mean(rows.argmax(axis=1) == labels)
