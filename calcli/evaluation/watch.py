@@ -177,7 +177,7 @@ def _settings(
     return replace(
         settings,
         calibrator=_chain_of(rows, artifact),
-        units=rows.given_units is not None,
+        units=given.get("units", rows.given_units is not None),
     )
 
 

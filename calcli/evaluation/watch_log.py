@@ -333,9 +333,10 @@ def _settings_of(
 ) -> dict[str, Any]:
     """Settings of a question: those of the log, its own level, and what is watched.
 
-    Of yes/no that is P(yes), as long as nothing else was asked for.
+    Of yes/no that is P(yes), as long as nothing else was asked for. Rows of a state that
+    repeats are one unit; where none repeats in a batch, every row is one.
     """
-    settings: dict[str, Any] = {"tolerance": state.tolerance}
+    settings: dict[str, Any] = {"tolerance": state.tolerance, "units": True}
     if former is not None:
         settings["level"] = former.settings.level
     if "label" in given:

@@ -119,6 +119,25 @@ def test_a_question_without_new_rows_is_left_out(run):
     assert "refund: these rows were there before" in done.err
 
 
+def test_states_repeat_in_one_week_and_not_in_the_next(run):
+    """Copies of a record count once, as its unit; weeks without copies go on from there."""
+    text = Path(write(1)).read_text("utf-8")
+    records = [json.loads(line) for line in text.splitlines()]
+    for name, copies in (("copies.jsonl", 3), ("once.jsonl", 1)):
+        made = [
+            {**each, "id": f"{each['id']}-{copy}", "state": each["id"]}
+            for each in records
+            for copy in range(copies)
+        ]
+        Path(name).write_text(logs.lines(made), "utf-8")
+    evidence = {}
+    for name in ("copies.jsonl", "once.jsonl"):
+        done = run("watch", name, "--state", f"{name}.json", "--json")
+        evidence[name] = json.loads(done.out)["log_e"]
+        assert run("watch", write(2), "--state", f"{name}.json").code == 0
+    assert evidence["copies.jsonl"] == pytest.approx(evidence["once.jsonl"], abs=1e-9)
+
+
 def test_a_reset_opens_an_episode_for_all_questions(run):
     assert watched(run, write(1, n=400, sharpen=3.0))[0] == 5
     code, facts = watched(run, write(2), "--reset")
