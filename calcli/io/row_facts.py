@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError
-from calcli.folds import RowHashes, is_repeated
+from calcli.folds import hashes_of_block, is_repeated
 from calcli.numerics import FloatArray, IntArray, floored_log
 from calcli.records import cached_property
 from calcli.zeros import SUM_TOLERANCE
@@ -300,19 +300,39 @@ def copies(rows: "Rows") -> list[str]:
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
         return []
     # Signatures are rounded: rows of coarse logits may share one. Now all digits count.
-    hashes = RowHashes.of(rows).whole
-    share = float(is_repeated(hashes).mean())
-    if share < COPIED:
-        return []
-    times = np.unique(hashes, return_counts=True)[1]
-    if times.var() > EVEN * times.mean():
-        return []
+    hashes = _exact_hashes(rows, facts)
+    if len(hashes):
+        share = float(is_repeated(hashes).mean())
+        times = np.unique(hashes, return_counts=True)[1]
+        if share < COPIED or times.var() > EVEN * times.mean():
+            return []
     message = (
         f"about {share:.0%} of the {facts.n} rows have the same scores and label as"
         " another row: are they copies?"
     )
     advice = "keep one of each, or name what repeats with --unit NAME"
     return [f"{message} Intervals and p-values take every row for a new one; {advice}"]
+
+
+def _exact_hashes(rows: "Rows", facts: RowFacts) -> Signatures:
+    """Hash all digits of the rows whose signatures are kept, (at most ``KEPT``,).
+
+    Of more rows than that, those with the largest kept signature are left out, as not
+    all of them are among the kept. Nothing is left where all rows share one signature.
+    """
+    limit = facts.signatures[-1]
+    if facts.n > len(facts.signatures):
+        limit -= np.uint64(1)
+    parts = rows.each(partial(_exact_hashes_up_to, limit))
+    return np.concatenate(list(parts))
+
+
+def _exact_hashes_up_to(limit: np.uint64, block: "Block") -> Signatures:
+    """Hash all digits of the rows of a block with a signature of at most ``limit``."""
+    row_signatures = signatures(block)
+    is_kept = row_signatures <= limit
+    whole = hashes_of_block(block).whole
+    return _scrambled(row_signatures[is_kept], whole[is_kept][None])
 
 
 # ---- rows that were seen before: in the fit of a calibrator, in an earlier batch

@@ -8,6 +8,8 @@ import pytest
 
 import calcli
 from calcli.importers.open_any_file import open_data
+from calcli.io.row_facts import copies
+from calcli.rows import ArrayRows
 from calcli.statistics.class_ranking import ClassRanking
 
 
@@ -173,3 +175,28 @@ def test_rows_whose_ids_differ_are_no_copies(tmp_path, has_ids):
     with open_data([str(tmp_path / "a.h5")]) as rows:
         told = [text for text in rows.caveats if "are they copies" in text]
     assert bool(told) != has_ids
+
+
+def many_distinct(rng, n):
+    """Logits of 4 classes that differ, but hardly: rounded signatures are shared."""
+    near = rng.integers(0, 40, size=(n, 4)).astype(float)
+    return near + 1e-3 * rng.random((n, 4))
+
+
+@pytest.mark.parametrize(
+    ("scores", "share"),
+    [
+        (lambda rng, n: np.tile(rng.normal(size=(n // 4, 4)), (4, 1)), "100%"),
+        (lambda rng, n: np.broadcast_to([3.0, 1.0, 0.0, 2.0], (n, 4)), "100%"),
+        (lambda rng, n: rng.normal(size=(n, 4)), None),
+        (many_distinct, None),
+    ],
+    ids=["each four times", "one row", "distinct", "nearly alike"],
+)
+def test_copies_among_more_rows_than_signatures_are_kept(scores, share):
+    """Of 100 000 rows 65 536 signatures are kept; every row counts the same."""
+    n = 100_000
+    rng = np.random.default_rng(1)
+    rows = ArrayRows(scores(rng, n), np.zeros(n, dtype=int), "logits")
+    said = [text.partition(" of the")[0] for text in copies(rows)]
+    assert said == ([] if share is None else [f"about {share}"])
