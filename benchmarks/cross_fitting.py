@@ -17,7 +17,8 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context
 from calcli.evaluation.cross_fitting import cross_fitted
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import assess
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.importers.open_any_file import open_rows
 from calcli.io.dataset import DataSet
 from calcli.numerics import softmax

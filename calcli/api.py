@@ -30,16 +30,11 @@ from calcli.diagrams.terminal import draw
 from calcli.errors import DataError, FitError, UsageError, unknown_name
 from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.cross_validation import folds_of
-from calcli.evaluation.evaluate_bundle import (
-    Assessed,
-    Candidate,
-    Plan,
-    Subject,
-    assess,
-    fit_size_of,
-)
-from calcli.evaluation.results import Evaluation as Evaluation
-from calcli.evaluation.results import Result, html_table
+from calcli.evaluation.evaluate_bundle import Assessed, assess
+from calcli.evaluation.evaluation import Evaluation as Evaluation
+from calcli.evaluation.evaluation import html_table
+from calcli.evaluation.results import Result
+from calcli.evaluation.subjects import Candidate, Plan, Subject, fit_size_of
 from calcli.fit_words import fitted_sentence
 from calcli.fitting.apply import calibrated_blocks
 from calcli.fitting.compatibility import check_fits, unseen

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from calcli.evaluation.json_output import EvaluationOutput
+from calcli.evaluation.json_structs import EvaluationOutput
 from calcli.io.artifact import _Envelope
 
 FOLDER = Path(__file__).resolve().parent / "schemas"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from calcli import __version__
 from calcli.cli.render import Cell, Table, number, plain
+from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import Outcome, end_of
-from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.results import Result
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.statistics.p_values import p_cell
 

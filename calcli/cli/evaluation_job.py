@@ -9,16 +9,11 @@ from calcli.cli.context import CommandContext
 from calcli.errors import DataError
 from calcli.evaluation.caveats import TriedArtifact, with_caveats
 from calcli.evaluation.differences import rank_table
-from calcli.evaluation.evaluate_bundle import (
-    Assessed,
-    Candidate,
-    Plan,
-    Subject,
-    assess,
-    fit_size_of,
-)
+from calcli.evaluation.evaluate_bundle import Assessed, assess
+from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.metric_limits import Outcome
-from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.results import Result
+from calcli.evaluation.subjects import Candidate, Plan, Subject, fit_size_of
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact

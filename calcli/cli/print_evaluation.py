@@ -17,19 +17,12 @@ from calcli.cli.render import (
     width_of_output,
     wrapped,
 )
-from calcli.evaluation.evaluate_bundle import Plan
-from calcli.evaluation.facts import LossPart
+from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.facts import Difference, LossPart
 from calcli.evaluation.levels import LEVEL
-from calcli.evaluation.results import (
-    ClassLine,
-    Difference,
-    Evaluation,
-    GroupLine,
-    Judgement,
-    Ranks,
-    Result,
-)
+from calcli.evaluation.results import ClassLine, GroupLine, Judgement, Ranks, Result
 from calcli.evaluation.scores import Score
+from calcli.evaluation.subjects import Plan
 from calcli.evaluation.term_meanings import meaning
 from calcli.evaluation.words import (
     LONGEST_NAME,

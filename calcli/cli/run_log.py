@@ -17,8 +17,9 @@ from calcli.cli.print_evaluation import named_headline, next_command, say
 from calcli.cli.render import Cell, print_table
 from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names
-from calcli.evaluation.evaluate_bundle import Candidate, Plan
-from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.results import Result
+from calcli.evaluation.subjects import Candidate, Plan
 from calcli.fit_questions import (
     CrossFit,
     FittedLog,

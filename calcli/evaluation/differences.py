@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.evaluation.results import Difference, Ranks, Result
+from calcli.evaluation.facts import Difference
+from calcli.evaluation.results import Ranks, Result
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import paired_columns, paired_sums

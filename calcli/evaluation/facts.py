@@ -254,3 +254,35 @@ class Facts:
         if self.is_about_class_one and self.class_one is not None:
             return self.class_one.gap
         return self.overconfidence
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean paired difference of a loss, calibrator minus baseline.
+
+    p_value : two-sided. reason : for no interval. answers : for the accuracy of
+    unweighted rows, numbers that become right, and wrong.
+    """
+
+    value: float
+    se: float | None
+    interval: Interval | None = None
+    p_value: float | None = None
+    reason: str | None = None
+    answers: tuple[int, int] | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """True if the interval is known and does not contain 0."""
+        return self.interval is not None and not self.interval.holds(0.0)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Paired differences to the baseline, by metric.
+
+    baseline : its artifact, None for the uncalibrated scores.
+    """
+
+    baseline: str | None
+    differences: Mapping[str, Difference]

@@ -7,15 +7,12 @@ sentence for each kind.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calcli.evaluation.facts import Facts
+from calcli.evaluation.facts import Difference, Facts
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
-
-if TYPE_CHECKING:
-    from calcli.evaluation.results import Difference
 
 FEWEST_IN_BIN = 20
 """Samples that a bin must hold to be named."""

@@ -1,23 +1,49 @@
-"""The JSON of ``calcli evaluate`` as structs, of which its schema is made.
-
-Other programs read these keys: they are added to, and not renamed.
-"""
+"""From the results of an evaluation to the structs of its JSON."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from calcli.evaluation.facts import DataSummary, Estimate, Facts, LossPart, LossSplit
+from calcli.evaluation.facts import (
+    DataSummary,
+    Difference,
+    Estimate,
+    Facts,
+    LossPart,
+    LossSplit,
+    Paired,
+)
+from calcli.evaluation.json_structs import (
+    Bin,
+    ClassOutput,
+    Classwise,
+    Data,
+    DifferenceOutput,
+    Direction,
+    EvaluationOutput,
+    Gap,
+    GroupOutput,
+    Groups,
+    Output,
+    PairedOutput,
+    Part,
+    Positive,
+    RanksOutput,
+    Report,
+    ResultOutput,
+    ScoreOutput,
+    Split,
+    Temperature,
+    UnitsOutput,
+    Verdict,
+)
 from calcli.evaluation.results import (
     ClassLine,
-    Difference,
-    Evaluation,
     GroupLine,
     Judgement,
-    Paired,
     Ranks,
     Result,
     UnitFacts,
@@ -27,306 +53,16 @@ from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
 from calcli.statistics.intervals import Interval
 
-Number = float | None
-"""A number; null where it is not finite."""
 
-
-class Output(msgspec.Struct, kw_only=True):
-    """Base of all structs: fields that are not set are left out."""
-
-
-class Verdict(Output):
-    """Kind and p-value of a verdict."""
-
-    kind: str
-    p_value: Number
-
-
-class Data(Output):
-    """The evaluated rows. n_classes is null for confidences without classes."""
-
-    n: int
-    n_classes: int | None
-    kind: str
-    weighted: bool
-    largest_class_share: Number
-    smallest_class_share: Number
-    absent_classes: int
-    distinct_confidences: int
-    class_1: str | None
-
-
-class Direction(Output):
-    """Mean confidence minus accuracy, and NLL minus entropy, each with its z."""
-
-    gap: Number
-    gap_z: Number
-    entropy_gap: Number
-    entropy_z: Number
-
-
-class Classwise(Output):
-    """Calibration class by class; significant_classes holds the clearest twenty."""
-
-    value: Number
-    signed_square: Number
-    p_value: Number
-    n_significant: int
-    significant_classes: list[int]
-
-
-class Groups(Output):
-    """Calibration group by group, and the group with the clearest gap.
-
-    worst_predicted and worst_observed are mean P(class 1) and frequency of class 1
-    where of_positive, else mean confidence and accuracy.
-    """
-
-    n_groups: int
-    n_significant: int
-    worst: str
-    worst_n: int
-    worst_gap: Number
-    worst_predicted: Number
-    worst_observed: Number
-    p_value: Number
-    of_positive: bool
-
-
-class Gap(Output):
-    """A mean gap with its interval; without one, ci is null and ci_reason says why."""
-
-    value: Number
-    ci: list[float] | None
-    ci_level: float | UnsetType = UNSET
-    ci_method: str | UnsetType = UNSET
-    ci_reason: str | UnsetType = UNSET
-
-
-class Positive(Output):
-    """Mean P(class 1) minus the frequency of class 1, and the logistic slope."""
-
-    predicted: Number
-    observed: Number
-    gap: Number
-    z: Number
-    p_value: Number
-    slope: Number
-    ci: list[float] | None
-    ci_level: float | UnsetType = UNSET
-    ci_method: str | UnsetType = UNSET
-    ci_reason: str | UnsetType = UNSET
-
-
-class Part(Output):
-    """A loss: value = refinement + calibration."""
-
-    value: Number
-    refinement: Number
-    calibration: Number
-    calibration_se: Number
-    calibration_share: Number
-
-
-class Temperature(Output):
-    """Decomposition of the NLL by temperature scaling alone."""
-
-    nll: Part
-
-
-class Split(Output):
-    """Cross-fitted decompositions of the losses."""
-
-    method: str
-    folds: int
-    nll: Part
-    brier: Part
-    temperature: Temperature
-
-
-class Bin(Output):
-    """Rows whose confidence lies in (low, high]."""
-
-    low: float
-    high: float
-    n: int
-    confidence: Number
-    accuracy: Number
-    accuracy_low: Number
-    accuracy_high: Number
-    p_adjusted: Number
-    significant: bool
-
-
-class Report(Output):
-    """Verdict on one set of rows, and its evidence.
-
-    verdict is the headline, messages are the findings as objects with kind, text and
-    their numbers, findings the names of the tests that reject, next one command to
-    run, recommended the title of the evaluated calibrator to apply. p_value is that of
-    the joint test, p_overall that of all tests. exact : the tests that know nothing of
-    the error of a fit.
-    """
-
-    data: Data
-    verdict: str
-    verdict_kind: str
-    messages: list[dict[str, Any]]
-    next: str | None
-    recommended: str | None
-    exact: Verdict
-    overconfidence: Gap
-    direction: Direction
-    positive: Positive | None
-    classwise: Classwise | None
-    groups: Groups | None
-    split: Split | None
-    bins: list[Bin]
-    findings: list[str]
-    rows_needed: int
-    tested: str
-    p_value: Number
-    p_overall: Number
-
-
-class ScoreOutput(Output):
-    """One metric. Some metrics have further keys of their own, numbers or words."""
-
-    value: Number
-    signature: str
-    reason: str | UnsetType = UNSET
-    se: Number | UnsetType = UNSET
-    ci: list[float] | UnsetType | None = UNSET
-    ci_level: float | UnsetType = UNSET
-    ci_method: str | UnsetType = UNSET
-    ci_reason: str | UnsetType = UNSET
-    null_mean: Number | UnsetType = UNSET
-    null_q95: Number | UnsetType = UNSET
-    null_method: str | UnsetType = UNSET
-    p_value: Number | UnsetType = UNSET
-
-
-class DifferenceOutput(Output):
-    """Paired difference of a metric, calibrator minus baseline."""
-
-    value: Number
-    se: Number
-    ci: list[float] | UnsetType | None = UNSET
-    ci_level: float | UnsetType = UNSET
-    ci_method: str | UnsetType = UNSET
-    ci_reason: str | UnsetType = UNSET
-    p_value: Number | UnsetType = UNSET
-    become_right: int | UnsetType = UNSET
-    become_wrong: int | UnsetType = UNSET
-
-
-class PairedOutput(Output):
-    """Paired differences; baseline is null for the uncalibrated scores."""
-
-    baseline: str | None
-    differences: dict[str, DifferenceOutput]
-
-
-class ClassOutput(Output):
-    """One class: p_adjusted is adjusted for all classes and the verdict."""
-
-    index: int = msgspec.field(name="class")
-    name: str | None
-    n: int
-    predicted: int
-    share: Number
-    mean_probability: Number
-    gap: Number
-    p_value: Number
-    p_adjusted: Number
-    significant: bool
-    precision: Number
-    recall: Number
-    ece: Number
-
-
-class GroupOutput(Output):
-    """One group of rows: gap = predicted - observed.
-
-    These are mean P(class 1) and frequency of class 1 where of_positive, else mean
-    confidence and accuracy. margin : a group of one column where there are several.
-    """
-
-    group: str | int | float | bool | None
-    n: int
-    gap: Number
-    of_positive: bool
-    p_value: Number
-    p_adjusted: Number
-    significant: bool
-    predicted: Number
-    observed: Number
-    margin: bool
-    metrics: dict[str, dict[str, Any]]
-    ci: list[float] | None
-    ci_level: float | UnsetType = UNSET
-    ci_method: str | UnsetType = UNSET
-    ci_reason: str | UnsetType = UNSET
-
-
-class UnitsOutput(Output):
-    """Units of the rows; the name alone where rows are declared independent."""
-
-    name: str
-    n: int | UnsetType = UNSET
-    largest: int | UnsetType = UNSET
-    design_effect: Number | UnsetType = UNSET
-    effective_rows: Number | UnsetType = UNSET
-    luck: Number | UnsetType = UNSET
-    wrong_units: Number | UnsetType = UNSET
-
-
-class ResultOutput(Output):
-    """One bundle with one calibrator; calibrator is null for the scores as given."""
-
-    bundle: str
-    calibrator: str | None
-    method: str
-    n: int
-    n_classes: int | None
-    metrics: dict[str, dict[str, Any]]
-    warnings: list[str]
-    paired: PairedOutput | UnsetType = UNSET
-    counts: dict[str, int] | UnsetType = UNSET
-    report: Report | UnsetType = UNSET
-    per_class: list[ClassOutput] | UnsetType = UNSET
-    per_group: list[GroupOutput] | UnsetType = UNSET
-    units: UnitsOutput | UnsetType = UNSET
-    cross_fitted_folds: int | UnsetType = UNSET
-
-
-class RanksOutput(Output):
-    """Average ranks of the calibrators over bundles, by metric; 1 is best."""
-
-    calibrators: list[str]
-    n_bundles: int
-    metrics: dict[str, dict[str, Any]]
-
-
-class EvaluationOutput(Output):
-    """The whole object."""
-
-    calcli_evaluation: int
-    results: list[ResultOutput]
-    ranks: RanksOutput | UnsetType = UNSET
-    limits: list[dict[str, Any]] | UnsetType = UNSET
-
-
-# ---- from results to structs
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """The JSON of a whole evaluation."""
+def evaluation_json(
+    results: Iterable[Result], ranks: Ranks | None, limits: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The JSON of a whole evaluation. limits : their outcomes."""
     output = EvaluationOutput(
         calcli_evaluation=1,
-        results=[_result(result) for result in evaluation.results],
-        ranks=UNSET if evaluation.ranks is None else _ranks(evaluation.ranks),
-        limits=[dict(limit) for limit in evaluation.limits] or UNSET,
+        results=[_result(result) for result in results],
+        ranks=UNSET if ranks is None else _ranks(ranks),
+        limits=[dict(limit) for limit in limits] or UNSET,
     )
     return _builtins(output)
 
@@ -339,6 +75,8 @@ def result_json(result: Result) -> dict[str, Any]:
 def score_json(score: Score) -> dict[str, Any]:
     """The JSON of one metric: common keys, then the metric's own."""
     null = score.null
+    interval = score.interval
+    ends = NO_INTERVAL if interval is None else _ends(interval)
     output = ScoreOutput(
         value=_number(score.value),
         signature=score.signature,
@@ -348,7 +86,10 @@ def score_json(score: Score) -> dict[str, Any]:
         null_q95=UNSET if null is None else _number(null.q95),
         null_method=UNSET if null is None or null.method is None else null.method,
         p_value=UNSET if score.p_value is None else _number(score.p_value),
-        **_optional_interval(score.interval),
+        ci=UNSET if interval is None else ends.ci,
+        ci_level=ends.level,
+        ci_method=ends.method,
+        ci_reason=ends.reason,
     )
     return _builtins(output) | dict(score.more)
 
@@ -374,20 +115,24 @@ def _number(value: float | None) -> float | None:
     return float(value)
 
 
-def _optional_interval(interval: Interval | None) -> dict[str, Any]:
-    """Keys of an interval; none where there is no interval."""
-    return {} if interval is None else _interval(interval)
+class Ends(NamedTuple):
+    """Keys of an interval; those that are not set are left out."""
+
+    ci: list[float] | None
+    level: float | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
 
 
-def _interval(interval: Interval) -> dict[str, Any]:
-    """Keys of an interval, or the reason for no ends."""
+NO_INTERVAL = Ends(ci=None)
+
+
+def _ends(interval: Interval) -> Ends:
+    """The ends of an interval, or the reason for none."""
     if not interval.known:
-        return {"ci": None, "ci_reason": interval.method}
-    return {
-        "ci": [interval.low, interval.high],
-        "ci_level": interval.level,
-        "ci_method": interval.method,
-    }
+        return Ends(ci=None, reason=interval.method)
+    ci = [interval.low, interval.high]
+    return Ends(ci=ci, level=interval.level, method=interval.method)
 
 
 def _result(result: Result) -> ResultOutput:
@@ -471,13 +216,21 @@ def _data(data: DataSummary) -> Data:
 
 
 def _gap(estimate: Estimate) -> Gap:
-    return Gap(value=_number(estimate.value), **_interval(estimate.interval))
+    ends = _ends(estimate.interval)
+    return Gap(
+        value=_number(estimate.value),
+        ci=ends.ci,
+        ci_level=ends.level,
+        ci_method=ends.method,
+        ci_reason=ends.reason,
+    )
 
 
 def _positive(facts: Facts) -> Positive | None:
     one = facts.class_one
     if one is None:
         return None
+    ends = _ends(one.gap.interval)
     return Positive(
         predicted=_number(one.predicted),
         observed=_number(one.observed),
@@ -485,7 +238,10 @@ def _positive(facts: Facts) -> Positive | None:
         z=_number(one.z),
         p_value=_number(one.p_value),
         slope=None if one.slope is None else _number(one.slope.value),
-        **_interval(one.gap.interval),
+        ci=ends.ci,
+        ci_level=ends.level,
+        ci_method=ends.method,
+        ci_reason=ends.reason,
     )
 
 
@@ -565,9 +321,11 @@ def _bins(report: Judgement) -> list[Bin]:
 
 
 def _difference(difference: Difference) -> DifferenceOutput:
-    interval = _optional_interval(difference.interval)
+    interval = difference.interval
+    ends = NO_INTERVAL if interval is None else _ends(interval)
     if difference.reason is not None:
-        interval = {"ci": None, "ci_reason": difference.reason}
+        ends = Ends(ci=None, reason=difference.reason)
+    has_ends = interval is not None or difference.reason is not None
     p_value = difference.p_value
     right, wrong = difference.answers or (UNSET, UNSET)
     return DifferenceOutput(
@@ -576,7 +334,10 @@ def _difference(difference: Difference) -> DifferenceOutput:
         p_value=UNSET if p_value is None else _number(p_value),
         become_right=right,
         become_wrong=wrong,
-        **interval,
+        ci=ends.ci if has_ends else UNSET,
+        ci_level=ends.level,
+        ci_method=ends.method,
+        ci_reason=ends.reason,
     )
 
 
@@ -609,6 +370,7 @@ def _class(line: ClassLine) -> ClassOutput:
 
 
 def _group(line: GroupLine) -> GroupOutput:
+    ends = _ends(line.interval)
     return GroupOutput(
         group=line.group,
         n=line.n,
@@ -621,7 +383,10 @@ def _group(line: GroupLine) -> GroupOutput:
         observed=_number(line.observed),
         margin=line.margin,
         metrics={name: score_json(score) for name, score in line.scores.items()},
-        **_interval(line.interval),
+        ci=ends.ci,
+        ci_level=ends.level,
+        ci_method=ends.method,
+        ci_reason=ends.reason,
     )
 
 

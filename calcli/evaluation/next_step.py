@@ -4,35 +4,19 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.evaluation.facts import Facts
+from calcli.evaluation.facts import Difference, Facts
 from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.results import NextStep, Result
 from calcli.evaluation.verdict import Verdict
 from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
 from calcli.statistics.p_values import adjusted
 
-if TYPE_CHECKING:
-    from calcli.evaluation.results import Difference, Result
-
 STRONGEST = "auto"
 """Method after which no other one is proposed."""
-
-
-@dataclass(frozen=True)
-class NextStep:
-    """What to do next.
-
-    command : it as a command line, empty if there is nothing to do or no file to do it
-    with. calibrator : title of the evaluated calibrator that is recommended, None for
-    none.
-    """
-
-    command: str = ""
-    calibrator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +28,7 @@ class Tried:
     was fitted on, None if none.
     """
 
-    result: "Result"
+    result: Result
     path: str | None
     fitted_on: str | None
 
@@ -114,7 +98,7 @@ def _preference(candidate: "tuple[Tried, Difference]") -> tuple[bool, bool, floa
     return each.fitted_on is not None, loses_accuracy, change.value
 
 
-def _significant_change(result: "Result", name: str) -> float:
+def _significant_change(result: Result, name: str) -> float:
     """Change of a metric by a calibrator; 0 if not significant."""
     change = result.change(name)
     if change is None or not change.is_significant:
@@ -122,7 +106,7 @@ def _significant_change(result: "Result", name: str) -> float:
     return change.value
 
 
-def _has_findings(result: "Result") -> bool:
+def _has_findings(result: Result) -> bool:
     return result.report is None or result.report.verdict.has_findings
 
 

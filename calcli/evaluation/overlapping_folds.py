@@ -9,7 +9,7 @@ that are scored stand against those that are fitted to.
 import math
 from dataclasses import replace
 
-from calcli.evaluation.results import Difference
+from calcli.evaluation.facts import Difference
 from calcli.statistics.intervals import Interval, normal_p_value, normal_quantile
 
 

@@ -10,9 +10,10 @@ from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
 from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
-from calcli.evaluation.evaluate_bundle import Assessed, Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
 from calcli.evaluation.results import GroupLine, Judgement, Result
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.artifact import Artifact
 from calcli.io.provenance import title_of
 from calcli.methods._temperature import OneTemperature

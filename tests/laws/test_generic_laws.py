@@ -13,7 +13,8 @@ from test_laws import QUICK, as_json
 
 from calcli.calibrator import Context
 from calcli.evaluation import evaluate_bundle
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import assess
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads

@@ -10,8 +10,9 @@ from test_laws import QUICK
 import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.curve import CurveSettings, measure_curve
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import metric_names
 from calcli.metrics.collect import collect

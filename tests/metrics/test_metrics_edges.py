@@ -13,9 +13,10 @@ from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
 from calcli.evaluation.evaluate_bundle import class_lines, differences
+from calcli.evaluation.facts import Difference, Paired
 from calcli.evaluation.json_output import score_json
 from calcli.evaluation.metric_limits import check, limits
-from calcli.evaluation.results import Difference, Paired, Result
+from calcli.evaluation.results import Result
 from calcli.evaluation.scores import Score
 from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins

@@ -10,8 +10,9 @@ from metric_cases import draw_labels, measured, softmax, top_label_table
 
 from calcli.binning import mass_edges
 from calcli.calibrator import Context
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject, assess
+from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps, loads

@@ -17,11 +17,11 @@ from synthetic import fit, truth
 import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.caption_text import distinct
-from calcli.evaluation.evaluate_bundle import Candidate, Plan, Subject
 from calcli.evaluation.facts import FitSize
 from calcli.evaluation.findings import DOUBTS
 from calcli.evaluation.json_output import result_json
 from calcli.evaluation.results import UnitFacts
+from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.words import samples_needed
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.catalog import report_metrics

@@ -26,9 +26,9 @@ from calcli.cli import options as o
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
-from calcli.evaluation.evaluate_bundle import Candidate, Plan
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
+from calcli.evaluation.subjects import Candidate, Plan
 from calcli.evaluation.watch_state import read as read_state
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet

@@ -41,9 +41,10 @@ from calcli.cli.render import print_json
 from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
-from calcli.evaluation.evaluate_bundle import Candidate, Plan
+from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.facts import FitSize
-from calcli.evaluation.results import Evaluation, Result
+from calcli.evaluation.results import Result
+from calcli.evaluation.subjects import Candidate, Plan
 from calcli.evaluation.words import samples
 from calcli.fit_words import fitted_sentence
 from calcli.fitting.compatibility import check_same_scores

@@ -1,0 +1,142 @@
+"""A whole evaluation: all results, as Python shows them and as JSON."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from calcli.evaluation.json_output import evaluation_json
+from calcli.evaluation.scores import Score
+from calcli.optional_packages import optional_import
+from calcli.rows import classes
+
+if TYPE_CHECKING:
+    from calcli.evaluation.results import Result
+from calcli.evaluation.results import Ranks, Result
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All results of one evaluation.
+
+    bundles : per bundle its results, uncalibrated first. limits : outcomes of limits,
+    as JSON.
+    """
+
+    bundles: Sequence[Sequence[Result]]
+    ranks: Ranks | None = None
+    limits: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def results(self) -> list[Result]:
+        """All results in order."""
+        return [result for results in self.bundles for result in results]
+
+    @property
+    def verdict(self) -> str:
+        """The headline; of several results one line each, headed by their names."""
+        judged = [result for result in self.results if result.report is not None]
+        if len(judged) == 1 and judged[0].report is not None:
+            return judged[0].report.headline
+        return "\n".join(titled_headline(result) for result in judged)
+
+    def to_frame(self) -> Any:
+        """Pandas DataFrame with a row per bundle, version and metric.
+
+        Columns: value, interval, p-value, expected value. Raises UsageError without
+        pandas, which nothing else needs.
+        """
+        with optional_import("pandas", "to_frame"):
+            from pandas import DataFrame
+
+        lines = []
+        for result in self.results:
+            for name, score in result.scores.items():
+                interval, null = score.interval, score.null
+                line = {
+                    "bundle": result.bundle,
+                    "version": result.title,
+                    "metric": name,
+                    "value": score.value,
+                    "low": None if interval is None else interval.low,
+                    "high": None if interval is None else interval.high,
+                    "p_value": score.p_value,
+                    "expected": None if null is None else null.mean,
+                }
+                lines.append(line)
+        return DataFrame(lines)
+
+    def __repr__(self) -> str:
+        count = len(self.results)
+        versions = "1 version" if count == 1 else f"{count} versions"
+        lines = [f"<calcli evaluation of {versions}>"]
+        for result in self.results:
+            if result.report is None:
+                values = (f"{n} {value_text(s)}" for n, s in result.scores.items())
+                lines.append(f"{result.title}: {', '.join(values)}")
+            else:
+                lines.append(titled_headline(result))
+                lines += [f"  {line}" for line in result.report.lines]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON output, whose keys other programs read."""
+        return evaluation_json(self.results, self.ranks, self.limits)
+
+    def _repr_html_(self) -> str:
+        """HTML tables for notebooks: per bundle the metrics of each version."""
+        parts = []
+        for results in self.bundles:
+            first = results[0]
+            title = f"{first.bundle}: {first.n} rows, {classes(first.n_classes)}"
+            names = dict.fromkeys(name for result in results for name in result.scores)
+            lines = {
+                name: [value_text(result.scores.get(name)) for result in results]
+                for name in names
+            }
+            notes = []
+            for result in results:
+                if result.report is not None:
+                    notes.append(f"{result.title}: {result.report.headline}")
+            titles = [result.title for result in results]
+            parts.append(html_table(title, titles, lines, notes))
+        return "".join(parts)
+
+
+def titled_headline(result: Result) -> str:
+    """The headline of a result, headed by the names of rows and version."""
+    assert result.report is not None
+    return f"{result.bundle}, {result.title}: {result.report.headline}"
+
+
+def html_table(
+    title: str,
+    head: Sequence[str],
+    lines: Mapping[str, Sequence[str]],
+    notes: Sequence[str],
+) -> str:
+    """HTML table for notebooks.
+
+    lines : cells under ``head``, by row header. notes : list above the table.
+    """
+    rows = [f"<tr>{_cells('th', ['', *head])}</tr>"]
+    for name, line in lines.items():
+        rows.append(f"<tr>{_cells('th', [name])}{_cells('td', line)}</tr>")
+    table = f"<table>{''.join(rows)}</table>"
+    return f"<div>{_cells('b', [title])}<ul>{_cells('li', notes)}</ul>{table}</div>"
+
+
+def _cells(tag: str, texts: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts)
+
+
+def value_text(score: Score | None) -> str:
+    """Value of a score with its standard error or interval, ``-`` for none."""
+    if score is None or score.value is None:
+        return "-"
+    text = f"{score.value:.4f}"
+    if score.se:
+        return f"{text} ± {score.se:.4f}"
+    if score.interval is not None:
+        return f"{text} [{score.interval.low:.4f}, {score.interval.high:.4f}]"
+    return text

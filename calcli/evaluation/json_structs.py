@@ -1,0 +1,298 @@
+"""The JSON of ``calcli evaluate`` as structs, of which its schema is made.
+
+Other programs read these keys: they are added to, and not renamed.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Number = float | None
+"""A number; null where it is not finite."""
+
+
+class Output(msgspec.Struct, kw_only=True):
+    """Base of all structs: fields that are not set are left out."""
+
+
+class Verdict(Output):
+    """Kind and p-value of a verdict."""
+
+    kind: str
+    p_value: Number
+
+
+class Data(Output):
+    """The evaluated rows. n_classes is null for confidences without classes."""
+
+    n: int
+    n_classes: int | None
+    kind: str
+    weighted: bool
+    largest_class_share: Number
+    smallest_class_share: Number
+    absent_classes: int
+    distinct_confidences: int
+    class_1: str | None
+
+
+class Direction(Output):
+    """Mean confidence minus accuracy, and NLL minus entropy, each with its z."""
+
+    gap: Number
+    gap_z: Number
+    entropy_gap: Number
+    entropy_z: Number
+
+
+class Classwise(Output):
+    """Calibration class by class; significant_classes holds the clearest twenty."""
+
+    value: Number
+    signed_square: Number
+    p_value: Number
+    n_significant: int
+    significant_classes: list[int]
+
+
+class Groups(Output):
+    """Calibration group by group, and the group with the clearest gap.
+
+    worst_predicted and worst_observed are mean P(class 1) and frequency of class 1
+    where of_positive, else mean confidence and accuracy.
+    """
+
+    n_groups: int
+    n_significant: int
+    worst: str
+    worst_n: int
+    worst_gap: Number
+    worst_predicted: Number
+    worst_observed: Number
+    p_value: Number
+    of_positive: bool
+
+
+class Gap(Output):
+    """A mean gap with its interval; without one, ci is null and ci_reason says why."""
+
+    value: Number
+    ci: list[float] | None
+    ci_level: float | UnsetType = UNSET
+    ci_method: str | UnsetType = UNSET
+    ci_reason: str | UnsetType = UNSET
+
+
+class Positive(Output):
+    """Mean P(class 1) minus the frequency of class 1, and the logistic slope."""
+
+    predicted: Number
+    observed: Number
+    gap: Number
+    z: Number
+    p_value: Number
+    slope: Number
+    ci: list[float] | None
+    ci_level: float | UnsetType = UNSET
+    ci_method: str | UnsetType = UNSET
+    ci_reason: str | UnsetType = UNSET
+
+
+class Part(Output):
+    """A loss: value = refinement + calibration."""
+
+    value: Number
+    refinement: Number
+    calibration: Number
+    calibration_se: Number
+    calibration_share: Number
+
+
+class Temperature(Output):
+    """Decomposition of the NLL by temperature scaling alone."""
+
+    nll: Part
+
+
+class Split(Output):
+    """Cross-fitted decompositions of the losses."""
+
+    method: str
+    folds: int
+    nll: Part
+    brier: Part
+    temperature: Temperature
+
+
+class Bin(Output):
+    """Rows whose confidence lies in (low, high]."""
+
+    low: float
+    high: float
+    n: int
+    confidence: Number
+    accuracy: Number
+    accuracy_low: Number
+    accuracy_high: Number
+    p_adjusted: Number
+    significant: bool
+
+
+class Report(Output):
+    """Verdict on one set of rows, and its evidence.
+
+    verdict is the headline, messages are the findings as objects with kind, text and
+    their numbers, findings the names of the tests that reject, next one command to
+    run, recommended the title of the evaluated calibrator to apply. p_value is that of
+    the joint test, p_overall that of all tests. exact : the tests that know nothing of
+    the error of a fit.
+    """
+
+    data: Data
+    verdict: str
+    verdict_kind: str
+    messages: list[dict[str, Any]]
+    next: str | None
+    recommended: str | None
+    exact: Verdict
+    overconfidence: Gap
+    direction: Direction
+    positive: Positive | None
+    classwise: Classwise | None
+    groups: Groups | None
+    split: Split | None
+    bins: list[Bin]
+    findings: list[str]
+    rows_needed: int
+    tested: str
+    p_value: Number
+    p_overall: Number
+
+
+class ScoreOutput(Output):
+    """One metric. Some metrics have further keys of their own, numbers or words."""
+
+    value: Number
+    signature: str
+    reason: str | UnsetType = UNSET
+    se: Number | UnsetType = UNSET
+    ci: list[float] | UnsetType | None = UNSET
+    ci_level: float | UnsetType = UNSET
+    ci_method: str | UnsetType = UNSET
+    ci_reason: str | UnsetType = UNSET
+    null_mean: Number | UnsetType = UNSET
+    null_q95: Number | UnsetType = UNSET
+    null_method: str | UnsetType = UNSET
+    p_value: Number | UnsetType = UNSET
+
+
+class DifferenceOutput(Output):
+    """Paired difference of a metric, calibrator minus baseline."""
+
+    value: Number
+    se: Number
+    ci: list[float] | UnsetType | None = UNSET
+    ci_level: float | UnsetType = UNSET
+    ci_method: str | UnsetType = UNSET
+    ci_reason: str | UnsetType = UNSET
+    p_value: Number | UnsetType = UNSET
+    become_right: int | UnsetType = UNSET
+    become_wrong: int | UnsetType = UNSET
+
+
+class PairedOutput(Output):
+    """Paired differences; baseline is null for the uncalibrated scores."""
+
+    baseline: str | None
+    differences: dict[str, DifferenceOutput]
+
+
+class ClassOutput(Output):
+    """One class: p_adjusted is adjusted for all classes and the verdict."""
+
+    index: int = msgspec.field(name="class")
+    name: str | None
+    n: int
+    predicted: int
+    share: Number
+    mean_probability: Number
+    gap: Number
+    p_value: Number
+    p_adjusted: Number
+    significant: bool
+    precision: Number
+    recall: Number
+    ece: Number
+
+
+class GroupOutput(Output):
+    """One group of rows: gap = predicted - observed.
+
+    These are mean P(class 1) and frequency of class 1 where of_positive, else mean
+    confidence and accuracy. margin : a group of one column where there are several.
+    """
+
+    group: str | int | float | bool | None
+    n: int
+    gap: Number
+    of_positive: bool
+    p_value: Number
+    p_adjusted: Number
+    significant: bool
+    predicted: Number
+    observed: Number
+    margin: bool
+    metrics: dict[str, dict[str, Any]]
+    ci: list[float] | None
+    ci_level: float | UnsetType = UNSET
+    ci_method: str | UnsetType = UNSET
+    ci_reason: str | UnsetType = UNSET
+
+
+class UnitsOutput(Output):
+    """Units of the rows; the name alone where rows are declared independent."""
+
+    name: str
+    n: int | UnsetType = UNSET
+    largest: int | UnsetType = UNSET
+    design_effect: Number | UnsetType = UNSET
+    effective_rows: Number | UnsetType = UNSET
+    luck: Number | UnsetType = UNSET
+    wrong_units: Number | UnsetType = UNSET
+
+
+class ResultOutput(Output):
+    """One bundle with one calibrator; calibrator is null for the scores as given."""
+
+    bundle: str
+    calibrator: str | None
+    method: str
+    n: int
+    n_classes: int | None
+    metrics: dict[str, dict[str, Any]]
+    warnings: list[str]
+    paired: PairedOutput | UnsetType = UNSET
+    counts: dict[str, int] | UnsetType = UNSET
+    report: Report | UnsetType = UNSET
+    per_class: list[ClassOutput] | UnsetType = UNSET
+    per_group: list[GroupOutput] | UnsetType = UNSET
+    units: UnitsOutput | UnsetType = UNSET
+    cross_fitted_folds: int | UnsetType = UNSET
+
+
+class RanksOutput(Output):
+    """Average ranks of the calibrators over bundles, by metric; 1 is best."""
+
+    calibrators: list[str]
+    n_bundles: int
+    metrics: dict[str, dict[str, Any]]
+
+
+class EvaluationOutput(Output):
+    """The whole object."""
+
+    calcli_evaluation: int
+    results: list[ResultOutput]
+    ranks: RanksOutput | UnsetType = UNSET
+    limits: list[dict[str, Any]] | UnsetType = UNSET

@@ -1,0 +1,149 @@
+"""What is evaluated: rows, calibrators, and the plan of an evaluation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from msgspec import UNSET
+
+from calcli.calibrator import Calibrator
+from calcli.evaluation.facts import FitSize
+from calcli.io.artifact import Artifact, Link
+from calcli.io.dataset import DataSet
+from calcli.io.locate import Location, columns_of
+from calcli.metrics.catalog import (
+    metric,
+    metric_names,
+    report_metrics,
+)
+from calcli.metrics.settings import Label, MetricSettings
+from calcli.numerics import AnyArray
+from calcli.rows import Rows
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Rows to evaluate.
+
+    name : for display. group : of every row, (n,). margins : where groups are
+    intersections of several columns, the group of every row by each column. class_names
+    : one per class. unit : name of the units, ``none`` where rows are declared
+    independent. location : of the rows, for suggested commands. upstream : calibrators
+    applied to the rows before.
+    """
+
+    rows: Rows
+    name: str = ""
+    group: AnyArray | None = None
+    margins: Mapping[str, AnyArray] = field(default_factory=dict)
+    class_names: Sequence[str] | None = None
+    unit: str | None = None
+    location: Location = Location()
+    upstream: Sequence[Link] = ()
+
+    @classmethod
+    def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
+        margins = {}
+        if group is not None:
+            margins = columns_of(group, rows.own_name("group").split(", "))
+        return cls(
+            rows=rows,
+            name=rows.name,
+            group=group,
+            margins=margins,
+            class_names=rows.class_names,
+            unit=rows.unit_name,
+            location=rows.location,
+            upstream=rows.upstream,
+        )
+
+    def counted(self) -> "Subject":
+        """Copy without the rows of weight 0."""
+        rows = self.rows.counted()
+        weight = self.rows.weights()
+        if rows is self.rows or weight is None:
+            return self
+        kept = weight > 0
+        return replace(
+            self,
+            rows=rows,
+            group=None if self.group is None else self.group[kept],
+            margins={name: values[kept] for name, values in self.margins.items()},
+        )
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Calibrator to evaluate.
+
+    name : artifact as the user wrote it, None for uncalibrated scores. path : of its
+    file, for suggested commands. fitted_on : rows of its fit as commands name them, if
+    the file exists. fit_size : of its fit, if known. seen : once the rows have been
+    read, returns a description of those that it was fitted on. is_cross_fitted : is
+    every row scored by the fit of its fold? Means of folds then run against their
+    labels, which is no reason to doubt these.
+    """
+
+    name: str | None
+    method: str
+    calibrator: Calibrator | None
+    path: str | None = None
+    fitted_on: str = ""
+    fit_size: FitSize | None = None
+    seen: Callable[[], str | None] = lambda: None
+    is_cross_fitted: bool = False
+
+
+def fit_size_of(artifact: Artifact) -> FitSize | None:
+    """Size of a calibrator's fit; None for one that was not fitted to rows."""
+    if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":
+        return None
+    units: Mapping[str, object] = artifact.fit.details
+    n_units = units.get("units")
+    effective_rows = artifact.fit.effective_rows
+    return FitSize(
+        n=artifact.fit.n,
+        units=n_units if isinstance(n_units, int) else None,
+        effective_rows=effective_rows if effective_rows is not UNSET else None,
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Plan of an evaluation.
+
+    metrics : names, in order; ``report`` adds those for two classes. report : compute
+    the judgement too. split : the cross-fitted split of the losses; None: only if it is
+    cheap. about : quantity judged, ``top`` or ``positive``; None: by the number of
+    classes. per_class, per_group : lines by class and by group. ordered : groups are
+    batches in order of time, judged by their overconfidence. tables : are row tables
+    needed afterwards? limited : metrics with limits, which are kept even for rows on
+    which they are undefined.
+    """
+
+    metrics: Sequence[str]
+    settings: MetricSettings = field(default_factory=MetricSettings)
+    report: bool = True
+    split: bool | None = None
+    about: Label | None = None
+    per_class: bool = False
+    per_group: bool = False
+    ordered: bool = False
+    tables: bool = False
+    limited: Sequence[str] = ()
+
+    def metrics_for(self, k: int) -> list[str]:
+        """Names of the metrics for rows of k classes, in order."""
+        if not self.report:
+            return list(self.metrics)
+        if k == 1:
+            return [name for name in self.metrics if self._is_for_confidences(name)]
+        ordered = self.settings.ordered_levels
+        if k != 2 and not ordered:
+            return list(self.metrics)
+        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered)}
+        known = [name for name in metric_names() if name in wanted]
+        at_numbers = [name for name in self.metrics if name not in metric_names()]
+        return known + at_numbers
+
+    def _is_for_confidences(self, name: str) -> bool:
+        return not metric(name).whole or name in self.limited
