@@ -44,7 +44,8 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.selective_threshold import ThresholdSearch
 from calcli.evaluation.verdict import judge
 from calcli.metrics.catalog import measure
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval
 from calcli.metrics.settings import MetricSettings

@@ -3,7 +3,8 @@
 import numpy as np
 
 from calcli.metrics.catalog import measure
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings

@@ -14,10 +14,10 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.evaluation.differences import compared
 from calcli.evaluation.evaluate_bundle import measured
+from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, score_json
 from calcli.evaluation.leaderboard import holm
 from calcli.evaluation.question_thresholds import records_of
-from calcli.evaluation.results import Difference
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext

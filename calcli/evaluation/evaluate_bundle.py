@@ -28,7 +28,8 @@ from calcli.metrics.catalog import (
     gathering,
     measure,
 )
-from calcli.metrics.collect import class_columns, collect_all
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect_all
 from calcli.metrics.context import MetricContext
 from calcli.metrics.long_context import LONG, LongContext, long_contexts, measured_long
 from calcli.metrics.rowtable import RowTable

@@ -24,7 +24,8 @@ from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of, cwece2
 from calcli.metrics.joint_test import JointTest, joint_test
-from calcli.metrics.losses import few_rows_carry, gap_interval, mean_named
+from calcli.metrics.losses import gap_interval
+from calcli.metrics.row_means import few_rows_carry, mean_named
 from calcli.metrics.settings import Label
 from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray

@@ -18,8 +18,9 @@ from calcli.io.provenance import link_to
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.acceptance import AcceptanceCurve, Accepted
+from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.intervals import exact_interval
-from calcli.statistics.units import AcceptedUnits, Units
+from calcli.statistics.units import Units
 
 TESTS = 50
 FEWEST_TESTS = 5

@@ -4,8 +4,8 @@ import math
 
 from calcli.binning import binned_error
 from calcli.metrics.context import MetricContext
-from calcli.metrics.losses import mean_named
 from calcli.metrics.registry import metric
+from calcli.metrics.row_means import mean_named
 from calcli.metrics.values import Value
 
 

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Calibrator, Prediction, Progress
 from calcli.fit_summary import Summary
-from calcli.metrics.rowtable import TOP_COLUMNS, ClassStats, RowTable
+from calcli.metrics.class_sums import ClassSums, Piece
+from calcli.metrics.expected_differences import expected_differences
+from calcli.metrics.rowtable import TOP_COLUMNS, RowTable
 from calcli.numerics import (
     LOG_ZERO,
     TINY,
@@ -21,67 +22,11 @@ from calcli.numerics import (
     FloatArray,
     IntArray,
     log_softmax,
-    softmax,
     tile_rows,
 )
 from calcli.records import Sums
-from calcli.rows import Block, Rows, Walk, divisors
-from calcli.statistics.paired import expected_powers
+from calcli.rows import Block, Rows, Walk
 from calcli.zeros import Zeros
-
-# ---- differences of the losses of two calibrators on the same rows, as either of them expects them
-
-
-def expected_differences(
-    block: Block, one: Prediction, other: Prediction
-) -> dict[str, FloatArray]:
-    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. For
-    confidences alone the label is whether the prediction is correct."""
-    found: dict[str, FloatArray] = {}
-    step = tile_rows(block.scores.shape[1])
-    for at in range(0, len(block), step):
-        here = slice(at, at + step)
-        weight = None if block.weight is None else block.weight[here]
-        if block.kind == "confidence":
-            c, q = one.confidence[here], other.confidence[here]
-            gain = np.stack([c**2 - q**2, (1.0 - c) ** 2 - (1.0 - q) ** 2], axis=1)
-            chances = [np.stack([1.0 - p, p], axis=1) for p in (c, q)]
-            by_label = {"brier_top": (gain, chances[0], chances[1])}
-        else:
-            by_label = _of_classes(
-                *(Prediction(p.log_probs[here], p.label[here]) for p in (one, other))
-            )
-        for name, (d, first, second) in by_label.items():
-            found[name] = found.get(name, 0.0) + expected_powers(
-                d, first, second, weight
-            )
-    return found
-
-
-def _of_classes(
-    one: Prediction, other: Prediction
-) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
-    p, q = np.exp(one.log_probs), np.exp(other.log_probs)
-    nll = other.log_probs - one.log_probs
-    brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[
-        :, None
-    ] - 2.0 * (p - q)
-    # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
-    here, same = np.arange(len(p)), one.label == other.label
-    c, s = p[here, one.label][:, None], q[here, other.label][:, None]
-    outcomes = np.stack([1.0 * same, np.ones(len(p)), np.zeros(len(p))], axis=1)
-    top = (c - [1.0, 0.0, 0.0]) ** 2 - (s - outcomes) ** 2
-    chances = []
-    for each in (p, q):
-        mine, its = each[here, one.label], np.where(same, 0.0, each[here, other.label])
-        chances.append(np.stack([mine, its, np.maximum(1.0 - mine - its, 0.0)], axis=1))
-    return {
-        "nll": (nll, p, q),
-        "brier": (brier, p, q),
-        "brier_top": (top, chances[0], chances[1]),
-    }
-
 
 UNKNOWN = -1
 """Entry of ``RowTable.zeros`` where nothing says how small the label's probability of 0 is: numbers that were not
@@ -203,128 +148,6 @@ def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
         np.concatenate([p.log_probs for p in parts]),
         np.concatenate([p.label for p in parts]),
     )
-
-
-# ---- sums over (class, width bin) of the probabilities of every class, gathered piece by piece
-
-
-PAIRS_AT_ONCE = 1 << 15  # pairs that are buffered before they are added up
-
-
-@dataclass(frozen=True)
-class Piece(Sums):
-    """Class sums of some rows. Adds. totals : (6, k) sums of ``ClassStats`` of each class over all bins. pairs : arrays
-    (cell, p, weight, is it the label) of the p above the first bin. jumps : of ``ClassStats``."""
-
-    totals: FloatArray
-    pairs: list[tuple[AnyArray, ...]]
-    jumps: FloatArray | None
-
-    @classmethod
-    def of(
-        cls,
-        e: FloatArray,
-        e2: FloatArray,
-        norm: FloatArray,
-        y: IntArray,
-        weight: FloatArray | None,
-        bins: int,
-    ) -> "Piece":
-        """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
-        k, edges = e.shape[1], width_edges(bins)
-        w, ones = np.ones(len(e)) if weight is None else weight, np.ones(k)
-        expected = (w / norm) @ e
-        variance = (expected if weight is None else (w**2 / norm) @ e) - (
-            w**2 / norm**2
-        ) @ e2
-        # One bound for the piece is cheaper than one per row and lets few too many through.
-        row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
-        p = e[row, c] / norm[row]
-        keep = p > edges[1]
-        row, c, p = row[keep], c[keep], p[keep]
-        pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
-        labels = np.bincount(y, weights=w, minlength=k)
-        totals = [
-            len(e) * ones,
-            expected,
-            labels,
-            float(w.sum()) * ones,
-            float(w @ w) * ones,
-            variance,
-        ]
-        jumps = (
-            None if weight is None else _jumps_of_classes(e, e2, norm, weight, variance)
-        )
-        return cls(np.array(totals, dtype=np.float64), [pairs], jumps)
-
-
-def _jumps_of_classes(
-    e: FloatArray,
-    e2: FloatArray,
-    norm: FloatArray,
-    weight: FloatArray,
-    variance: FloatArray,
-) -> FloatArray:
-    """``ClassStats.jumps`` of rows with p = e / norm. variance : (k,) sums of w^2 p (1 - p)."""
-    fourth = (weight**4 / norm) @ e - (weight**4 / norm**2) @ e2
-    row, c = np.nonzero(e >= 0.5 * norm[:, None])  # at most two of a row
-    p = e[row, c] / norm[row]
-    falling = np.bincount(c, weight[row] ** 2 * p * (1.0 - p), minlength=e.shape[1])
-    return np.stack([np.maximum(fourth, 0.0), np.maximum(variance - falling, 0.0)])
-
-
-class ClassSums:
-    """Sums over (class, width bin). At most ``bins`` classes of a row lie above the first bin, so only those are binned
-    one by one; the first bin is what remains of the column sums."""
-
-    def __init__(self, k: int, bins: int) -> None:
-        self.totals, self.cells = np.zeros((6, k)), np.zeros((6, k * bins))
-        self.jumps: FloatArray | None = None
-        self.waiting: list[tuple[AnyArray, ...]] = []
-
-    def take(self, piece: Piece) -> None:
-        """Add the sums of some rows."""
-        self.totals += piece.totals
-        if piece.jumps is not None:
-            before = np.zeros_like(piece.jumps) if self.jumps is None else self.jumps
-            self.jumps = before + piece.jumps
-        self.waiting += piece.pairs
-        if sum(len(pairs[0]) for pairs in self.waiting) > PAIRS_AT_ONCE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Add up the buffered pairs; doing so for every piece would cost k x bins each time."""
-        if not self.waiting:
-            return
-        cell, p, w, label = (
-            np.concatenate(part) for part in zip(*self.waiting, strict=True)
-        )
-        self.waiting = []
-        for sums, values in zip(
-            self.cells,
-            (None, w * p, w * label, w, w * w, w * w * p * (1.0 - p)),
-            strict=True,
-        ):
-            sums += np.bincount(cell, values, len(sums))
-
-    def stats(self) -> ClassStats:
-        """The sums with the first bin filled in."""
-        self.flush()
-        cells = self.cells.reshape(*self.totals.shape, -1).copy()
-        cells[:, :, 0] = np.maximum(self.totals - cells[:, :, 1:].sum(axis=2), 0.0)
-        count, score, outcome, weight, weight_square, variance = cells
-        return ClassStats(
-            count.astype(np.int64),
-            score,
-            outcome,
-            weight,
-            weight_square,
-            variance,
-            self.jumps,
-        )
-
-
-# ---- the walk
 
 
 @dataclass
@@ -679,41 +502,3 @@ def _uncalibrated(block: Block) -> Prediction:
             np.asarray(block.scores[:, 0], dtype=np.float64)
         )
     return Prediction(log_softmax(block.z), block.prediction)
-
-
-# ---- probabilities class by class, through a calibrator: for metrics that need every class's own bins
-
-
-COLUMN_BYTES = (
-    96 << 20
-)  # columns held at once; more classes than fit mean more walks over the rows
-
-
-def class_columns(
-    rows: Rows, calibrator: Calibrator | None = None, *, raw: bool = False
-) -> Iterator[tuple[int, FloatArray]]:
-    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory. raw : each class's own
-    value, before a calibrator with one map per class divides by the row's sum."""
-    width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
-    wanted = rows.places_of(
-        () if calibrator is None else calibrator.required_transforms
-    )
-    held = np.empty((width, rows.n))
-    for first in range(0, rows.k, width):
-        last = min(first + width, rows.k)
-        for block in rows.blocks(wanted):
-            here = slice(block.start, block.start + len(block))
-            if calibrator is not None:
-                block = calibrator.reading(block)
-            if calibrator is not None and raw:
-                p = calibrator.marginals(block)[:, first:last]
-            elif calibrator is not None:
-                p = np.exp(calibrator.apply(block).log_probs[:, first:last])
-            elif block.kind == "probs":
-                p = block.scores[:, first:last].astype(np.float64)
-                p /= divisors(block.scores)[:, None]
-            else:
-                p = softmax(block.z)[:, first:last]
-            held[: last - first, here] = p.T
-        for c in range(first, last):
-            yield c, held[c - first]

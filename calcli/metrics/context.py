@@ -18,6 +18,7 @@ from calcli.metrics.values import Undefined
 from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
 from calcli.parallel import check_memory
 from calcli.records import cached_property
+from calcli.statistics.luck import FEW_WRONG, FEWEST_UNITS, Luck, opposed_luck
 from calcli.statistics.nulls import (
     Laws,
     Null,
@@ -27,14 +28,8 @@ from calcli.statistics.nulls import (
     null_of,
     outcome_draws,
 )
+from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.ties import Ranked
-from calcli.statistics.units import (
-    FEW_WRONG,
-    FEWEST_UNITS,
-    Luck,
-    SharedOutcomes,
-    opposed_luck,
-)
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
 
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
@@ -423,7 +418,3 @@ def edges_of_values(scores: FloatArray) -> FloatArray | None:
     return np.concatenate(
         [[0.0], 0.5 * (ordered[first[1:] - 1] + ordered[first[1:]]), [1.0]]
     )
-
-
-# ---- what a metric is: one decorated function of a context in a family file of this package, by which lists, help,
-# signatures, limits and the generic tests find it

@@ -15,6 +15,7 @@ from calcli.metrics.values import Undefined, Value
 from calcli.numerics import AnyArray, FloatArray
 from calcli.statistics.intervals import Interval, max_distance, normal_tail
 from calcli.statistics.p_values import sum_p_value, vanishes
+from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.squared_errors import (
     SquaredError,
     UnitPairs,
@@ -24,7 +25,6 @@ from calcli.statistics.squared_errors import (
     signed_square,
     squared_error,
 )
-from calcli.statistics.units import SharedOutcomes
 
 
 @made_once

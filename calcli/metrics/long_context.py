@@ -16,7 +16,7 @@ import numpy as np
 from calcli.binning import BinStats
 from calcli.calibrator import Progress
 from calcli.errors import UsageError
-from calcli.metrics import losses
+from calcli.metrics import losses, row_means
 from calcli.metrics.catalog import gathering, metric
 from calcli.metrics.collect import Calibrators, reduced
 from calcli.metrics.confidence_bins import EDGES, bin_p_values, binned
@@ -402,10 +402,10 @@ def _direction(sums: FloatArray, n: int) -> MeanGap:
 
 
 LongContext.instead = {
-    losses.mean_named: lambda c, name: (
+    row_means.mean_named: lambda c, name: (
         (c.scored.gap if name == "score gap" else c.tally.means[name]).as_mean
     ),
-    losses.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
+    row_means.score_error: lambda c: math.sqrt(c.scored.moments.square) / c.n,
     losses.variance_of_confidence: lambda c: c.tally.top.moments.square / c.n,
     direction_of: LongContext._direction,
     spiegelhalter_of: LongContext._spiegelhalter,

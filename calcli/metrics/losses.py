@@ -1,8 +1,4 @@
-"""Means over rows as metrics, with their standard errors and intervals.
-
-A mean over rows registers its column as ``rows``; intervals, paired differences and the
-cross-fitted split take it from there.
-"""
+"""Losses and mean gaps: means over rows, and their paired differences."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,16 +9,23 @@ import numpy as np
 
 from calcli.metrics.context import SHARED_LUCK, MetricContext, made_once
 from calcli.metrics.registry import METRICS, metric
-from calcli.metrics.rowtable import RowTable
+from calcli.metrics.row_means import (
+    bootstrap_of,
+    column,
+    finite,
+    mean_named,
+    registered_mean,
+    resampled,
+    row_mean,
+    score_error,
+)
 from calcli.metrics.settings import Label
 from calcli.metrics.significance import direction, direction_of
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import (
-    BOOTSTRAP_WORK,
     Interval,
     Mean,
-    bootstrap_interval,
     exact_interval,
     mean_of,
     normal_quantile,
@@ -64,169 +67,17 @@ def paired_sums(
     }
 
 
-LOSSES = (
-    "nll",
-    "brier",
-    "brier_top",
-    "brier_mean",
-)  # means that a few wrong rows can carry
-FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
-COPIED = 100.0  # times so many carrying rows may be copies of too few
-FEWEST_DEGREES = (
-    2.0  # degrees of freedom, of units of unequal sizes, below which it has none
-)
-
-
-def column(context: MetricContext, name: str) -> FloatArray:
-    """Column (n,) whose mean has this name: a registered metric; ``score gap``, the score minus the outcome.
-
-    ``nll expected``, ``nll squared``: what a loss and its square are expected to be were the scores right, of all
-    classes' Brier score roughly. ``top3 mass``, ``top3 accuracy``, ``top3 gap``: the probability of the three largest
-    classes, whether the label is among them, and the difference.
-    """
-    t, c, (of, _, what) = context.table, context.table.confidence, name.partition(" ")
-    if of == "score":
-        return context.scores - context.outcomes
-    if of.startswith("top"):
-        sums, inside = t.tops[int(of.removeprefix("top"))]
-        return {"mass": sums, "accuracy": inside}.get(what, sums - inside)
-    if not what:
-        rows = METRICS[name].rows
-        assert rows is not None, f"{name} is no mean over rows"
-        return rows(context)
-    if of == "nll":
-        return t.entropy if what == "expected" else t.varentropy + t.entropy**2
-    # The Brier score of nearly certain rows is twice that of the confidence: right or not.
-    scale = {"brier": 2.0, "brier_mean": 2.0 / t.k}.get(of, 1.0)
-    return (
-        scale * c * (1.0 - c)
-        if what == "expected"
-        else scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
-    )
-
-
-@made_once
-def mean_named(context: MetricContext, name: str) -> Mean:
-    """The mean over rows of a ``column``."""
-    return mean_of(column(context, name), context.table.weight, context.table.units)
-
-
-@made_once
-def score_error(context: MetricContext) -> float:
-    """Standard error of the mean score."""
-    return mean_of(context.scores, context.table.weight).se
-
-
-def row_mean(mean: Mean, interval: Interval | None) -> Value:
-    """A mean over rows with its standard error and an interval."""
-    return Value(mean.value, se=_finite(mean.se), interval=interval)
-
-
-def resampled(context: MetricContext) -> bool:
-    """True where intervals of means are bootstraps. ``auto`` resamples up to five million rows x resamples; beyond, the
-    means are normal. Weighted means, and those over units, always take Student's t."""
-    s, n = context.settings, context.n
-    wanted = s.interval == "bootstrap" or (
-        s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK
-    )
-    alone = context.table.weight is None and context.table.units is None
-    return n > 2 and wanted and alone and s.resamples > 1
-
-
-def _bootstrap(context: MetricContext, columns: FloatArray) -> list[Interval]:
-    s = context.settings
-    return bootstrap_interval(columns, s.level, s.resamples, context.rng("bootstrap"))
-
-
-def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
-    """Reason why a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
-
-    A sample without any of the rare wrong rows has a small loss in every row and looks
-    sound; so half the carrying rows of the losses and their expectations together are asked
-    for too. Rows that are copies of each other count once.
-    """
-    if context.few_wrong is not None and name != "mean_confidence":
-        return context.few_wrong
-    if name not in LOSSES or not mean.n > 1.0:
-        return None
-    first, second = (
-        mean_named(context, f"{name} {power}").value
-        for power in ("expected", "squared")
-    )
-    square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
-    own = _carrying(mean.value, square, mean.n)
-    both = _carrying(mean.value + first, square + second, mean.n) / 2.0
-    copies = 1.0
-    if not mean.by_unit and min(own, both) < COPIED * FEWEST:
-        copies = context.copies
-    own, both, rows = own / copies, both / copies, mean.n / copies
-    if mean.by_unit and mean.freedom < FEWEST_DEGREES:
-        return f"few of {mean.n:.0f} units hold most of the rows: no interval"
-    if min(own, both) >= min(FEWEST, rows / 2.0):
-        return None
-    if mean.by_unit:
-        return f"about {own:.0f} of {mean.n:.0f} units carry this loss: no interval"
-    if own >= FEWEST:
-        return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
-    if copies > 1.0:
-        distinct = f"{rows:.0f} distinct rows of {context.n}"
-        return f"about {own:.0f} of {distinct} carry this loss: no interval"
-    if isinstance(context.table, RowTable):
-        losses = column(context, name) * context.table.weights
-        largest = np.sort(losses)[::-1].cumsum()
-        count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
-        if count < FEWEST:
-            return f"{count} of {context.n} rows make 90 % of this loss: no interval"
-    return f"about {own:.0f} of {context.n} rows carry this loss: no interval"
-
-
-def _carrying(mean: float, square: float, n: float) -> float:
-    """Number of n rows that carry a mean with this mean square; 0 without any."""
-    return n * mean**2 / square if square > 0.0 else 0.0
-
-
-def _registered(context: MetricContext, name: str) -> Value:
-    """A registered mean over rows. All share their resamples, which cost more than the sums."""
-    mean = mean_named(context, name)
-    reason = few_rows_carry(context, name, mean)
-    if reason is not None:
-        return replace(row_mean(mean, None), more={"ci_reason": reason})
-    if not resampled(context):
-        return row_mean(mean, t_interval(mean, context.settings.level))
-    return row_mean(mean, _resampled_means(context)[name])
-
-
-@made_once
-def _resampled_means(context: MetricContext) -> dict[str, Interval]:
-    columns = {
-        each.name: each.rows(context)
-        for each in METRICS.values()
-        if each.rows is not None
-    }
-    return dict(
-        zip(
-            columns,
-            _bootstrap(context, np.stack(list(columns.values()), axis=1)),
-            strict=True,
-        )
-    )
-
-
-def _mean_over_rows(signature: str, **facts: Any) -> Callable[[Rows], Rows]:
+def mean_over_rows(signature: str, **facts: Any) -> Callable[[Rows], Rows]:
     """Register the mean of the column that the decorated function finds, and nothing more."""
 
     def register(rows: Rows) -> Rows:
         name = rows.__name__
         metric(signature, name, rows.__doc__ or "", rows=rows, reads="sums", **facts)(
-            lambda context: _registered(context, name)
+            lambda context: registered_mean(context, name)
         )
         return rows
 
     return register
-
-
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
 
 
 @metric(better="high", report="default", rows=lambda c: c.right, reads="sums")
@@ -239,7 +90,7 @@ def accuracy(context: MetricContext) -> Value:
     """
     mean, level = mean_named(context, "accuracy"), context.settings.level
     if mean.by_unit:
-        value = _registered(context, "accuracy")
+        value = registered_mean(context, "accuracy")
         interval = _reaching(
             value.interval, share_of_units(mean.value, mean, level), 0.0
         )
@@ -267,7 +118,7 @@ def nll(context: MetricContext) -> Value:
     Also called: log_loss, logloss, cross_entropy, ce
     In tables: log loss: mean -ln of the label's probability
     """
-    value, direction = _registered(context, "nll"), direction_of(context, "entropy")
+    value, direction = registered_mean(context, "nll"), direction_of(context, "entropy")
     assert value.value is not None
     expected = value.value - direction.gap
     sd = (
@@ -306,7 +157,7 @@ def nll_between(context: MetricContext, nll: float) -> list[float] | None:
     return [nll - lower / total, nll + higher / total]
 
 
-@_mean_over_rows("classes:sum", report="default", whole=True)
+@mean_over_rows("classes:sum", report="default", whole=True)
 def brier(context: MetricContext) -> FloatArray:
     """Squared error of the probability vector, summed over classes.
 
@@ -318,7 +169,7 @@ def brier(context: MetricContext) -> FloatArray:
     return context.table.brier
 
 
-@_mean_over_rows("label:top", report="default")
+@mean_over_rows("label:top", report="default")
 def brier_top(context: MetricContext) -> FloatArray:
     """Squared error of the confidence.
 
@@ -329,7 +180,7 @@ def brier_top(context: MetricContext) -> FloatArray:
     return context.table.brier_top
 
 
-@_mean_over_rows("label:top", better=None, report="default")
+@mean_over_rows("label:top", better=None, report="default")
 def mean_confidence(context: MetricContext) -> FloatArray:
     """Mean probability of the predicted class.
 
@@ -340,7 +191,7 @@ def mean_confidence(context: MetricContext) -> FloatArray:
     return context.table.confidence
 
 
-@_mean_over_rows("classes:mean", whole=True)
+@mean_over_rows("classes:mean", whole=True)
 def brier_mean(context: MetricContext) -> FloatArray:
     """Squared error of the probability vector, mean over classes.
 
@@ -535,7 +386,7 @@ def gap(context: MetricContext) -> Value:
     direction, own = direction_of(context, "confidence"), context.labelled("top")
     interval = gap_interval(own)
     value = replace(
-        _registered(context, "gap"),
+        registered_mean(context, "gap"),
         interval=interval if math.isfinite(interval.low) else None,
     )
     return _tested(context, value, direction)
@@ -556,13 +407,15 @@ def entropy_gap(context: MetricContext) -> Value:
     Reference: Guo et al. (2017), appendix S1
     """
     return _tested(
-        context, _registered(context, "entropy_gap"), direction_of(context, "entropy")
+        context,
+        registered_mean(context, "entropy_gap"),
+        direction_of(context, "entropy"),
     )
 
 
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
     """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
-    more = {**value.more, "z": _finite(direction.z), **direction.resamples}
+    more = {**value.more, "z": finite(direction.z), **direction.resamples}
     more |= {} if context.table.units is None else {"null_method": SHARED_LUCK}
     return replace(value, p_value=direction.p_value, more=more)
 
@@ -582,7 +435,7 @@ def _top_gap(context: MetricContext, j: int) -> Value:
         else t_interval(gap, context.settings.level)
     )
     if resampled(context):
-        interval = _bootstrap(context, column(context, f"top{j} gap")[:, None])[0]
+        interval = bootstrap_of(context, column(context, f"top{j} gap")[:, None])[0]
     return replace(
         row_mean(gap, interval), more={"mass": mass.value, "accuracy": accuracy.value}
     )

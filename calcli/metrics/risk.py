@@ -29,6 +29,7 @@ from calcli.statistics.intervals import (
 )
 from calcli.statistics.inverse_temperature import fit_inverse_temperature
 from calcli.statistics.lowess import Lowess, SmoothedErrors
+from calcli.statistics.luck import FEW_WRONG, FEWEST_UNITS
 from calcli.statistics.recalibration import (
     CERTAIN,
     Recalibration,
@@ -43,7 +44,7 @@ from calcli.statistics.recalibration import (
 from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
 from calcli.statistics.ties import Ranked
-from calcli.statistics.units import FEW_WRONG, FEWEST_UNITS, design_effect, numbered
+from calcli.statistics.units import design_effect, numbered
 
 SMOOTHED_CELLS = 5000
 """Points up to which drawn outcomes are smoothed at their own P(class 1)."""

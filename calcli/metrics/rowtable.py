@@ -15,7 +15,8 @@ from calcli.binning import BinStats
 from calcli.metrics.label_agreement import LabelAgreement, UnitAnswers
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import Sums, cached_property
-from calcli.statistics.units import FEWEST_UNITS, Units, design_effect, label_effect
+from calcli.statistics.luck import FEWEST_UNITS
+from calcli.statistics.units import Units, design_effect, label_effect
 from calcli.statistics.weights import effective_weights
 
 TOP_COLUMNS = ("confidence", "correct", "prediction", "y")

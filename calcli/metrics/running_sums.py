@@ -8,7 +8,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, width_edges
-from calcli.metrics import losses
+from calcli.metrics import losses, row_means
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import log_odds
@@ -277,7 +277,7 @@ class RunningSums(Sums):
             certain=table.certain,
             counts=table.counts,
             means={
-                name: Moments.of(losses.column(context, name))
+                name: Moments.of(row_means.column(context, name))
                 for name in _means_needed(wanted.names, table.tops)
             },
             top=Scored.of(table.confidence, table.correct, wanted, joint),
@@ -309,9 +309,9 @@ class RunningSums(Sums):
 
 
 def _means_needed(names: Sequence[str], tops: Iterable[int]) -> list[str]:
-    """Names of the columns (``losses.column``) whose means metrics need. tops : as of ``RowTable``."""
+    """Names of the columns (``row_means.column``) whose means metrics need. tops : as of ``RowTable``."""
     means = [name for name in names if metric(name).rows is not None]
-    for name in [name for name in means if name in losses.LOSSES]:
+    for name in [name for name in means if name in row_means.LOSSES]:
         means += [f"{name} expected", f"{name} squared"]
     for j in tops:
         means += [f"top{j} gap", f"top{j} mass", f"top{j} accuracy"]

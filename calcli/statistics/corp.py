@@ -12,7 +12,8 @@ import numpy as np
 
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
 from calcli.numerics import BoolArray, FloatArray, IntArray, floored_log
-from calcli.statistics.units import SharedOutcomes, Units
+from calcli.statistics.shared_outcomes import SharedOutcomes
+from calcli.statistics.units import Units
 
 Score = Literal["brier", "log"]
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import normal_p_value, t_p_value
+from calcli.statistics.luck import Luck
 from calcli.statistics.nulls import EXACT_ROWS, poisson_binomial, reaching
-from calcli.statistics.units import Luck, Units
+from calcli.statistics.units import Units
 from calcli.statistics.weighted_sums import (
     FEW_JUMPS,
     JumpSums,

@@ -14,7 +14,8 @@ from calcli.calibrator import Context
 from calcli.io.artifact import decode_params, encode_params
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.metrics.catalog import measure
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import log_softmax

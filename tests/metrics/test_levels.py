@@ -11,7 +11,8 @@ import calcli
 from calcli.errors import DataError
 from calcli.io.bundle import open_bundle
 from calcli.metrics.catalog import measure, report_metrics
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows

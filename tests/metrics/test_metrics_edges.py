@@ -22,9 +22,11 @@ from calcli.evaluation.term_meanings import explained
 from calcli.metrics.binned_errors import gap_variance, monotone_mass_bins
 from calcli.metrics.bound import generalisation_bound
 from calcli.metrics.catalog import measure
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
-from calcli.metrics.losses import group_gaps, paired_sums, resampled
+from calcli.metrics.losses import group_gaps, paired_sums
+from calcli.metrics.row_means import resampled
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.significance import class_p_values
@@ -282,7 +284,7 @@ def test_two_even_rows_by_hand():
 
 def test_columns_that_need_several_walks_are_the_same(monkeypatch):
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
-    monkeypatch.setattr("calcli.metrics.collect.COLUMN_BYTES", 8 * 7 * 2)
+    monkeypatch.setattr("calcli.metrics.class_columns.COLUMN_BYTES", 8 * 7 * 2)
     found = {
         c: column.copy()
         for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))

@@ -6,7 +6,8 @@ from metric_cases import draw_labels, softmax, top_label_table
 
 from calcli.errors import UsageError
 from calcli.metrics.catalog import measure, metric, report_metrics
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows

@@ -18,7 +18,8 @@ from calcli.errors import UsageError
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.binned_errors import monotone_mass_bins
 from calcli.metrics.catalog import describe_metric, measure, metric_names, signature
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows

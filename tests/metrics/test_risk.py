@@ -10,7 +10,8 @@ from metric_cases import draw_labels, measured, softmax
 import calcli
 from calcli.errors import UsageError
 from calcli.metrics.catalog import describe_metric, measure, metric
-from calcli.metrics.collect import class_columns, collect
+from calcli.metrics.class_columns import class_columns
+from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import sigmoid

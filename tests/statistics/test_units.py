@@ -20,22 +20,14 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import unit_warnings
 from calcli.rows import ArrayRows
+from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.areas import area_under_roc, delong, delong_of_units
+from calcli.statistics.luck import Luck, opposed_luck, pair_covariance, wrong_units
 from calcli.statistics.p_values import luck_p_value
+from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.squared_errors import UnitPairs
 from calcli.statistics.ties import Ranked
-from calcli.statistics.units import (
-    AcceptedUnits,
-    Luck,
-    SharedOutcomes,
-    Units,
-    design_effect,
-    numbered,
-    opposed_luck,
-    pair_covariance,
-    unit_mean,
-    wrong_units,
-)
+from calcli.statistics.units import Units, design_effect, numbered, unit_mean
 
 # Twelve rows in six units. By hand: sums of y - c by unit .2 -.8 .6 -1.2 .2 -.45.
 C = np.array([0.9, 0.9, 0.8, 0.7, 0.7, 0.6, 0.6, 0.95, 0.85, 0.5, 0.4, 0.55])
