@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit
@@ -20,6 +21,7 @@ from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.json_structs import Output
 from calcli.evaluation.overlapping_folds import overlap_factor, widened
 from calcli.evaluation.results import Ranks
 from calcli.io.dataset import DataSet
@@ -27,7 +29,6 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
-from calcli.records import as_json
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.friedman import nemenyi_distance
@@ -144,6 +145,44 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 # ---- scores
 
 
+class EntryOutput(Output):
+    """The JSON of one method on one bundle."""
+
+    bundle: str
+    method: str
+    n: int
+    n_classes: int
+    status: str
+    metrics: dict[str, Any]
+    seconds: float
+    data_sha256: str
+    fits: dict[str, int]
+    units: dict[str, Any] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    exit_code: int | UnsetType = UNSET
+
+
+class DifferencesOutput(Output):
+    """The JSON of one method's paired differences to the baseline."""
+
+    bundle: str
+    method: str
+    baseline: str
+    baseline_bundle: str
+    metrics: dict[str, Any]
+
+
+class ComparisonOutput(Output):
+    """The JSON of ``calcli compare``."""
+
+    calcli_compare: int
+    settings: dict[str, Any]
+    data: dict[str, str]
+    results: list[dict[str, Any]]
+    differences: list[DifferencesOutput]
+    ranks: dict[str, Any] | None
+
+
 @dataclass(frozen=True)
 class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
@@ -176,27 +215,23 @@ class LeaderboardEntry:
         return math.nan if found is None else float(found)
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {
-            "bundle": self.bundle,
-            "method": self.method,
-            "n": self.n,
-            "n_classes": self.n_classes,
-        }
-        facts |= {
-            "status": "ok" if self.reason is None else "failed",
-            "metrics": dict(self.metrics),
-        }
-        facts |= {
-            "seconds": self.seconds,
-            "data_sha256": self.data_sha256,
-            "fits": dict(self.fits),
-        }
-        facts |= {} if self.units is None else {"units": dict(self.units)}
-        return (
-            facts
-            if self.reason is None
-            else {**facts, "reason": self.reason, "exit_code": self.exit_code}
+        output = EntryOutput(
+            bundle=self.bundle,
+            method=self.method,
+            n=self.n,
+            n_classes=self.n_classes,
+            status="ok" if self.reason is None else "failed",
+            metrics=dict(self.metrics),
+            seconds=self.seconds,
+            data_sha256=self.data_sha256,
+            fits=dict(self.fits),
+            units=UNSET if self.units is None else dict(self.units),
         )
+        if self.reason is not None:
+            output.reason = self.reason
+            output.exit_code = self.exit_code
+        built: dict[str, Any] = msgspec.to_builtins(output)
+        return built
 
 
 class OpenedFolds(NamedTuple):
@@ -311,28 +346,27 @@ def comparison(
     """The JSON of ``calcli compare``."""
     differences = []
     for entry in entries:
-        if entry.differences is not None and entry.against is not None:
-            pair = {
-                "bundle": entry.bundle,
-                "method": entry.method,
-                "baseline": entry.against[1],
-            }
-            differences.append(
-                {
-                    **pair,
-                    "baseline_bundle": entry.against[0],
-                    "metrics": dict(entry.differences),
-                }
-            )
-    whole = {
-        "calcli_compare": 1,
-        "settings": {**settings, "calcli_version": __version__},
-    }
-    whole |= {
-        "data": {entry.bundle: entry.data_sha256 for entry in entries},
-        "results": as_json(entries),
-    }
-    return whole | {"differences": differences, "ranks": ranks and ranks.to_dict()}
+        if entry.differences is None or entry.against is None:
+            continue
+        baseline_bundle, baseline = entry.against
+        of_entry = DifferencesOutput(
+            bundle=entry.bundle,
+            method=entry.method,
+            baseline=baseline,
+            baseline_bundle=baseline_bundle,
+            metrics=dict(entry.differences),
+        )
+        differences.append(of_entry)
+    output = ComparisonOutput(
+        calcli_compare=1,
+        settings={**settings, "calcli_version": __version__},
+        data={entry.bundle: entry.data_sha256 for entry in entries},
+        results=[entry.to_dict() for entry in entries],
+        differences=differences,
+        ranks=None if ranks is None else ranks.to_dict(),
+    )
+    built: dict[str, Any] = msgspec.to_builtins(output)
+    return built
 
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.json_structs import Output
 from calcli.evaluation.results import GroupLine, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
@@ -92,6 +96,20 @@ class Limit:
         return f"--{self.side} {self.name}={self.value:g}"
 
 
+class OutcomeOutput(Output, kw_only=True):
+    """The JSON of one limit on one result."""
+
+    limit: str
+    bundle: str
+    calibrator: str | None
+    group: str | int | float | bool | UnsetType = UNSET
+    value: float | None
+    crossed: bool
+    reason: str | UnsetType = UNSET
+    false_alarm: float | UnsetType = UNSET
+    null_q95: float | UnsetType = UNSET
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Outcome of one limit on one result. group : the group of rows, None for all. false_alarm : probability that a
@@ -114,27 +132,22 @@ class Outcome:
         return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {
-            "limit": self.limit.text,
-            "bundle": self.bundle,
-            "calibrator": self.calibrator,
-            "group": self.group,
-        }
-        facts |= {
-            "value": self.found,
-            "crossed": self.crossed,
-            "reason": self.reason or None,
-        }
-        facts |= (
-            {"false_alarm": self.false_alarm, "null_q95": self.q95}
-            if self.false_alarm >= RARE
-            else {}
+        output = OutcomeOutput(
+            limit=self.limit.text,
+            bundle=self.bundle,
+            calibrator=self.calibrator,
+            value=None if self.found is None else float(self.found),
+            crossed=bool(self.crossed),
         )
-        return {
-            name: fact
-            for name, fact in facts.items()
-            if fact is not None or name in ("calibrator", "value")
-        }
+        if self.group is not None:
+            output.group = self.group
+        if self.reason:
+            output.reason = self.reason
+        if self.false_alarm >= RARE:
+            output.false_alarm = float(self.false_alarm)
+            output.null_q95 = float(self.q95)
+        built: dict[str, Any] = msgspec.to_builtins(output)
+        return built
 
     @property
     def sentence(self) -> str:

@@ -8,9 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from calcli.errors import DataError, UsageError
+from calcli.evaluation.json_structs import Output
 from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
@@ -220,6 +223,43 @@ class ThresholdSearch:
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)  # coverages of the table
 
 
+class ThresholdUnits(Output):
+    """Units of the rows; the name alone where rows are declared independent."""
+
+    name: str
+    n: int | UnsetType = UNSET
+    largest: int | UnsetType = UNSET
+    design_effect: float | UnsetType = UNSET
+    effective_rows: float | UnsetType = UNSET
+
+
+class ThresholdOutput(Output):
+    """The JSON of ``calcli threshold``.
+
+    From threshold to right the numbers are null where there is no threshold.
+    """
+
+    calcli_threshold: int
+    bundle: str
+    calibrator: str | None
+    calibrator_sha256: str | None
+    target: float
+    level: float
+    n: int
+    threshold: float | None
+    coverage: float | None
+    coverage_ci: list[float] | None
+    accuracy: float | None
+    accuracy_lower: float | None
+    accepted: float | None
+    right: float | None
+    tests: int
+    guarantee: str
+    accuracy_at_coverage: list[dict[str, Any]]
+    groups: list[dict[str, Any]] | UnsetType = UNSET
+    units: ThresholdUnits | UnsetType = UNSET
+
+
 @dataclass(frozen=True)
 class SearchedThreshold:
     """Search on the rows of a data set. content : of ``calcli threshold --json``, None where there is no threshold;
@@ -246,66 +286,66 @@ def search_threshold(
             " counts only; pass --sample-weight none to count each row once"
         )
     confidence, correct = _confidences(artifact, rows)
-    units = rows.given_units
-    search = ThresholdSearch.of(confidence, correct, units)
+    search = ThresholdSearch.of(confidence, correct, rows.given_units)
     found = search.choose(accuracy, level)
-    best, alone = found.best, units is None or units.single
-    sha256 = None if artifact is None else link_to(artifact).sha256
-    content: dict[str, Any] = {
-        "calcli_threshold": 1,
-        "bundle": rows.name,
-        "calibrator": calibrator,
-    }
-    content |= {
-        "calibrator_sha256": sha256,
-        "target": accuracy,
-        "level": level,
-        "n": len(confidence),
-    }
-    content |= {
-        "threshold": best and best.threshold,
-        "coverage": best and best.coverage,
-    }
-    content["coverage_ci"] = (
-        list(exact_interval(best.accepted, best.n, level)) if best and alone else None
+    best = found.best
+    independent = rows.given_units is None or rows.given_units.single
+    coverage_ci = None
+    groups: list[dict[str, Any]] | UnsetType = UNSET
+    if best is not None:
+        if independent:
+            coverage_ci = list(exact_interval(best.accepted, best.n, level))
+        group = rows.column("group")
+        if group is not None:
+            groups = _by_group(group, correct, confidence >= best.threshold)
+    level_of_points = level if independent else None
+    output = ThresholdOutput(
+        calcli_threshold=1,
+        bundle=rows.name,
+        calibrator=calibrator,
+        calibrator_sha256=None if artifact is None else link_to(artifact).sha256,
+        target=accuracy,
+        level=level,
+        n=len(confidence),
+        threshold=None if best is None else best.threshold,
+        coverage=None if best is None else best.coverage,
+        coverage_ci=coverage_ci,
+        accuracy=None if best is None else best.accuracy,
+        accuracy_lower=found.lower,
+        accepted=None if best is None else best.accepted,
+        right=None if best is None else best.right,
+        tests=found.tests,
+        guarantee=_guarantee(accuracy, level, independent),
+        accuracy_at_coverage=[
+            _described(search.curve.at_coverage(coverage), level_of_points)
+            for coverage in COVERAGES
+        ],
+        groups=groups,
+        units=_units_output(rows, found),
     )
-    content |= {"accuracy": best and best.accuracy, "accuracy_lower": found.lower}
-    content |= {
-        "accepted": best and best.accepted,
-        "right": best and best.right,
-        "tests": found.tests,
-    }
-    points = [
-        _described(search.curve.at_coverage(c), level if alone else None)
-        for c in COVERAGES
-    ]
-    content |= {
-        "guarantee": _guarantee(accuracy, level, alone),
-        "accuracy_at_coverage": points,
-    }
-    if (group := rows.column("group")) is not None and best is not None:
-        content["groups"] = _by_group(group, correct, confidence >= best.threshold)
-    if units is not None:
-        content["units"] = {
-            "name": rows.own_name("unit"),
-            "n": units.n,
-            "largest": int(units.count.max()),
-        }
-    elif rows.unit is not None:
-        content["units"] = {"name": rows.unit}
+    content: dict[str, Any] = msgspec.to_builtins(output)
     if best is None:
-        why_not, offered = (
-            search.why_not(found, rows.name, accuracy, level),
-            search.offered(level),
-        )
-        return SearchedThreshold(found, content, why_not, offered)
-    if found.design_effect is not None:
-        effective = best.accepted / found.design_effect
-        content["units"] |= {
-            "design_effect": found.design_effect,
-            "effective_rows": effective,
-        }
+        why_not = search.why_not(found, rows.name, accuracy, level)
+        return SearchedThreshold(found, content, why_not, search.offered(level))
     return SearchedThreshold(found, content, "")
+
+
+def _units_output(rows: DataSet, found: Choice) -> ThresholdUnits | UnsetType:
+    units = rows.given_units
+    if units is None:
+        return UNSET if rows.unit is None else ThresholdUnits(name=rows.unit)
+    design_effect: float | UnsetType = UNSET
+    effective: float | UnsetType = UNSET
+    if found.best is not None and found.design_effect is not None:
+        design_effect = found.design_effect
+        effective = found.best.accepted / found.design_effect
+    return ThresholdUnits(
+        name=rows.own_name("unit"),
+        n=units.n,
+        largest=int(units.count.max()),
+        design_effect=design_effect,
+        effective_rows=effective,
+    )
 
 
 def _confidences(
