@@ -60,7 +60,7 @@ BENCHMARKS = {
     "few_labels": (
         "_stored.py",
         ["benchmarks/few_labels.json"],
-        "python benchmarks/few_labels.py FOLDER --record benchmarks/few_labels.json",
+        "python benchmarks/few_labels.py FOLDER 60 --record benchmarks/few_labels.json",
         "Logs of questions made of saved scores, cut to so many labels a question: mean"
         " NLL on other rows of the answers as they are minus that under the calibrator"
         " by question, and under one temperature for the whole log, in 1e-3 nats"
