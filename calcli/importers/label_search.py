@@ -63,6 +63,7 @@ class LabelSearch:
             labels = list(wanted[number])
         if not labels:
             labels = [name for name in self.names if name.role == "labels"]
+            labels = self._without_predictions(labels)
         is_only_pair = len(self.scores) == len(labels) == 1
         if is_only_pair:
             splits = {self.score.split, labels[0].split} - {""}
@@ -70,6 +71,31 @@ class LabelSearch:
         any_model = bool(self.request.labels) or is_only_pair
         path = companion(self.score, labels, any_model=any_model, refuse_several=True)
         return Label(path) if path else None
+
+    def _without_predictions(self, labels: Sequence[Name]) -> list[Name]:
+        """Named labels without those that have the largest score in every row.
+
+        ``label`` is the model's answer beside ``gold``.
+        """
+        place = (self.score.folder, self.score.split)
+        here = [name for name in labels if (name.folder, name.split) == place]
+        scores = self.arrays.load(self.score.path) if len(here) > 1 else None
+        if scores is None or scores.ndim != 2 or len(scores) < ENOUGH_ROWS:
+            return list(labels)
+        classes = self.arrays.classes(self.score.path)
+        predicted = []
+        for name in here:
+            values = self.arrays.load(name.path)
+            if values is None:
+                continue
+            indices = class_indices(whole_labels(values), scores.shape[1], classes)
+            if indices is None or len(indices) != len(scores):
+                continue
+            if agreement(scores, indices).share == 1:
+                predicted.append(name)
+        if len(predicted) == len(here):
+            return list(labels)
+        return [name for name in labels if name not in predicted]
 
     def proven(self) -> Label | None:
         """The one column that its values prove to be the labels; else None."""

@@ -470,3 +470,14 @@ def test_lists_of_different_lengths_beside_no_scores_end_in_one_line(run):
     Path("kserve.json").write_text(json.dumps({"outputs": outputs}))
     refused = run("evaluate", "kserve.json")
     assert refused.code == 3 and "it has: name, shape, data" in refused.line
+
+
+def test_an_answer_named_label_beside_the_gold_is_the_prediction(run):
+    """``label`` is what a pipeline of transformers answers; both names mean labels."""
+    table("both.csv", {"label": PREDICTED, **scores("{}"), "gold": SPECIES})
+    done = run("evaluate", "both.csv", "--metric", "accuracy", "--json")
+    assert done.code == 0, done.err
+    accuracy = json.loads(done.out)["results"][0]["metrics"]["accuracy"]["value"]
+    assert accuracy == (P.argmax(axis=1) == Y).mean()
+    table("same.csv", {"label": PREDICTED, **scores("{}"), "gold": PREDICTED})
+    assert "could all be labels" in run("evaluate", "same.csv").line
