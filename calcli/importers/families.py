@@ -64,6 +64,8 @@ OUTCOME_ENDING = re.compile(
 
 ROWS_SEEN = 10_000
 MOST_CLASSES_SEEN = 1000
+ENOUGH_ROWS = 10
+"""Rows for a class from which a column of words that agree is that of predictions."""
 """Rows of a label whose words are looked up in the names of columns; most words."""
 
 
@@ -109,11 +111,40 @@ def with_families(table: Table, request: ImportRequest) -> Table:
             refuse_offset(table, columns, family.columns, request)
         arrays[family.name] = _array_of(family, table, columns, families, request)
         classes = names_of_classes(table, family, is_ours)
+        if classes is None and not is_ours and family.origin in ("numbered", "named"):
+            classes = _names_by_predictions(table, columns, family)
         if classes is not None:
             path = f"class_names_{family.name}"
             get = partial(read_names, table, family, classes)
             arrays[path] = Column(table.file, path, get)
     return replace(table, columns=arrays)
+
+
+def _names_by_predictions(
+    table: Table, columns: Columns, family: Family
+) -> list[str] | None:
+    """Names of the classes that a column of predicted words proves; else None.
+
+    Each word stands where one and the same column is the largest, and each column is
+    somewhere the largest.
+    """
+    k = len(family.columns)
+    if k < 2 or any(columns[name].cells != "number" for name in family.columns):
+        return None
+    for name, column in columns.items():
+        if column.cells != "text" or len(_distinct_words(column)) != k:
+            continue
+        with suppress(DataError):
+            largest = stacked(table, columns, family.columns).argmax(axis=1)
+            pairs = set(zip(largest.tolist(), column.load().tolist(), strict=True))
+            places = {place for place, _ in pairs}
+            is_one_to_one = len(pairs) == len(places) == k
+            if is_one_to_one and len(largest) >= ENOUGH_ROWS * k:
+                listing = some_of(family.columns)
+                message = f"the classes of {listing} are called as {name!r} predicts"
+                remark(f"{table.file.name}: {message} them")
+                return [str(word) for _, word in sorted(pairs)]
+    return None
 
 
 def _plain_columns(table: Table, request: ImportRequest) -> dict[str, Column]:

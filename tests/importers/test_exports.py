@@ -357,7 +357,15 @@ def stata():
     return table("stata.csv", columns)
 
 
+def matlab_table():
+    """writetable of a table with the outputs of predict: columns that only count."""
+    columns = {"Species": SPECIES, "predictedLabel": PREDICTED}
+    columns |= {f"score_{k + 1}": P[:, k] for k in range(3)}
+    return table("matlab.csv", columns)
+
+
 EXPORTS = [
+    matlab_table,
     *(h2o, knime, caret, tidymodels, azure, datarobot, autogluon, bigquery, vertex),
     *(vertex_image, spacy, tf_serving, weka, fasttext, matlab, matlab_7_3, openml),
     *(sqlite, spark_json, spark_parquet, arrow_map, comprehend, watson, automl_text),
