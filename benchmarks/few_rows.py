@@ -97,7 +97,7 @@ def behind(tasks: list[dict[str, Any]]) -> str:
             if name != "auto" and mean > 0.002:
                 error = float(np.nanstd(found) / np.sqrt(len(found)))
                 lines.append(
-                    f"{task['data']}, {task['rows']}: {mean:+.4f} ({error:.4f})"
+                    f"- {task['data']}, {task['rows']}: {mean:+.4f} ({error:.4f})"
                     f" behind {name}"
                 )
     return "\n".join(lines)
