@@ -4,7 +4,7 @@ One set of labelled rows then serves both to fit and to judge: the calibrator th
 all rows, and its numbers come from fits to other parts of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,10 +16,14 @@ from calcli.calibrator import (
     Laws,
     Options,
     Prediction,
-    Progress,
 )
 from calcli.errors import FitError
-from calcli.evaluation.cross_validation import Fold, fitted_part, folds_of
+from calcli.evaluation.cross_validation import (
+    Fold,
+    fitted_part,
+    folds_of,
+    progress_of_folds,
+)
 from calcli.io.dataset import DataSet
 from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray, IntArray
 from calcli.rows import Block, Codes, Rows
@@ -140,7 +144,7 @@ def cross_fitted(
         counted = np.flatnonzero(weight > 0.0)
     parts = []
     fold_of_row = np.zeros(rows.n, dtype=np.int64)
-    progress = _progress_of_folds(context.progress, len(folds))
+    progress = progress_of_folds(context.progress, "cross-fitting", len(folds))
     for number, (learn, _, held_out) in enumerate(folds):
         try:
             fitted = fitted_part(name, options, learn, context, next(progress))
@@ -151,13 +155,3 @@ def cross_fitted(
     codes = Codes(fold_names(len(parts)), fold_of_row)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}
     return CrossFitted(tuple(parts))
-
-
-def _progress_of_folds(progress: Progress, folds: int) -> Iterator[Progress]:
-    """Progress of each fit, as part of the progress of all of them."""
-    for number in range(folds):
-
-        def report(what: str, done: int, total: int, number: int = number) -> None:
-            progress("cross-fitting", number * total + done, folds * total)
-
-        yield report

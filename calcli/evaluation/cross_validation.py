@@ -1,6 +1,6 @@
 """Cross-validated losses of methods, on held-out rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,13 +48,38 @@ def _parts(fold: IntArray) -> list[tuple[IntArray, IntArray]]:
 
 
 def fold_fits(
-    name: str, options: Options, folds: Sequence[Fold], context: Context
+    name: str,
+    options: Options,
+    folds: Sequence[Fold],
+    context: Context,
+    progress: Progress | None = None,
 ) -> list[Fit[Any] | None]:
     """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
+    if name == "identity":
+        return [None for _ in folds]
+    of_fits: Iterable[Progress | None] = [None for _ in folds]
+    if progress is not None:
+        of_fits = progress_of_folds(progress, "fitting", len(folds))
     return [
-        None if name == "identity" else fitted_part(name, options, learn, context)
-        for learn, _, _ in folds
+        fitted_part(name, options, learn, context, of_fit)
+        for (learn, _, _), of_fit in zip(folds, of_fits, strict=True)
     ]
+
+
+def progress_of_folds(progress: Progress, what: str, folds: int) -> Iterator[Progress]:
+    """Progress of the fit to each fold, as part of that of all of them.
+
+    A fit that does not know how far it has come counts when it is done.
+    """
+    for number in range(folds):
+
+        def report(_: str, done: int, total: int, number: int = number) -> None:
+            if total:
+                progress(what, number * total + done, folds * total)
+            else:
+                progress(what, number, folds)
+
+        yield report
 
 
 def held_out_table(

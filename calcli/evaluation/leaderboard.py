@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
 from calcli import __version__
-from calcli.calibrator import Calibrator, Context, Fit
+from calcli.calibrator import Calibrator, Context, Fit, Progress
 from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
@@ -283,6 +283,7 @@ def held_out(
     opened: OpenedFolds,
     seed: int,
     others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]],
+    progress: Progress | None = None,
 ) -> HeldOut:
     """Fit a method to every fold and return its held-out rows; a failure is recorded, not raised. others : per fold
     the held-out rows of the baseline, and its fit."""
@@ -290,7 +291,7 @@ def held_out(
     try:
         name, options = parse_method(entrant)
         context = Context(seed, resolve("auto", name, opened.rows.n * opened.rows.k))
-        fits = fold_fits(name, options, opened.folds, context)
+        fits = fold_fits(name, options, opened.folds, context, progress)
         with others as against:
             table = held_out_table(fits, opened.folds, against, opened.units)
         return HeldOut(time.process_time() - begun, table, fits=fits)

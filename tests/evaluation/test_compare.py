@@ -530,3 +530,23 @@ def test_the_picture(run, three):
 def test_usage_errors(run, three, words, part):
     done = run("compare", "m0.h5", *words)
     assert done.code == 2 and part in done.line
+
+
+def test_every_fit_of_a_fold_is_progress(run, three, monkeypatch):
+    """The line of progress stood still until a method was done with all folds."""
+    reports = []
+
+    def progress(console, what, done, total):
+        reports.append((what, done, total))
+
+    monkeypatch.setattr("calcli.cli.render.Console.progress", progress)
+    compared(run, three[0], "--methods", "ts,iop")
+    for name in ("ts", "iop"):
+        folds = [
+            (done, total)
+            for what, done, total in reports
+            if what == f"comparing, {three[0]} {name} fitting"
+        ]
+        assert {total for _, total in folds} == {5}
+        assert [done for done, _ in folds] == sorted(done for done, _ in folds)
+        assert {done for done, _ in folds} == {0, 1, 2, 3, 4}

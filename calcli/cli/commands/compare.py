@@ -41,7 +41,7 @@ import numpy as np
 import typer
 
 from calcli import __version__
-from calcli.calibrator import Context, Fit
+from calcli.calibrator import Context, Fit, Progress
 from calcli.cli import options as o
 from calcli.cli.compare_log import are_two_logs, compare_log
 from calcli.cli.compare_tables import Leaderboard
@@ -98,9 +98,12 @@ class CompareTask:
         with opened(self.args, self.bundles) as scene:
             return self.scored(scene)
 
-    def scored(self, scene: board.OpenedFolds) -> board.HeldOut:
+    def scored(
+        self, scene: board.OpenedFolds, progress: Progress | None = None
+    ) -> board.HeldOut:
         """Fit and score the method on the opened bundles."""
-        return board.held_out(self.entrant, scene, self.args.seed, self._others(scene))
+        others = self._others(scene)
+        return board.held_out(self.entrant, scene, self.args.seed, others, progress)
 
     @contextmanager
     def _others(
@@ -234,11 +237,13 @@ def _texts_of_ids(rows: DataSet) -> Any:
 
 
 def outcomes(
-    tasks: Sequence[CompareTask], executor: "Executor | None"
+    tasks: Sequence[CompareTask],
+    executor: "Executor | None",
+    progress: Progress | None = None,
 ) -> Generator[board.HeldOut, None, None]:
     """Yield the outcome of every task in order, from this process or workers.
 
-    One that kills workers holds a reason.
+    One that kills workers holds a reason. progress : of fits in this process.
     """
     if executor is not None:
         yield from executor.run(tasks, _lost_outcome)
@@ -246,7 +251,18 @@ def outcomes(
     for bundles, group in groupby(tasks, key=lambda task: task.bundles):
         with opened(tasks[0].args, bundles) as scene:
             for task in group:
-                yield task.scored(scene)
+                yield task.scored(scene, _progress_of(task, progress))
+
+
+def _progress_of(task: CompareTask, progress: Progress | None) -> Progress | None:
+    """Progress of the fits of a task, under its name."""
+    if progress is None:
+        return None
+
+    def report(what: str, done: int, total: int) -> None:
+        progress(f"comparing, {task.name} {what}", done, total)
+
+    return report
 
 
 def _lost_outcome(lost: WorkersLost) -> board.HeldOut:
@@ -738,7 +754,9 @@ class _Work:
     ) -> Iterator[tuple[tuple[str, str], board.HeldOut]]:
         """Yield entries with their outcomes, in order."""
         tasks = [self._task(key, baselines) for key in keys]
-        with closing(outcomes(tasks, self.command.executor)) as stream:
+        command = self.command
+        stream = outcomes(tasks, command.executor, command.progress)
+        with closing(stream):
             yield from zip(keys, stream, strict=True)
 
     def _finish(
