@@ -6,28 +6,30 @@ of the parameters; anything else is refused with a message, and a calibrator tha
 read is applied to scores of every size as a test.
 """
 
-import base64
 import codecs
-import dataclasses
 import json
 import sys
 from pathlib import Path
-from types import GenericAlias
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 
 from calcli import __version__
-from calcli.calibrator import Calibrator, Curves, Status
-from calcli.composition import Composition, Member, Mixture, Stage
-from calcli.errors import CalcliError, DataError, FitError, one_line
+from calcli.calibrator import Calibrator, Status
+from calcli.errors import CalcliError, DataError, FitError
+from calcli.io.artifact_check import check_extremes
+from calcli.io.artifact_params import (
+    Count,
+    decode_params,
+    encode_params,
+    reason_of,
+    shown,
+)
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
-from calcli.io.row_facts import HUGE, RowSketch
-from calcli.numerics import AnyArray, log_normalizer
+from calcli.io.row_facts import RowSketch
 from calcli.registry import method
-from calcli.rows import Block, Codes, ScoreKind
+from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 
 FORMAT = 1
@@ -36,7 +38,6 @@ BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 LARGEST = 1 << 30
 """Maximum bytes of an artifact; one with a matrix for 10 000 classes is smaller."""
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
 Step = Annotated[float, msgspec.Meta(gt=0, le=1)]
 TWO = msgspec.Meta(min_length=2, max_length=2)
 Loss = Annotated[float, msgspec.Meta(ge=-1e-9)]
@@ -160,62 +161,66 @@ def loads(text: str | bytes, where: str) -> Artifact:
 
     Raises DataError if it is invalid.
     """
-    data = (text.encode() if isinstance(text, str) else text).removeprefix(
-        codecs.BOM_UTF8
-    )
+    data = text.encode() if isinstance(text, str) else text
+    content = _content_of(data.removeprefix(codecs.BOM_UTF8), where)
+    invalid = f"{where}: is no valid artifact"
+    try:
+        return _artifact_of(msgspec.convert(content, _Envelope))
+    except msgspec.ValidationError as problem:
+        raise DataError(f"{invalid}: {reason_of(problem)}") from None
+    except CalcliError as problem:
+        raise DataError(f"{invalid}: {problem}") from None
+    except SystemError:
+        # Raised by msgspec before 0.22 for an integer that exceeds every float.
+        raise DataError(f"{invalid}: it holds a number beyond 1.8e308") from None
+    except MemoryError:
+        message = "its params have shapes that no memory can hold"
+        raise DataError(f"{invalid}: {message}") from None
+
+
+def _content_of(data: bytes, where: str) -> dict[str, Any]:
+    """The JSON object of one calibrator, in the format of now. Raises DataError."""
     try:
         content = msgspec.json.decode(data)
         json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         contents = _other_than_json(data) or f"not JSON: {problem}"
-        raise DataError(
-            f"{where}: is {contents}; expected a calibrator written by calcli fit"
-        ) from None
+        expected = "expected a calibrator written by calcli fit"
+        raise DataError(f"{where}: is {contents}; {expected}") from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
-        raise DataError(
-            f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli"
-            " fit makes one"
-        )
+        message = "is JSON but no calcli artifact (key calcli_artifact)"
+        raise DataError(f"{where}: {message}; calcli fit makes one")
     if content["calcli_artifact"] != FORMAT:
-        contents = (
-            f"{shown(content['calcli_artifact'])} (calcli"
-            f" {content.get('calcli_version')})"
-        )
+        format = shown(content["calcli_artifact"])
+        version = content.get("calcli_version")
         message = f"is not known to calcli {__version__}, which reads format {FORMAT}"
         raise DataError(
-            f"{where}: artifact format {contents} {message}; upgrade calcli"
+            f"{where}: artifact format {format} (calcli {version}) {message}; upgrade"
+            " calcli"
         )
     if content.get("method") == "by-question":
         message = "holds a calibrator for each question of a log of decisions"
         raise DataError(f"{where}: {message}; name one, FILE:QUESTION")
-    try:
-        envelope = msgspec.convert(content, _Envelope)
-        cls = method(envelope.method)
-        k = _classes(envelope, cls)
-        msgspec.convert(envelope.options, cls.Options, strict=True)
-        calibrator = decode_params(cls, envelope.params, k)
-        check_extremes(calibrator, k)
-        _check_record(envelope.fit, k)
-        calibrator = calibrator.counting(_zeros(envelope.fit, k))
-    except msgspec.ValidationError as problem:
-        raise DataError(f"{where}: is no valid artifact: {_reason(problem)}") from None
-    except CalcliError as problem:
-        raise DataError(f"{where}: is no valid artifact: {problem}") from None
-    except SystemError:
-        # Raised by msgspec before 0.22 for an integer that exceeds every float.
-        raise DataError(
-            f"{where}: is no valid artifact: it holds a number beyond 1.8e308"
-        ) from None
-    except MemoryError:
-        raise DataError(
-            f"{where}: is no valid artifact: its params have shapes that no memory can"
-            " hold"
-        ) from None
-    same = ("method", "options", "input_kind", "class_names", "fit", "calcli_version")
+    return content
+
+
+def _artifact_of(envelope: _Envelope) -> Artifact:
+    """The artifact of a JSON object whose types are right, checked and tried."""
+    cls = method(envelope.method)
+    k = _classes(envelope, cls)
+    msgspec.convert(envelope.options, cls.Options, strict=True)
+    calibrator = decode_params(cls, envelope.params, k)
+    check_extremes(calibrator, k)
+    _check_record(envelope.fit, k)
     return Artifact(
-        calibrator=calibrator,
+        method=envelope.method,
+        options=envelope.options,
+        calibrator=calibrator.counting(_zeros(envelope.fit, k)),
         n_classes=k,
-        **{name: getattr(envelope, name) for name in same},
+        input_kind=envelope.input_kind,
+        class_names=envelope.class_names,
+        fit=envelope.fit,
+        calcli_version=envelope.calcli_version,
     )
 
 
@@ -231,11 +236,6 @@ def _zeros(fit: FitRecord, k: int) -> Zeros | None:
         floor = fit.probability_floor
         return Zeros((floor,), floor=floor)
     return None
-
-
-def _reason(problem: msgspec.ValidationError) -> str:
-    text = " ".join(str(problem).replace("`$.", "").replace("`", "").split())
-    return text[:1].lower() + text[1:]
 
 
 def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
@@ -342,326 +342,4 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
 # ---- parameters as JSON values, and back
 
 
-LONGEST_EMPTY = 1_000_000
-"""Longest axis of an array without entries: zero bytes can declare any such shape, and
-its lists take memory.
-"""
-
-INLINE_ENTRIES = 4096  # arrays with more entries are written as base64
-
-
-def encode_params(calibrator: Calibrator) -> dict[str, Any]:
-    """Convert a calibrator's parameters to JSON values.
-
-    Those of a composition nest, stage by stage.
-    """
-    if isinstance(calibrator, Composition):
-        return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
-    if isinstance(calibrator, Mixture):
-        members = [
-            {**_encode_part(member), "weight": member.weight}
-            for member in calibrator.members
-        ]
-        params = {"members": members, "uniform": calibrator.uniform}
-        if calibrator.then:
-            params["then"] = [_encode_part(stage) for stage in calibrator.then]
-        return params
-    params = {}
-    for field in dataclasses.fields(calibrator):
-        value = getattr(calibrator, field.name)
-        # parameters at their default are omitted; arrays never are
-        if isinstance(value, np.ndarray | tuple) or value != field.default:
-            params[field.name] = _encode(value)
-    return params
-
-
-def _encode_part(part: Stage | Member) -> dict[str, Any]:
-    return {
-        "method": part.method,
-        "options": part.options.recorded(),
-        "params": encode_params(part.calibrator),
-    }
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_encode(item) for item in value]
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind in "OUS":
-            return [str(v) for v in value.tolist()]
-        if value.size > INLINE_ENTRIES:
-            plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
-            text = base64.b64encode(plain.tobytes()).decode("ascii")
-            return {
-                "dtype": str(value.dtype),
-                "shape": list(value.shape),
-                "base64": text,
-            }
-        return _encode(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and value != value else value
-
-
-def decode_params(cls: type[Calibrator], params: dict[str, Any], k: int) -> Calibrator:
-    """Build a calibrator of a class from JSON values.
-
-    Raises DataError that names a missing or unknown one.
-    """
-    if issubclass(cls, Composition):
-        if set(params) != {"stages"}:
-            raise DataError(
-                f"params of a composition hold {', '.join(params) or 'nothing'},"
-                " expected stages"
-            )
-        calibrator: Calibrator = cls(_decode_stages(params["stages"], k))
-    elif issubclass(cls, Mixture):
-        if set(params) - {"then"} != {"members", "uniform"}:
-            raise DataError(
-                f"params of an average hold {', '.join(params) or 'nothing'}, expected"
-                " members and uniform"
-            )
-        members = []
-        for member in msgspec.convert(params["members"], list[_Member]):
-            if issubclass(method(member.method), Mixture):
-                raise DataError(f"member {member.method!r} is itself an average")
-            members.append(
-                Member(member.method, *_decode_part(member, k), member.weight)
-            )
-        uniform = msgspec.convert(params["uniform"], float)
-        then = _decode_stages(params.get("then", []), k)
-        calibrator = cls(tuple(members), uniform, then)
-    else:
-        fields = {f.name: f for f in dataclasses.fields(cls)}
-        missing = []
-        for name, field in fields.items():
-            if name not in params and field.default is dataclasses.MISSING:
-                missing.append(name)
-        if missing:
-            raise DataError(f"params lack {', '.join(missing)}")
-        unknown = [name for name in params if name not in fields]
-        if unknown:
-            raise DataError(
-                f"params hold unknown {', '.join(unknown)}, expected"
-                f" {', '.join(fields) or 'none'}"
-            )
-        hints = get_type_hints(cls)
-        sizes = {"k": k}
-        values = {
-            n: _decode(n, params[n], hints[n], f.metadata, sizes)
-            for n, f in fields.items()
-            if n in params
-        }
-        calibrator = cls(**values)
-    calibrator.check(k)
-    return calibrator
-
-
-def _decode_stages(stages: Any, k: int) -> tuple[Stage, ...]:
-    """Decode stages that follow each other.
-
-    Raises DataError for one that has stages of its own.
-    """
-    decoded = []
-    for i, stage in enumerate(msgspec.convert(stages, list[_Stage])):
-        if "+" in stage.method:
-            raise DataError(f"stage {i + 1} is itself a composition, {stage.method!r}")
-        decoded.append(Stage(stage.method, *_decode_part(stage, k)))
-    return tuple(decoded)
-
-
-class _Stage(msgspec.Struct, forbid_unknown_fields=True):
-    """Schema of a stage of a composition on disk."""
-
-    method: str
-    options: dict[str, Any]
-    params: dict[str, Any]
-
-
-class _Member(_Stage, forbid_unknown_fields=True):
-    """Schema of a member of an average on disk."""
-
-    weight: float
-
-
-def _decode_part(part: _Stage, k: int) -> tuple[Any, Calibrator]:
-    """Decode options and calibrator of a stage or a member."""
-    cls = method(part.method)
-    return msgspec.convert(part.options, cls.Options, strict=True), decode_params(
-        cls, part.params, k
-    )
-
-
-def _decode(
-    name: str, value: Any, hint: Any, metadata: Any, sizes: dict[str, int]
-) -> Any:
-    if value is None and metadata["optional"]:
-        return None
-    if set(get_args(Curves)) <= set(get_args(hint)):
-        if isinstance(value, list) and value and isinstance(value[0], list | dict):
-            return tuple(
-                _array(f"{name}[{i}]", v, "float64", (None,), {})
-                for i, v in enumerate(value)
-            )
-        return _array(name, value, "float64", (None,), {})
-    if metadata["shape"]:
-        return _array(name, value, metadata["dtype"], metadata["shape"], sizes)
-    try:
-        return msgspec.convert(value, hint)
-    except msgspec.ValidationError as problem:
-        raise DataError(
-            f"params.{name} is {shown(value)}, {_reason(problem)}"
-        ) from None
-
-
-def shown(value: Any) -> str:
-    """Quote a value of a file in an error, at most 40 characters."""
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "…"
-
-
-class _Packed(msgspec.Struct, forbid_unknown_fields=True):
-    """Schema of a large array on disk: its numbers, little-endian, in base64."""
-
-    dtype: Literal["float64", "float32", "int64"]
-    shape: list[Count]
-    base64: bytes
-
-    def unpacked(self, dtype: str) -> AnyArray:
-        if (self.dtype == "int64") != (dtype == "int64"):
-            raise ValueError(f"holds {self.dtype}")
-        if 0 in self.shape and max(self.shape) > LONGEST_EMPTY:
-            raise ValueError(f"has shape {self.shape} and no entries")
-        return (
-            np.frombuffer(self.base64, np.dtype(self.dtype).newbyteorder("<"))
-            .reshape(self.shape)
-            .astype(self.dtype)
-        )
-
-
-ENTRIES: dict[str, Any] = {"str": str, "int64": int, "float64": float | None}
-"""JSON type of list entries by dtype of the array; null is NaN."""
-
-
-def _array(
-    name: str, value: Any, dtype: str, shape: tuple[Any, ...], sizes: dict[str, int]
-) -> AnyArray:
-    lists = ENTRIES[dtype]
-    for _ in shape:
-        lists = GenericAlias(list, lists)
-    try:
-        if isinstance(value, dict) and dtype != "str":
-            array = msgspec.convert(value, _Packed).unpacked(dtype)
-        else:
-            array = np.asarray(
-                msgspec.convert(value, lists), object if dtype == "str" else dtype
-            )
-    except (ValueError, OverflowError) as problem:
-        raise DataError(
-            f"params.{name} is no array of {dtype}: {one_line(problem)}"
-        ) from None
-    expected = [sizes.get(s, s) for s in shape]
-    known = array.shape if array.ndim == len(shape) else ()
-    if not known or any(
-        isinstance(e, int) and e != got for e, got in zip(expected, known, strict=True)
-    ):
-        raise DataError(
-            f"params.{name} has shape {array.shape}, expected"
-            f" ({', '.join(map(str, expected))})"
-        )
-    sizes.update(
-        {s: got for s, got in zip(shape, known, strict=True) if isinstance(s, str)}
-    )
-    if array.dtype.kind == "f" and np.isinf(array).any():
-        raise DataError(f"params.{name} holds an infinite number")
-    return array
-
-
 # ---- test of a calibrator that was read
-
-
-LEVELS = (
-    1e-300,
-    1.0,
-    1e6,
-    HUGE,
-)
-"""Sizes of the scores tried, up to the largest gap between two."""
-
-MOST_CLASSES = 1_000_000
-"""Most classes tested: beyond them the rows would fill the memory, and no file can hold
-parameters per class.
-"""
-
-SUM_ERROR = 1e-6
-
-
-def check_extremes(calibrator: Calibrator, k: int) -> None:
-    """Apply a calibrator to a few rows, from ties to near certainty.
-
-    k : number of classes; 1 is a calibrator of confidences. Raises DataError if the
-    output is not probabilities: parameters of valid type and shape that overflow or are
-    out of order.
-    """
-    if k > MOST_CLASSES:
-        return
-
-    def block(scores: AnyArray, kind: ScoreKind) -> Block:
-        columns = {
-            name: Codes(("",), np.zeros(len(scores), np.int64))
-            for name in calibrator.required_columns
-        }
-        moved = np.broadcast_to(
-            scores, (len(calibrator.required_transforms), *scores.shape)
-        )
-        return Block(
-            0, scores, kind, transformed=moved if len(moved) else None, columns=columns
-        )
-
-    if k == 1:
-        stated = np.array(
-            [0.0, 1e-300, 1e-9, 0.5, 1.0 - 1e-9, np.nextafter(1.0, 0.0), 1.0]
-        )
-        with np.errstate(all="ignore"):
-            q = calibrator.apply(block(stated[:, None], "confidence")).confidence
-        wrong = ~((q >= 0) & (q <= 1))
-        if wrong.any():
-            raise DataError(
-                f"params give {q[wrong][0]:g} for a confidence; were they edited?"
-            )
-        return
-    ramp = np.linspace(-1.0, 1.0, k)
-    shapes = np.stack([ramp, -ramp, -np.ones(k), np.ones(k)])
-    shapes[2, 0] = 1.0
-    shapes[3, -1] = -1.0
-    rows = [np.concatenate([level * shapes, np.zeros((1, k))]) for level in LEVELS]
-    log_p = [np.maximum(z - log_normalizer(z)[:, None], -700.0) for z in rows]
-    tried: list[tuple[AnyArray, ScoreKind]] = [
-        *((z, "logits") for z in rows),
-        *((z, "log_probs") for z in log_p),
-    ]
-    for scores, kind in tried:
-        try:
-            with np.errstate(all="ignore"):
-                log_probs = calibrator.apply(block(scores, kind)).log_probs
-                wrong = ~(
-                    np.abs(np.exp(log_probs).sum(axis=1) - 1.0) <= SUM_ERROR
-                ) | ~np.isfinite(log_probs).all(axis=1)
-        except (
-            ArithmeticError,
-            LookupError,
-            MemoryError,
-            TypeError,
-            ValueError,
-        ) as problem:
-            raise DataError(
-                f"params do not work on rows of {k} classes:"
-                f" {' '.join(str(problem).split())}"
-            ) from None
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            size = np.abs(scores[row]).max()
-            raise DataError(
-                f"params give no probabilities for {kind} of size {size:.3g}; were"
-                " they edited?"
-            )

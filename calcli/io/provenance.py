@@ -19,7 +19,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from calcli.errors import DataError
-from calcli.io.artifact import Artifact, Link, encode_params, loads
+from calcli.io.artifact import Artifact, Link, loads
+from calcli.io.artifact_params import encode_params
 from calcli.io.hdf5 import lookup, open_file
 from calcli.optional_packages import optional_import
 

@@ -17,16 +17,9 @@ from calcli import __version__
 from calcli.decisions.calibrate import AnswerCalibrator
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError
-from calcli.io.artifact import (
-    FORMAT,
-    LARGEST,
-    Artifact,
-    FitRecord,
-    encode_params,
-    loads,
-    shown,
-)
+from calcli.io.artifact import FORMAT, LARGEST, Artifact, FitRecord, loads
 from calcli.io.artifact import load as load_one
+from calcli.io.artifact_params import encode_params, shown
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, open_document
 from calcli.io.locate import split_where, unique_groups

@@ -15,7 +15,8 @@ from calcli.importers.remarks import remarks
 from calcli.importers.table import Mapped
 from calcli.importers.writing import FEWEST_JUDGED as FEW
 from calcli.importers.writing import _Doubts
-from calcli.io.artifact import check_extremes, dumps, loads
+from calcli.io.artifact import dumps, loads
+from calcli.io.artifact_check import check_extremes
 from calcli.io.atomic import open_job_file
 from calcli.io.bundle import open_bundle
 from calcli.io.hdf5 import check_external

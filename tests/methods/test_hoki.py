@@ -8,14 +8,8 @@ from synthetic import rows_of, truth
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
-from calcli.io.artifact import (
-    Artifact,
-    FitRecord,
-    decode_params,
-    dumps,
-    encode_params,
-    loads,
-)
+from calcli.io.artifact import Artifact, FitRecord, dumps, loads
+from calcli.io.artifact_params import decode_params, encode_params
 from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.methods import hoki as module

@@ -11,7 +11,7 @@ from synthetic import fit
 
 from calcli.binning import mass_edges
 from calcli.errors import DataError, FitError
-from calcli.io.artifact import decode_params, encode_params
+from calcli.io.artifact_params import decode_params, encode_params
 from calcli.isotonic import PooledOutcomes, fit_isotonic
 from calcli.methods._binary.log_odds import Sample, clipped_log_odds, fit_logistic
 from calcli.methods._binary.maps import logs, share_rest

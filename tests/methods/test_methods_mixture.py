@@ -5,7 +5,7 @@ import pytest
 from synthetic import truth
 
 from calcli.calibrator import Context
-from calcli.io.artifact import decode_params, encode_params
+from calcli.io.artifact_params import decode_params, encode_params
 from calcli.numerics import log_softmax, mixed_with_uniform
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows

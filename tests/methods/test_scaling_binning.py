@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calcli.calibrator import Context
-from calcli.io.artifact import decode_params, encode_params
+from calcli.io.artifact_params import decode_params, encode_params
 from calcli.methods.sb import ScalingBinning, ScalingBinningOptions
 from calcli.metrics.catalog import measure
 from calcli.metrics.class_columns import class_columns

@@ -32,7 +32,8 @@ from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
 from calcli.importers.table import unite
-from calcli.io.artifact import Artifact, encode_params, load
+from calcli.io.artifact import Artifact, load
+from calcli.io.artifact_params import encode_params
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.question_artifact import QuestionsArtifact, read_questions
