@@ -30,7 +30,8 @@ from calcli.io.bundle import (
 )
 from calcli.io.locate import Layout
 from calcli.io.question_artifact import QuestionMap, QuestionsArtifact, map_of_artifact
-from calcli.io.row_facts import facts_of, sketch
+from calcli.io.row_facts import facts_of
+from calcli.io.rows_seen import sketch
 from calcli.methods.platt import PlattScaling
 from calcli.methods.ts import TemperatureScaling
 from calcli.metrics.collect import summarise

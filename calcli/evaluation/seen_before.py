@@ -14,13 +14,12 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.io.dataset import DataSet
-from calcli.io.row_facts import (
+from calcli.io.row_signatures import MODULUS, Signatures, total_of
+from calcli.io.rows_seen import (
     ALL,
-    MODULUS,
     STORED,
     Overlap,
     RowSketch,
-    Signatures,
     SignatureSet,
     SignedRows,
     chance_of_equal,
@@ -30,7 +29,6 @@ from calcli.io.row_facts import (
     signed_rows,
     signed_scores,
     sketch_of,
-    total_of,
 )
 from calcli.numerics import AnyArray, FloatArray
 from calcli.records import cached_property

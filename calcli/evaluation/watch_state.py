@@ -22,7 +22,7 @@ from calcli.io.atomic import (
     write_bytes,
 )
 from calcli.io.inputs import open_document
-from calcli.io.row_facts import RowSketch
+from calcli.io.rows_seen import RowSketch
 from calcli.statistics.betting import ALTERNATIVES, Evidence
 
 Watched = Literal["top", "positive"]

@@ -12,7 +12,8 @@ from calcli.fit_summary import Summary
 from calcli.fitting.fit_warnings import FittedRows, judged_fit
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
-from calcli.io.row_facts import facts_of, sketch
+from calcli.io.row_facts import facts_of
+from calcli.io.rows_seen import sketch
 from calcli.kernels.numpy.temperature import summaries_at, summary_at
 from calcli.metrics.collect import summarise
 from calcli.numerics import BREAKDOWNS

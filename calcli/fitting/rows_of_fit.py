@@ -8,11 +8,11 @@ from calcli.io.bundle import open_bundle
 from calcli.io.cells import texts_of_names
 from calcli.io.dataset import DataSet
 from calcli.io.locate import Layout, split_where
-from calcli.io.row_facts import (
+from calcli.io.row_facts import facts_of
+from calcli.io.rows_seen import (
     ALL,
     SignatureSet,
     chance_of_equal,
-    facts_of,
     matches_by_chance,
     overlap,
     part_in_words,

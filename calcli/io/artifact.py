@@ -27,7 +27,7 @@ from calcli.io.artifact_params import (
 )
 from calcli.io.atomic import write_bytes
 from calcli.io.inputs import at_most, once, open_document
-from calcli.io.row_facts import RowSketch
+from calcli.io.rows_seen import RowSketch
 from calcli.registry import method
 from calcli.rows import ScoreKind
 from calcli.zeros import Zeros

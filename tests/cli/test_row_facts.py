@@ -14,16 +14,14 @@ from calcli.errors import DataError
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import FitRecord, loads
 from calcli.io.locate import Location
-from calcli.io.row_facts import (
-    KEPT,
+from calcli.io.row_facts import copies, facts_of, row_facts, unwritten
+from calcli.io.row_signatures import KEPT
+from calcli.io.rows_seen import (
+    SignatureSet,
     SignedRows,
     chance_of_equal,
-    copies,
-    facts_of,
-    row_facts,
-    share_seen,
+    overlap,
     sketch,
-    unwritten,
 )
 from calcli.rows import ArrayRows, Block
 
@@ -45,6 +43,12 @@ def written(path, z, y, kind="logits", **more):
         file[kind], file["labels"] = z, y
         for name, values in more.items():
             file[name] = values
+
+
+def share_seen(stored, n, facts):
+    """Estimated proportion of rows that are among the n rows of a sketch, 0 by chance."""
+    both = overlap(stored, n, SignatureSet(facts.signatures, facts.n))
+    return 0.0 if both is None else both.share
 
 
 # ---- every row several times
