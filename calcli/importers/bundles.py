@@ -78,10 +78,10 @@ class Imported:
     dtype: np.dtype[Any]
     labels: Any
     columns: Mapping[str, Any]
-    class_names: list[str] | None
-    specs: tuple[str, ...]
-    parts: NDArray[Any] | None
     scores: Any
+    class_names: list[str] | None = None
+    specs: tuple[str, ...] = ()
+    parts: NDArray[Any] | None = None
     transformed: Any = None
     decimals: int | None = None
     zeros: Zeros | None = None
@@ -467,7 +467,6 @@ def _build_dense(
         labels=labels,
         columns=kept,
         class_names=names,
-        specs=(),
         parts=None if split is None else np.asarray(split[:]),
         scores=scores,
         decimals=_decimals(columns[reading.scores], request),

@@ -10,14 +10,9 @@ import numpy as np
 from calcli import __version__
 from calcli.decisions.answers import YES_NO
 from calcli.decisions.labels import shown
-from calcli.decisions.log import (
-    GOLD,
-    Log,
-    QuestionRows,
-    looks_like_log,
-    plan_log,
-    read_log,
-)
+from calcli.decisions.log import Log, looks_like_log, read_log
+from calcli.decisions.log_plan import GOLD, plan_log
+from calcli.decisions.question_rows import QuestionRows
 from calcli.decisions.records import Numbered, Record, records
 from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError
@@ -30,7 +25,7 @@ from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE
 from calcli.io.inputs import file_sha256
-from calcli.io.locate import unique_groups
+from calcli.io.locate import intersections, unique_groups
 from calcli.io.option_columns import (
     COLUMNS,
     OPTIONS,
@@ -39,7 +34,7 @@ from calcli.io.option_columns import (
 )
 from calcli.io.provenance import chain_text
 from calcli.io.writer import BundleWriter
-from calcli.numerics import AnyArray, IntArray
+from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
 LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
@@ -255,79 +250,56 @@ def _imported(
     read: DecisionLog, rows: QuestionRows, name: str, request: ImportRequest
 ) -> Imported:
     """The rows of a question as an import, unlabelled ones without labels."""
-    labels = rows.class_labels()
-    kept = np.arange(rows.n)
-    probabilities = rows.probabilities()
-    where = f"{read.path}: question {short(rows.name)!r}"
-    columns = _columns(read.log, rows, kept, request)
-    is_labelled = rows.name in read.log.plan.labels
-    reading = Reading(name, "", "probs", name, None, {})
+    columns = _columns(read.log, rows, request)
+    scores = rows.probabilities()
+    k = scores.shape[1]
+    kind: ScoreKind = "probs"
     n_options = None
-    zeros = None
-    scores: AnyArray = probabilities
-    class_names: list[str] | None = None
-    k = probabilities.shape[1]
-    kind = "probs"
+    class_names = None
     if rows.classes is None:
-        n_options = rows.n_options
-        scores = log_probabilities(probabilities, n_options)
-        columns["n_options"] = n_options
         kind = "log_probs"
+        n_options = rows.n_options
+        scores = log_probabilities(scores, n_options)
+        columns["n_options"] = n_options
     else:
         class_names = list(rows.classes)
         if rows.type == YES_NO:
-            scores = probabilities[:, 1]
+            scores = scores[:, 1]
+    is_labelled = rows.name in read.log.plan.labels
     return Imported(
-        reading=reading,
-        where=where,
-        kind=kind,  # type: ignore[arg-type]
+        reading=Reading(name, "", "probs", name, None, {}),
+        where=f"{read.path}: question {short(rows.name)!r}",
+        kind=kind,
         n=rows.n,
         k=k,
         dtype=np.dtype(np.float64),
-        labels=labels if is_labelled else None,
+        labels=rows.class_labels() if is_labelled else None,
         columns=columns,
         class_names=class_names,
-        specs=(),
-        parts=None,
         scores=scores,
-        zeros=zeros,
         n_options=n_options,
     )
 
 
-def _columns(
-    log: Log, rows: QuestionRows, kept: IntArray, request: ImportRequest
-) -> dict[str, Any]:
+def _columns(log: Log, rows: QuestionRows, request: ImportRequest) -> dict[str, Any]:
     """Ids, units and groups of the rows of a question."""
     named = request.named
     columns: dict[str, Any] = {}
     if named.get("ids") != []:
-        columns["ids"] = log.ids_of(rows, kept)
-    units = log.units_of(rows, kept)
+        columns["ids"] = log.ids_of(rows)
+    units = log.units_of(rows)
     if units is not None and "unit" not in named:
         columns["unit"] = units
     for name in log.groups:
-        columns[name] = log.group_of(name, rows, kept)
+        columns[name] = log.group_of(name, rows)
     for role in ("group", "unit"):
         wanted = named.get(role, [])
         for name in wanted:
             if name not in log.groups:
                 known = ", ".join(log.groups) or "none"
                 raise UsageError(f"no column is named {name!r}; there are: {known}")
-        if len(wanted) == 1:
-            columns[role] = columns[wanted[0]]
-        elif wanted:
-            texts = zip(*(columns[name] for name in wanted), strict=True)
-            columns[role] = np.array(
-                [
-                    ", ".join(
-                        f"{name}={value}"
-                        for name, value in zip(wanted, row, strict=True)
-                    )
-                    for row in texts
-                ],
-                dtype=object,
-            )
+        if wanted:
+            columns[role] = intersections({name: columns[name] for name in wanted})
     return columns
 
 

@@ -1,0 +1,260 @@
+"""How a log of decisions is to be read: the evidence of all its records.
+
+Which questions there are, which fields are labels, ids and groups. It is the first pass
+over a log; the second reads the rows (``log``).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calcli.decisions.answers import (
+    NAMED_ANSWERS,
+    ONLY,
+    Answer,
+    AnswerType,
+    Unanswered,
+    find_answers,
+    is_label_word,
+    is_measure,
+)
+from calcli.decisions.labels import (
+    THE_QUESTION,
+    Field,
+    LabelSearch,
+    fields_of,
+    is_prediction_word,
+    shown,
+)
+from calcli.decisions.records import Numbered, Record
+from calcli.errors import DataError
+
+ID_WORDS = (
+    *("id", "ids", "record_id", "example_id", "custom_id", "request_id", "uid"),
+    *("item_id", "sample_id", "row_id", "row", "index"),
+)
+"""Names of the id of a record, the usual ones first."""
+
+
+MODEL = "model"
+
+GOLD = "gold file"
+"""Key under which the labels of another file are added to a record."""
+
+MOST_GROUPS = 20
+
+FEWEST_ROWS_OF_NAME = 3
+"""Answers for each name from which a text beside answers is the question's name."""
+
+ENOUGH_RECORDS = 1000
+"""Records without a name beside an answer, after which none is looked for."""
+
+NO_GROUPS = frozenset(
+    (
+        *("id", "ids", "v", "ts", "type", "primitive", "question", "question_id"),
+        *("question_name", "name", "call", "repeat", "draw", "state_hash"),
+        *("question_hash", "row", "index", "error", "timestamp", "time", "date"),
+    )
+)
+"""Names of fields with few values that are no groups."""
+
+
+@dataclass(frozen=True)
+class LabelReading:
+    """Field of the labels of a question, and whether these are indices."""
+
+    field: Field
+    by_index: bool
+
+
+@dataclass(frozen=True)
+class LogPlan:
+    """How the records of a log are read.
+
+    is_merged : names beside answers are texts of their own, no names of questions.
+    types : of the questions, in the order of the log. labels : of the questions that
+    have any. id_field : None for the number of the record. groups : fields of few
+    values. n_records : of the log. models : number of records of each.
+    """
+
+    is_merged: bool
+    types: Mapping[str, AnswerType]
+    labels: Mapping[str, LabelReading]
+    id_field: Field | None
+    groups: Sequence[Field]
+    n_records: int
+    models: Mapping[str, int]
+
+    def question_of(self, answer: Answer | Unanswered) -> str:
+        """Name of the question of an answer."""
+        return question_name(answer, self.is_merged)
+
+
+def question_name(answer: Answer | Unanswered, is_merged: bool) -> str:
+    """Name of the question of an answer, ``ONLY`` where there is none."""
+    if answer.question is None:
+        return ONLY
+    is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
+    return ONLY if is_merged and not is_by_path else answer.question
+
+
+def answers_of(record: Record, is_merged: bool) -> list[Answer | Unanswered]:
+    """Answers of a record, one for each question: the first."""
+    known: dict[str, Answer | Unanswered] = {}
+    for answer in find_answers(record):
+        known.setdefault(question_name(answer, is_merged), answer)
+    return list(known.values())
+
+
+def plan_log(
+    source: Callable[[], Iterable[Numbered]],
+    where: str,
+    wanted_labels: Sequence[str] = (),
+) -> LogPlan:
+    """Collect the evidence of all records. Raises DataError."""
+    is_merged = _are_texts(source())
+    search = LabelSearch()
+    names = _Names()
+    types: dict[str, AnswerType] = {}
+    n_records = 0
+
+    def name_of(answer: Answer) -> str:
+        return question_name(answer, is_merged)
+
+    for _, record in source():
+        n_records += 1
+        answers = [
+            answer
+            for answer in answers_of(record, is_merged)
+            if isinstance(answer, Answer)
+        ]
+        for answer in answers:
+            question = name_of(answer)
+            types.setdefault(question, answer.type)
+            if types[question] != answer.type:
+                types[question] = _common(types[question], answer.type)
+        search.add(record, answers, name_of)
+        names.add(record, {name_of(answer) for answer in answers})
+    if not types:
+        raise DataError(f"{where}: holds no answers with probabilities")
+    return LogPlan(
+        is_merged=is_merged,
+        types=types,
+        labels=_label_readings(search, types, wanted_labels, where),
+        id_field=names.id_field(n_records),
+        groups=names.groups(),
+        n_records=n_records,
+        models=dict(names.models),
+    )
+
+
+def _common(first: AnswerType, second: AnswerType) -> AnswerType:
+    """Type of a question whose answers have two types: a choice."""
+    return first if first == second else "choice"
+
+
+def _are_texts(source: Iterable[Numbered]) -> bool:
+    """True where the names beside answers are nearly as many as the answers."""
+    names: set[str] = set()
+    n_answers = 0
+    for place, (_, record) in enumerate(source):
+        if place == ENOUGH_RECORDS and not names:
+            return False  # questions are named by keys
+        for answer in find_answers(record):
+            is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
+            if answer.question is not None and not is_by_path:
+                names.add(answer.question)
+                n_answers += 1
+    return len(names) > 1 and n_answers < FEWEST_ROWS_OF_NAME * len(names)
+
+
+def _label_readings(
+    search: LabelSearch,
+    types: Mapping[str, AnswerType],
+    wanted: Sequence[str],
+    where: str,
+) -> dict[str, LabelReading]:
+    """Field of the labels of every question that has any. Raises DataError."""
+    readings: dict[str, LabelReading] = {}
+    shared: Field | None = None
+    for question in types:
+        path = search.label_field(question, wanted)
+        if path is None:
+            continue
+        fit = search.fits[question][path]
+        if fit.is_ambiguous:
+            message = f"the labels {shown(path)!r} of question {question!r} are whole"
+            message += " numbers that are options, and as well places from 0"
+            advice = 'write them as texts ("4") where they are options'
+            raise DataError(f"{where}: {message}; {advice}")
+        if fit.n_fitting == 0:
+            message = f"the labels {shown(path)!r} of question {question!r}"
+            message += f" are none of its options, the first is {fit.example!r}"
+            raise DataError(f"{where}: {message}; name others with --labels FIELD")
+        readings[question] = LabelReading(path, fit.by_index)
+        if THE_QUESTION in path:
+            shared = path
+    if wanted and not readings:
+        raise DataError(
+            f"{where}: no field {', '.join(wanted)} holds labels of a question"
+        )
+    if shared is not None:
+        for question in types:  # those of large records that were not looked at
+            if question not in search.fits:
+                readings[question] = LabelReading(shared, False)
+    return readings
+
+
+class _Names:
+    """Evidence for ids, groups and models."""
+
+    def __init__(self) -> None:
+        self.models: Counter[str] = Counter()
+        self._ids: Counter[Field] = Counter()
+        self._values: dict[Field, set[Any] | None] = {}
+
+    def add(self, record: Record, questions: set[str]) -> None:
+        """Take the fields of one record into account."""
+        for path, value in fields_of(record).items():
+            name = path[-1].lower()
+            if len(path) == 1 and name in ID_WORDS and value not in questions:
+                self._ids[path] += isinstance(value, str | int)
+            if name == MODEL and isinstance(value, str):
+                self.models[value] += 1
+            if name in NO_GROUPS or _is_about_answers(path) or is_measure(name):
+                continue
+            self._add_value(path, value)
+
+    def _add_value(self, path: Field, value: Any) -> None:
+        values = self._values.setdefault(path, set())
+        if values is None:
+            return
+        if isinstance(value, float):
+            self._values[path] = None
+            return
+        values.add(value)
+        if len(values) > MOST_GROUPS:
+            self._values[path] = None
+
+    def id_field(self, n_records: int) -> Field | None:
+        """The usual name that all records have; None for none."""
+        whole = [path for path, n in self._ids.items() if n == n_records]
+        whole.sort(key=lambda path: ID_WORDS.index(path[-1].lower()))
+        return whole[0] if whole else None
+
+    def groups(self) -> list[Field]:
+        """Fields with 2 to ``MOST_GROUPS`` values."""
+        return [
+            path
+            for path, values in self._values.items()
+            if values is not None and len(values) > 1
+        ]
+
+
+def _is_about_answers(path: Field) -> bool:
+    """True for a field in a label, a prediction, or the labels of another file."""
+    if path[0] == GOLD:
+        return True
+    keys = path[:-1] if path[-1] == MODEL else path
+    return any(is_label_word(key) or is_prediction_word(key) for key in keys)

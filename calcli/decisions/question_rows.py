@@ -1,0 +1,126 @@
+"""Rows of one question of a log: probabilities and labels in flat arrays."""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from calcli.decisions.answers import (
+    NO,
+    YES,
+    YES_NO,
+    Answer,
+    AnswerType,
+    is_yes_no,
+    level_key,
+    yes_option,
+)
+from calcli.decisions.wire_confidence import ConfidenceProof
+from calcli.numerics import FloatArray, IntArray
+from calcli.records import cached_property
+
+
+@dataclass
+class QuestionRows:
+    """All answers to one question, as they were read.
+
+    orders : distinct lists of options, as written. order : of every row, its place in
+    ``orders``. values : probabilities of all rows, one after the other. labels : place
+    of the label among the options of the row, -1 for none. records : place of the
+    record of every row among all records. left_out : rows left out, by reason.
+    """
+
+    name: str
+    type: AnswerType
+    orders: dict[tuple[str, ...], int] = field(default_factory=dict)
+    order: "array[int]" = field(default_factory=lambda: array("q"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    labels: "array[int]" = field(default_factory=lambda: array("q"))
+    records: "array[int]" = field(default_factory=lambda: array("q"))
+    left_out: Counter[str] = field(default_factory=Counter)
+    example: Any = None
+    proof: ConfidenceProof | None = None
+
+    def add(self, answer: Answer, record: int, label: int | None) -> None:
+        """Add one row."""
+        self.order.append(self.orders.setdefault(answer.options, len(self.orders)))
+        self.values.extend(answer.probabilities)
+        self.labels.append(-1 if label is None else label)
+        self.records.append(record)
+        if answer.confidence is not None:
+            if self.proof is None:
+                self.proof = ConfidenceProof(self.type)
+            self.proof.add(in_order(answer), answer.confidence)
+
+    @property
+    def n(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def classes(self) -> tuple[str, ...] | None:
+        """The options in one order; None where they differ from row to row."""
+        orders = list(self.orders)
+        if self.type == YES_NO and all(map(is_yes_no, orders)):
+            return (NO, YES)
+        if len({frozenset(order) for order in orders}) > 1:
+            return None
+        if self.type == "score":
+            return tuple(sorted(orders[0], key=level_key))
+        return orders[0]
+
+    def probabilities(self) -> FloatArray:
+        """Probabilities (n, k) by class; of differing options in the order of the row.
+
+        The latter are padded with 0.
+        """
+        n_options = self.n_options
+        k = int(n_options.max())
+        padded = np.zeros((self.n, k))
+        is_option = np.arange(k)[None, :] < n_options[:, None]
+        padded[is_option] = np.frombuffer(self.values, dtype=np.float64)
+        if self.classes is not None:
+            columns = self._columns[np.frombuffer(self.order, dtype=np.int64)]
+            padded = np.take_along_axis(padded, columns, axis=1)
+        return padded
+
+    @cached_property
+    def n_options(self) -> IntArray:
+        """Number of options of every row (n,)."""
+        counts = np.array([len(order) for order in self.orders], dtype=np.int64)
+        return np.asarray(counts[np.frombuffer(self.order, dtype=np.int64)])
+
+    @cached_property
+    def _columns(self) -> IntArray:
+        """For every list of options: the place of each class in it."""
+        columns = [places_of(self.classes or (), order) for order in self.orders]
+        return np.array(columns, dtype=np.int64)
+
+    def class_labels(self) -> IntArray:
+        """Labels (n,) as classes; -1 for none."""
+        labels = np.frombuffer(self.labels, dtype=np.int64)
+        if self.classes is None:
+            return labels
+        order = np.frombuffer(self.order, dtype=np.int64)
+        classes = np.argsort(self._columns, axis=1)
+        return np.where(labels < 0, -1, classes[order, np.maximum(labels, 0)])
+
+
+def places_of(classes: Sequence[str], options: Sequence[str]) -> list[int]:
+    """Place of every class among options; yes and no in any spelling."""
+    if classes == (NO, YES):
+        yes = options.index(yes_option(options))
+        return [1 - yes, yes]
+    places = {option: place for place, option in enumerate(options)}
+    return [places[name] for name in classes]
+
+
+def in_order(answer: Answer) -> tuple[float, ...]:
+    """Probabilities of an answer; of a score by level."""
+    if answer.type != "score":
+        return answer.probabilities
+    pairs = zip(answer.options, answer.probabilities, strict=True)
+    by_level = sorted(pairs, key=lambda pair: level_key(pair[0]))
+    return tuple(probability for _, probability in by_level)
