@@ -27,7 +27,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
-from calcli.io.bundle import OWN_NAMES
+from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.option_columns import (
     COLUMNS as COLUMNS_ATTRIBUTE,
 )

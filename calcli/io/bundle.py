@@ -4,10 +4,9 @@
 ``calcli.io.writer`` writes new files.
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,15 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.io import validate
 from calcli.io.artifact import Link
-from calcli.io.cells import NameColumn, names_of, sortable
+from calcli.io.bundle_group import BundleColumns, BundleGroup
+from calcli.io.cells import sortable
 from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.hdf5 import (
     check_bundle_format,
-    check_stored,
     lookup,
     names_in,
     open_file,
     read,
-    texts,
 )
 from calcli.io.locate import (
     CALIBRATION,
@@ -36,7 +34,6 @@ from calcli.io.locate import (
     Location,
     choose_group,
     find_bundles,
-    intersections,
     kinds_in,
     split_where,
 )
@@ -52,7 +49,6 @@ from calcli.io.provenance import chain_of
 from calcli.io.spool import Unpacked, is_tall
 from calcli.numerics import (
     AnyArray,
-    BoolArray,
     FloatArray,
     IntArray,
     bfloat16_to_float32,
@@ -63,19 +59,10 @@ from calcli.records import cached_property
 from calcli.rows import SCORE_KINDS, Block, ScoreKind
 from calcli.zeros import Zeros
 
-DEEPEST = (
-    50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
-)
-
 UNPACKED_BYTES = 160 << 20
 """Maximum size of chunked scores kept in memory, as every pass looks up and unpacks
 chunks again; contiguous scores (limit: ``CACHE_BYTES``) are read as fast as memory
 is allocated.
-"""
-
-OWN_NAMES = "own_names"
-"""Attribute with the original column names in the source of a bundle: JSON, a list of
-names by dataset.
 """
 
 QUESTION = "question"
@@ -90,22 +77,6 @@ confidence.
 """
 
 AT_ONCE = 1 << 20  # rows of labels read and checked at once
-
-
-def _depth(value: Any) -> int:
-    """Nesting depth of a JSON value, without recursion, up to ``DEEPEST`` + 1."""
-    level = [value]
-    depth = 0
-    while level and depth <= DEEPEST:
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner += item.values()
-            elif isinstance(item, list):
-                inner += item
-        level = inner
-        depth += 1
-    return depth
 
 
 @contextmanager
@@ -147,86 +118,57 @@ class BundleRows(DataSet):
     ) -> None:
         self.path = path
         self.group = group
-        self._layout = layout
         self.unit = layout.unit
         # A file name may not be valid UTF-8.
         shown = os.fsencode(path.name).decode("utf-8", "backslashreplace")
         self.name = f"{shown}:{group}" if group else shown
-        self._node = lookup(file, group)
-        check_bundle_format(self._node, self.name)
-        self.ordered = validate.check_ordered(
-            self._node.attrs.get("ordered"), self.name
-        )
-        self._scores, self.kind = self._find_scores(layout)
-        self.scores_where = self._where(self._scores)
-        self._wide = is_bfloat16(self._scores.dtype, self._scores.attrs.get("dtype"))
-        dtype = np.dtype(np.float32) if self._wide else self._scores.dtype
-        self.total, self.k = validate.check_shape(
-            self._scores.shape, dtype, self.scores_where
-        )
-        if self.kind == "confidence":
-            self.k = 1
-            if self._scores.shape not in ((self.total,), (self.total, 1)):
-                raise DataError(
-                    f"{self.scores_where}: has shape {self._scores.shape}, expected"
-                    " (rows,): one a row"
-                )
-        self.dtype = dtype.newbyteorder("=")
+        self._group = BundleGroup(lookup(file, group), self.name, path, layout)
+        check_bundle_format(self._group.node, self.name)
+        is_ordered = self._group.node.attrs.get("ordered")
+        self.ordered = validate.check_ordered(is_ordered, self.name)
+        self._take_scores()
+        self._columns = BundleColumns(self._group, self.total)
         self.n_options = self._find_n_options()
         self._stored_kind = self.kind
         if self.n_options is not None and self.kind == "probs":
             self.kind = "log_probs"
             self.dtype = np.dtype(np.float64)
-        self.one_column = self._scores.shape in ((self.total,), (self.total, 1))
         self._zeros = self.recorded_zeros
-        self._keep: BoolArray | None = None
-        self._labels = self._find_labels(layout, ignore, need_labels)
-        self.n = self.total if self._keep is None else int(self._keep.sum())
-        self._given_weights: FloatArray | None = None
-        weights = list(self._datasets("weights").values())
-        if weights:
-            w = validate.check_weights(
-                self._read_column(weights[0]), self.total, self._where(weights[0])
-            )
-            self._given_weights = w if self._keep is None else w[self._keep]
-        self._assigned: AnyArray | h5py.Dataset | None = None
-        if (
-            self.kind != "confidence"
-            and (dataset := self._find("prediction")) is not None
-        ):
-            self._check_length(dataset)
-            self._assigned = self._classes(
-                dataset, f"{self.name}: prediction", what="prediction"
-            )
-        # Checked even if the command does not use them.
-        for role in (
-            "ids",
-            "group",
-            "unit",
-        ):
-            for column in (
-                self._datasets(role).values()
-                if isinstance(lookup(self._node, role), h5py.Dataset)
-                else ()
-            ):
-                self._check_length(column)
-                if column.dtype.kind == "f" and role != "group":
-                    self.column(role)
+        self._labels = self._find_labels(ignore, need_labels)
         self.has_labels = self._labels is not None
+        keep = self._columns.keep
+        self.n = self.total if keep is None else int(keep.sum())
+        self._given_weights = self._find_weights()
+        self._assigned = self._find_predictions()
         self.assigned = self._assigned is not None
+        self._check_columns()
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
         self._unpacked: Unpacked | None = None
-        free = available_memory()
-        most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
-        self.small = self.nbytes <= (
-            max(CACHE_BYTES, most) if self._scores.chunks else CACHE_BYTES
-        )
+        self.small = self.nbytes <= _most_in_memory(self._scores)
+
+    def _take_scores(self) -> None:
+        """Find the scores, their kind, shape and type. Raises DataError, UsageError."""
+        self._scores, self.kind = self._find_scores()
+        shape = self._scores.shape
+        self.scores_where = self._group.where(self._scores)
+        declared = self._scores.attrs.get("dtype")
+        self._is_bfloat16 = is_bfloat16(self._scores.dtype, declared)
+        dtype = np.dtype(np.float32) if self._is_bfloat16 else self._scores.dtype
+        self.total, self.k = validate.check_shape(shape, dtype, self.scores_where)
+        self.dtype = dtype.newbyteorder("=")
+        self.one_column = shape in ((self.total,), (self.total, 1))
+        if self.kind != "confidence":
+            return
+        self.k = 1
+        if not self.one_column:
+            message = f"has shape {shape}, expected (rows,): one a row"
+            raise DataError(f"{self.scores_where}: {message}")
 
     @property
     def bundles_of_file(self) -> list[str]:
         """Groups of all bundles in the file of these rows; "" is the root."""
-        return find_bundles(self._node.file)
+        return find_bundles(self._group.node.file)
 
     @property
     def location(self) -> Location:
@@ -238,11 +180,10 @@ class BundleRows(DataSet):
         """
         here = super().location
         folder, slash, last_name = self.group.rpartition("/")
-        if (
-            last_name not in (*CALIBRATION, *HELD_OUT)
-            or not here.name
-            or self._layout.scores is not None
-        ):
+        has_usual_name = last_name in (*CALIBRATION, *HELD_OUT)
+        if not has_usual_name or not here.name:
+            return here
+        if self._group.layout.scores is not None:
             return here
         whole = here.name.removesuffix(last_name)
         alike = [
@@ -264,38 +205,22 @@ class BundleRows(DataSet):
         """Return True if a group of the file holds labelled scores of the same kind and
         number of classes.
         """
-        node = lookup(self._node.file, group)
+        node = lookup(self._group.node.file, group)
         labels = "correct" if self.kind == "confidence" else "labels"
-        if (
-            not isinstance(node, h5py.Group)
-            or kinds_in(node) != [self.kind]
-            or lookup(node, labels) is None
-        ):
+        if not isinstance(node, h5py.Group) or kinds_in(node) != [self.kind]:
+            return False
+        if lookup(node, labels) is None:
             return False
         return bool(lookup(node, self.kind).shape[1:] == self._scores.shape[1:])
 
     # ---- what the group holds
 
-    def _find(self, path: str) -> h5py.Dataset | None:
-        """Find a dataset and check that its data is complete.
-
-        None if nothing has this name.
-        """
-        node = lookup(self._node, path)
-        if node is None:
-            return None
-        if not isinstance(node, h5py.Dataset):
-            raise DataError(
-                f"{self.name}: {path} is a group, expected a dataset; rename it"
-            )
-        check_stored(node, self._where(node), external=self._layout.allow_external)
-        return node
-
-    def _where(self, dataset: h5py.Dataset) -> str:
-        return f"{self.path}: {dataset.name.lstrip('/')}"
-
-    def _find_scores(self, layout: Layout) -> tuple[h5py.Dataset, ScoreKind]:
-        present = kinds_in(self._node) if layout.scores is None else [layout.scores]
+    def _find_scores(self) -> tuple[h5py.Dataset, ScoreKind]:
+        """The dataset of the scores, and their kind, as named or as the only one."""
+        layout = self._group.layout
+        present = kinds_in(self._group.node)
+        if layout.scores is not None:
+            present = [layout.scores]
         if len(present) != 1:
             kinds = " and ".join(present) or "none"
             message = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {kinds}"
@@ -303,24 +228,18 @@ class BundleRows(DataSet):
                 f"{self.name}: {message}; choose with --scores PATH --kind KIND"
             )
         path = present[0]
-        name = present[0].rsplit("/", 1)[-1]
-        if (
-            layout.scores is not None
-            and layout.kind is None
-            and name not in SCORE_KINDS
-        ):
-            raise UsageError(
-                f"--scores {path}: say what they are with --kind"
-                f" {'|'.join(SCORE_KINDS)}"
-            )
-        if layout.scores is None and layout.kind is not None and name == "confidence":
-            raise UsageError(
-                f"--kind {layout.kind}: {self.name} holds confidences, no scores of"
-                " classes"
-            )
-        dataset = self._find(path)
+        name = path.rpartition("/")[2]
+        if layout.scores is None:
+            if layout.kind is not None and name == "confidence":
+                message = f"{self.name} holds confidences, no scores of classes"
+                raise UsageError(f"--kind {layout.kind}: {message}")
+        elif layout.kind is None and name not in SCORE_KINDS:
+            advice = f"say what they are with --kind {'|'.join(SCORE_KINDS)}"
+            raise UsageError(f"--scores {path}: {advice}")
+        dataset = self._group.find(path)
         if dataset is None:
-            message = f"has no dataset {path!r}, it holds: {names_in(self._node)}"
+            listing = names_in(self._group.node)
+            message = f"has no dataset {path!r}, it holds: {listing}"
             raise DataError(f"{self.name}: {message}; name another with --scores PATH")
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
@@ -329,54 +248,79 @@ class BundleRows(DataSet):
 
         Raises DataError.
         """
-        value = self._node.attrs.get(COLUMNS)
+        value = self._group.node.attrs.get(COLUMNS)
         if value is None:
             return None
         if value != OPTIONS:
-            message = (
-                f"attribute {COLUMNS} is {str(value)[:40]!r}, expected {OPTIONS!r}"
-            )
-            raise DataError(f"{self.name}: {message}; correct or delete it")
-        dataset = self._find(N_OPTIONS)
+            message = f"attribute {COLUMNS} is {str(value)[:40]!r}"
+            expected = f"expected {OPTIONS!r}; correct or delete it"
+            raise DataError(f"{self.name}: {message}, {expected}")
+        dataset = self._group.find(N_OPTIONS)
         if dataset is None:
             message = f"its columns are options, and it has no dataset {N_OPTIONS}"
             raise DataError(f"{self.name}: {message}, the number of each row")
-        where = self._where(dataset)
-        return check_n_options(self._read_column(dataset), self.total, self.k, where)
+        n_options = self._columns.of_all_rows(dataset)
+        where = self._group.where(dataset)
+        return check_n_options(n_options, self.total, self.k, where)
 
     def _find_labels(
-        self, layout: Layout, ignore: tuple[float, ...], needed: bool
+        self, ignore: tuple[float, ...], are_needed: bool
     ) -> "AnyArray | h5py.Dataset | None":
-        """Read labels of the rows kept; sets which rows are kept."""
-        path = layout.labels or ("correct" if self.kind == "confidence" else "labels")
-        dataset = self._find(path)
+        """Labels of the rows kept; sets which rows are kept."""
+        named = self._group.layout.labels
+        is_confidence = self.kind == "confidence"
+        path = named or ("correct" if is_confidence else "labels")
+        dataset = self._group.find(path)
         if dataset is None:
-            if needed or layout.labels is not None or ignore:
-                what = (
-                    "whether answers are right is"
-                    if self.kind == "confidence"
-                    else "labels are"
-                )
-                message = (
-                    f"has no dataset {path!r}, and {what} needed here; it holds:"
-                    f" {names_in(self._node)}"
-                )
-                raise DataError(f"{self.name}: {message}; name them with --labels PATH")
+            if not (are_needed or named is not None or ignore):
+                return None
+            what = "whether answers are right is" if is_confidence else "labels are"
+            listing = names_in(self._group.node)
+            message = (
+                f"has no dataset {path!r}, and {what} needed here; it holds: {listing}"
+            )
+            raise DataError(f"{self.name}: {message}; name them with --labels PATH")
+        where = self._group.where(dataset)
+        if not is_confidence:
+            shape, dtype = dataset.shape, dataset.dtype
+            validate.check_label_shape(shape, dtype, self.total, self.k, where)
+            return self._classes(dataset, where, ignore)
+        if ignore:
+            message = f"{self.name} holds confidences; calcli extract can leave rows"
+            raise UsageError(f"--ignore-label: {message} out")
+        outcomes = self._columns.of_all_rows(dataset)
+        correct = validate.check_correct(outcomes, self.total, where)
+        return correct.astype(np.uint8)
+
+    def _find_weights(self) -> FloatArray | None:
+        datasets = list(self._columns.datasets("weights").values())
+        if not datasets:
             return None
-        where = self._where(dataset)
+        values = self._columns.of_all_rows(datasets[0])
+        where = self._group.where(datasets[0])
+        weights = validate.check_weights(values, self.total, where)
+        keep = self._columns.keep
+        return weights if keep is None else weights[keep]
+
+    def _find_predictions(self) -> "AnyArray | h5py.Dataset | None":
+        """Predictions that the bundle holds; None without any."""
         if self.kind == "confidence":
-            if ignore:
-                raise UsageError(
-                    f"--ignore-label: {self.name} holds confidences; calcli extract"
-                    " can leave rows out"
-                )
-            return validate.check_correct(
-                self._read_column(dataset), self.total, where
-            ).astype(np.uint8)
-        validate.check_label_shape(
-            dataset.shape, dataset.dtype, self.total, self.k, where
-        )
-        return self._classes(dataset, where, ignore)
+            return None
+        dataset = self._group.find("prediction")
+        if dataset is None:
+            return None
+        self._columns.check_length(dataset)
+        return self._classes(dataset, f"{self.name}: prediction", what="prediction")
+
+    def _check_columns(self) -> None:
+        """Check the columns of ids, groups and units, even if they are not used."""
+        for role in ("ids", "group", "unit"):
+            if not isinstance(lookup(self._group.node, role), h5py.Dataset):
+                continue
+            for dataset in self._columns.datasets(role).values():
+                self._columns.check_length(dataset)
+                if dataset.dtype.kind == "f" and role != "group":
+                    self.column(role)
 
     def _classes(
         self,
@@ -390,99 +334,54 @@ class BundleRows(DataSet):
         Returns an array, or the dataset itself if it is too large to hold. Sets which
         rows are kept if labels are to be ignored. Raises DataError.
         """
-        small = np.min_scalar_type(self.k - 1)
+        smallest_type = np.min_scalar_type(self.k - 1)
+        known_keep = self._columns.keep
         # Each read would unpack all of it.
-        tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
-        held = (
-            tall
-            or ignore
-            or self._keep is not None
-            or self.total * small.itemsize <= CACHE_BYTES
-        )
-        step = self.total if tall else AT_ONCE
-        found = []
-        stay = []
+        is_tall = dataset.chunks is not None and dataset.chunks[0] > AT_ONCE
+        is_small = self.total * smallest_type.itemsize <= CACHE_BYTES
+        stays_in_memory = is_tall or bool(ignore) or known_keep is not None or is_small
+        step = self.total if is_tall else AT_ONCE
+        checked = []
+        masks = []
         for start in range(0, self.total, step):
-            values = read(dataset, np.s_[start : start + step], where)
-            values = (
-                values
-                if self._keep is None
-                else values[self._keep[start : start + step]]
-            )
+            rows = slice(start, start + step)
+            values = read(dataset, rows, where)
+            if known_keep is not None:
+                values = values[known_keep[rows]]
             values = validate.check_labels(
                 values, len(values), self.k, where, ignore, what, start
             )
             if ignore:
-                stay.append(~validate.to_ignore(values, ignore))
-                values = values[stay[-1]]
-            if held:
-                found.append(values.astype(small))
-        if ignore and not all(map(np.all, stay)):
-            self._keep = np.concatenate(stay)
-            if not self._keep.any():
-                raise DataError(
-                    f"{self.scores_where}: every row has an ignored label, nothing is"
-                    " left"
-                )
-        return np.concatenate(found) if held else dataset
-
-    def _classes_at(
-        self, source: "AnyArray | h5py.Dataset | None", start: int, stop: int
-    ) -> IntArray | None:
-        if source is None:
-            return None
-        return np.asarray(read(source, np.s_[start:stop], self.name)).astype(
-            np.int64, copy=False
-        )
-
-    def _read_column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> Any:
-        self._check_length(dataset)
-        return read(dataset, rows, self._where(dataset))
-
-    def _check_length(self, dataset: h5py.Dataset) -> None:
-        if dataset.shape != (self.total,):
-            shape = f"has shape {dataset.shape}, expected ({self.total},): one per row"
-            raise DataError(f"{self._where(dataset)}: {shape}")
+                mask = ~validate.to_ignore(values, ignore)
+                masks.append(mask)
+                values = values[mask]
+            if stays_in_memory:
+                checked.append(values.astype(smallest_type))
+        if ignore and not all(mask.all() for mask in masks):
+            self._columns.keep = np.concatenate(masks)
+            if not self._columns.keep.any():
+                message = "every row has an ignored label, nothing is left"
+                raise DataError(f"{self.scores_where}: {message}")
+        return np.concatenate(checked) if stays_in_memory else dataset
 
     def _find_transforms(self) -> tuple[str, ...]:
-        data = self._find("transforms/logits")
-        if data is None:
+        """Names of the transforms under which the bundle has scores, too."""
+        transformed = self._group.find("transforms/logits")
+        if transformed is None:
             return ()
-        specs = self._strings("transforms/specs") or []
+        specs = self._group.strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
-        if data.shape != expected:
-            message = (
-                f"expected {expected}: {len(specs)} specs, and the same rows and"
-                " classes as the scores"
-            )
-            raise DataError(
-                f"{self.name}: transforms/logits has shape {data.shape}, {message}"
-            )
-        validate.check_type(data.dtype, self._where(data))
-        self._moved = data
+        if transformed.shape != expected:
+            message = f"transforms/logits has shape {transformed.shape}"
+            reason = f"{len(specs)} specs, and the same rows and classes as the scores"
+            raise DataError(f"{self.name}: {message}, expected {expected}: {reason}")
+        validate.check_type(transformed.dtype, self._group.where(transformed))
+        self._transformed = transformed
         return tuple(specs)
-
-    def _strings(self, path: str) -> list[str] | None:
-        dataset = self._find(path)
-        if dataset is None:
-            return None
-        where = self._where(dataset)
-        return [] if dataset.shape is None else texts(read(dataset, (), where), where)
 
     @property
     def class_names(self) -> list[str] | None:
-        names = None if self.kind == "confidence" else self._strings("class_names")
-        if names is not None and len(names) != self.k:
-            raise DataError(
-                f"{self.name}: class_names has {len(names)} entries, expected"
-                f" {self.k}, one per class"
-            )
-        if names is not None and len(set(names)) == 1:
-            raise DataError(
-                f"{self.name}: all class_names are {names[0]!r}; name each class, or"
-                " delete them"
-            )
-        return names
+        return None if self.kind == "confidence" else self._group.class_names(self.k)
 
     def column(self, name: str) -> AnyArray | None:
         values = self.stored_column(name)
@@ -490,150 +389,37 @@ class BundleRows(DataSet):
 
     def stored_column(self, name: str) -> AnyArray | None:
         """A column as ``column`` gives it, but texts of whole numbers stay texts."""
-        columns = {
-            dataset_name: self._names_in(dataset, dataset_name, name)
-            for dataset_name, dataset in self._datasets(name).items()
-        }
-        return intersections(columns) if columns else None
-
-    def _names_in(
-        self, dataset: h5py.Dataset, dataset_name: str, role: str
-    ) -> AnyArray:
-        """Values of a column: weights as numbers, all else as names."""
-        values = self._column(dataset)
-        if role == "weights":
-            return values
-        return names_of(values, NameColumn(f"{self.name}: {dataset_name}", role))
-
-    def _names(self, role: str) -> list[str]:
-        """Names of the columns of a role in the source.
-
-        Several in an order of their own, as that of ``intersections``.
-        """
-        named = self._layout.named.get(role) or self.own_names.get(role, [role])
-        return sorted(named) if len(named) > 1 else named
+        return self._columns.stored(name)
 
     def own_name(self, role: str) -> str:
-        return ", ".join(self._names(role))
+        return ", ".join(self._columns.names(role))
 
     def own_columns(self, role: str) -> dict[str, AnyArray]:
-        """Values of a column by its original name, or the columns that it is combined
-        from by theirs; texts of whole numbers stay texts.
-        """
-        names = self._names(role)
-        columns = {}
-        for name in names:
-            dataset = self._find(name)
-            if dataset is not None:
-                columns[name] = self._names_in(dataset, name, role)
-        if len(names) > 1 and len(columns) == len(set(names)):
-            return columns
-        values = self.stored_column(role)
-        return {} if values is None else {", ".join(names): values}
-
-    @cached_property
-    def beside(self) -> dict[str, h5py.Dataset]:
-        """Datasets of strings or integers with one value per row, by name."""
-        datasets = {}
-        for name in map(str, self._node):
-            with suppress(DataError):
-                dataset = self._find(name)
-                words = (
-                    dataset is not None
-                    and h5py.check_string_dtype(dataset.dtype) is not None
-                )
-                if (
-                    dataset is not None
-                    and dataset.shape == (self.total,)
-                    and (words or dataset.dtype.kind in "iu")
-                ):
-                    datasets[name] = dataset
-        return datasets
-
-    def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
-        """Read one dataset of ``beside`` for some rows. Raises DataError."""
-        return self._column(self.beside[name], slice(*self._in_file(start, stop)))
+        """Values of a column by its original name (see ``BundleColumns``)."""
+        return self._columns.by_own_name(role)
 
     @property
     def own_names(self) -> dict[str, list[str]]:
-        """Original names of ids, groups, units and weights in the source of the bundle,
-        if recorded.
-        """
-        try:
-            recorded = json.loads(self._node.attrs.get(OWN_NAMES, "{}"))
-            return {
-                str(role): [str(name) for name in names]
-                for role, names in recorded.items()
-            }
-        except (TypeError, ValueError, AttributeError, RecursionError):
-            return {}
+        """Original names of columns in the source of the bundle, if recorded."""
+        return self._group.own_names
 
-    def _datasets(self, role: str) -> dict[str, h5py.Dataset]:
-        """Find the datasets of a column, by original name: those named by the user,
-        else the default one.
-        """
-        asked = self._layout.named.get(role)
-        if asked is None:
-            dataset = self._find(role)
-            return {} if dataset is None else {role: dataset}
-        recorded = {
-            names[0]: dataset_name
-            for dataset_name, names in self.own_names.items()
-            if len(names) == 1
-        }
-        datasets = {}
-        for name in asked:
-            dataset = self._find(name) or self._find(recorded.get(name, name))
-            if dataset is None:
-                nodes = {str(key): lookup(self._node, key) for key in self._node}
-                per_row = [
-                    key
-                    for key, node in nodes.items()
-                    if getattr(node, "shape", None) == (self.total,)
-                ]
-                known = dict.fromkeys(
-                    dataset_name
-                    for key in per_row
-                    for dataset_name in (key, *self.own_names.get(key, ()))
-                )
-                have = ", ".join(known) or "none"
-                raise DataError(
-                    f"{self.name}: has no dataset {name!r}; one value per row have:"
-                    f" {have}"
-                )
-            datasets[name] = dataset
-        return datasets
+    @property
+    def beside(self) -> dict[str, h5py.Dataset]:
+        """Datasets of strings or integers with one value per row, by name."""
+        return self._columns.beside
 
-    def _column(self, dataset: h5py.Dataset, rows: slice = slice(None)) -> AnyArray:
-        """Read numbers or strings of a column for those of the file's rows that are
-        kept.
-        """
-        where = self._where(dataset)
-        words = h5py.check_string_dtype(dataset.dtype) is not None
-        if not words and dataset.dtype.kind not in "biuf":
-            raise DataError(
-                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8"
-                " strings; rename it"
-            )
-        values: AnyArray = self._read_column(dataset, rows)
-        if words:
-            values = np.array(texts(values, where), dtype=object)
-        return values if self._keep is None else values[self._keep[rows]]
+    def beside_at(self, name: str, start: int, stop: int) -> AnyArray:
+        """Read one dataset of ``beside`` for some rows. Raises DataError."""
+        rows = slice(*self._in_file(start, stop))
+        return self._columns.values(self.beside[name], rows)
 
     @property
     def source(self) -> dict[str, Any] | None:
-        text = self._node.attrs.get("source")
-        try:
-            description = json.loads(text) if text is not None else None
-            return (
-                description if _depth(description) <= DEEPEST else {"text": str(text)}
-            )
-        except (TypeError, ValueError, RecursionError):
-            return {"text": str(text)}
+        return self._group.source
 
     @cached_property
     def upstream(self) -> tuple[Link, ...]:
-        return chain_of(self._node.attrs)
+        return chain_of(self._group.node.attrs)
 
     @property
     def corrupted_labels(self) -> str | None:
@@ -641,22 +427,35 @@ class BundleRows(DataSet):
 
         None if there are none.
         """
-        text = self._node.attrs.get("corrupted_labels")
-        return text if isinstance(text, str) else None
+        return self.text_attribute("corrupted_labels")
 
     @property
     def recorded(self) -> list[str]:
-        made = [] if self.corrupted_labels is None else [self.corrupted_labels[:200]]
-        return [
-            f"labels corrupted on purpose ({how}): numbers about them say nothing"
-            " about the model"
-            for how in made
-        ]
+        how = self.corrupted_labels
+        if how is None:
+            return []
+        message = f"labels corrupted on purpose ({how[:200]})"
+        return [f"{message}: numbers about them say nothing about the model"]
 
     def text_attribute(self, name: str) -> str | None:
         """Text of an attribute of the group; None where it has none."""
-        value = self._node.attrs.get(name)
-        return value if isinstance(value, str) else None
+        return self._group.text_attribute(name)
+
+    @property
+    def zeros_of_options(self) -> Zeros | None:
+        """Resolution of the probabilities of options, whose logarithms are stored."""
+        return self._group.zeros
+
+    @cached_property
+    def recorded_zeros(self) -> Zeros | None:
+        """Resolution of the probabilities, as the bundle's attributes record it.
+
+        None where they do not. Raises DataError.
+        """
+        if self.kind not in ("probs", "confidence"):
+            return None
+        zeros = self._group.zeros
+        return None if zeros is None else zeros.of_classes(self.k, self.name)
 
     # ---- rows
 
@@ -664,6 +463,15 @@ class BundleRows(DataSet):
         labels = self._classes_at(self._labels, start, stop)
         assert labels is not None, "opened without need of labels"
         return labels
+
+    def _classes_at(
+        self, source: "AnyArray | h5py.Dataset | None", start: int, stop: int
+    ) -> IntArray | None:
+        """Labels or predictions of some rows; None where there are none."""
+        if source is None:
+            return None
+        values = np.asarray(read(source, np.s_[start:stop], self.name))
+        return values.astype(np.int64, copy=False)
 
     @property
     def given_weights(self) -> FloatArray | None:
@@ -692,94 +500,93 @@ class BundleRows(DataSet):
 
         For all rows, include ignored ones at both ends.
         """
-        if self._keep is None:
+        keep = self._columns.keep
+        if keep is None:
             return start, stop
         if (start, stop) == (0, self.n):
             return 0, self.total
-        low, high = np.flatnonzero(self._keep)[[start, stop - 1]] + (0, 1)
+        low, high = np.flatnonzero(keep)[[start, stop - 1]] + (0, 1)
         return int(low), int(high)
 
     def _piece(
         self, first_row: int, start: int, stop: int, transforms: Sequence[int]
     ) -> Block:
-        """Read rows of the file as a block; the first one kept is row ``at``."""
-        slab = (
-            self._checked(start, stop)
-            if self._cache is None
-            else self._cache[start:stop]
-        )
-        under = []
-        for index in transforms:
-            where = (
-                f"{self.path}: transforms/logits[{index}] ({self.transforms[index]})"
-            )
-            raw = read(self._moved, np.s_[index, start:stop], where)
-            under.append(validate.check_scores(raw, "logits", where, start))
-        if self._keep is not None:
-            keep = self._keep[start:stop]
-            slab = slab[keep]
-            under = [scores[keep] for scores in under]
-        end = first_row + len(slab)
-        labels, assigned = (
-            self._classes_at(source, first_row, end)
-            for source in (self._labels, self._assigned)
-        )
-        moved = np.stack(under) if under else None
+        """Read rows of the file as a block; the first one kept is row ``first_row``."""
+        if self._cache is None:
+            scores = self._checked(start, stop)
+        else:
+            scores = self._cache[start:stop]
+        transformed = self._transformed_at(start, stop, transforms)
+        if self._columns.keep is not None:
+            keep = self._columns.keep[start:stop]
+            scores = scores[keep]
+            if transformed is not None:
+                transformed = transformed[:, keep]
+        end = first_row + len(scores)
         return Block(
             first_row,
-            slab,
+            scores,
             self.kind,
-            labels,
-            transformed=moved,
-            assigned=assigned,
+            self._classes_at(self._labels, first_row, end),
+            transformed=transformed,
+            assigned=self._classes_at(self._assigned, first_row, end),
             of_options=self.n_options is not None,
         )
 
+    def _transformed_at(
+        self, start: int, stop: int, transforms: Sequence[int]
+    ) -> AnyArray | None:
+        """Scores (m, b, k) of some rows of the file under m transforms."""
+        if not transforms:
+            return None
+        checked = []
+        for index in transforms:
+            spec = self.transforms[index]
+            where = f"{self.path}: transforms/logits[{index}] ({spec})"
+            scores = read(self._transformed, np.s_[index, start:stop], where)
+            checked.append(validate.check_scores(scores, "logits", where, start))
+        return np.stack(checked)
+
     def _checked(self, start: int, stop: int) -> AnyArray:
+        """Scores of some rows of the file, checked."""
+        scores = self._stored_scores(start, stop)
+        if self.kind == "confidence":
+            return validate.check_confidences(scores, self.scores_where, start)
+        if self.n_options is not None:
+            scores = self._options(scores, self.n_options[start:stop], start)
+        return validate.check_scores(
+            scores, self.kind, self.scores_where, start, self.recorded_zeros
+        )
+
+    def _stored_scores(self, start: int, stop: int) -> AnyArray:
+        """Scores of some rows as the file holds them; bfloat16 becomes float32."""
         if self._cache is None and not self.small and is_tall(self._scores):
             self._unpacked = self._unpacked or Unpacked(self._scores, self.scores_where)
-            raw = self._unpacked.rows(start, stop)
+            scores = self._unpacked.rows(start, stop)
         else:
-            raw = read(self._scores, np.s_[start:stop], self.scores_where)
-        raw = (
-            bfloat16_to_float32(raw)
-            if self._wide
-            else raw.astype(self.dtype, copy=False)
-        )
-        if self.kind == "confidence":
-            return validate.check_confidences(raw, self.scores_where, start)
-        if self.n_options is not None:
-            n_options = self.n_options[start:stop]
-            raw = self._options(raw, n_options, start)
-        return validate.check_scores(
-            raw, self.kind, self.scores_where, start, self.recorded_zeros
-        )
+            scores = read(self._scores, np.s_[start:stop], self.scores_where)
+        if self._is_bfloat16:
+            return bfloat16_to_float32(scores)
+        return scores.astype(self.dtype, copy=False)
 
-    @property
-    def zeros_of_options(self) -> Zeros | None:
-        """Resolution of the probabilities of options, whose logarithms are stored."""
-        return Zeros.recorded(self._node.attrs, self.name)
-
-    def _options(self, raw: AnyArray, n_options: IntArray, start: int) -> AnyArray:
+    def _options(self, scores: AnyArray, n_options: IntArray, start: int) -> AnyArray:
         """Scores of options, ``PADDING`` where a row has none.
 
         Probabilities become logarithms: their padding is no zero that was rounded.
         """
-        kind = self._stored_kind
-        filled = without_padding(raw, n_options, kind, self.scores_where, start)
+        kind, where = self._stored_kind, self.scores_where
+        filled = without_padding(scores, n_options, kind, where, start)
         if kind != "probs":
             return filled
-        validate.check_scores(filled, kind, self.scores_where, start)
+        validate.check_scores(filled, kind, where, start)
         logs = log_probabilities(filled.astype(np.float64), n_options)
-        return without_padding(logs, n_options, "log_probs", self.scores_where, start)
+        return without_padding(logs, n_options, "log_probs", where, start)
 
-    @cached_property
-    def recorded_zeros(self) -> Zeros | None:
-        """Resolution of the probabilities, as the bundle's attributes record it.
 
-        None where they do not. Raises DataError.
-        """
-        if self.kind not in ("probs", "confidence"):
-            return None
-        zeros = Zeros.recorded(self._node.attrs, self.name)
-        return None if zeros is None else zeros.of_classes(self.k, self.name)
+def _most_in_memory(scores: h5py.Dataset) -> int:
+    """Bytes up to which scores are kept in memory."""
+    if not scores.chunks:
+        return CACHE_BYTES
+    free = available_memory()
+    most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
+    return max(CACHE_BYTES, most)

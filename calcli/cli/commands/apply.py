@@ -39,7 +39,8 @@ from calcli.fitting.rows_of_fit import fitted_on
 from calcli.importers.open_any_file import probe_all
 from calcli.io.artifact import Artifact, dumps, is_artifact
 from calcli.io.atomic import check_output, make_folder, refuse_input
-from calcli.io.bundle import OWN_NAMES, BundleRows, open_bundle
+from calcli.io.bundle import BundleRows, open_bundle
+from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.inputs import read_document
 from calcli.io.locate import intersections, split_where
 from calcli.io.provenance import chain_text, link_to
