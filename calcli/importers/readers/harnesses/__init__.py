@@ -1,1 +1,1 @@
-"""Readers of logs of evaluation harnesses: plug-ins, declared in pyproject.toml like those of other packages."""
+"""Readers of logs of evaluation harnesses: plug-ins, declared in pyproject.toml."""

@@ -1,7 +1,8 @@
 """Runs of HELM: scenario_state.json, and per_instance_stats.json beside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,28 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import Question, table_of_questions
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Table
+from calcli.importers.table import Record, Table
 
-State = Mapping[str, Any]
-ALL_ZERO = "every log-probability is 0, as of Hugging Face's client, which divides by 1e-7; run HELM with temperature=1"
+Requests = dict[tuple[int, str], Record]
+"""Requests of an instance by reference and mode."""
+
+MARKS_FILE = "per_instance_stats.json"
+ALL_ZERO = (
+    "every log-probability is 0, as of Hugging Face's client, which divides by 1e-7; run"
+    " HELM with temperature=1"
+)
+
+
+def _is_helm(file: SourceFile) -> bool:
+    first = next(iter(file.records), {})
+    return "request_states" in first or {"instance_id", "stats"} <= first.keys()
 
 
 @reader(
     "helm",
     "runs of HELM: a folder, its scenario_state.json, or per_instance_stats.json",
     suffixes=[".json"],
-    sniff=lambda file: any(
-        {"request_states"} <= one.keys() or {"instance_id", "stats"} <= one.keys()
-        for one in file.records[:1]
-    ),
+    sniff=_is_helm,
     order=4,
     examples=[
         (
@@ -38,186 +47,242 @@ ALL_ZERO = "every log-probability is 0, as of Hugging Face's client, which divid
         ("per_instance_stats.json", ""),
     ],
 )
-def read_helm(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
-    """Read a score of every reference where each was asked for by itself: the log-probability per token of its text, as
-    HELM compares them, of _calibrated less that without the question. Else (confidence, correct): the probability of
-    the letter that was generated, or max_prob and exact_match. Marks in per_instance_stats.json beside
-    scenario_state.json are compared with every row."""
+def read_helm(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read a score of every reference where each was asked for by itself.
+
+    It is the log-probability per token of its text, as HELM compares them, of
+    _calibrated less that without the question. Else (confidence, correct) are read: the
+    probability of the letter that was generated, or max_prob and exact_match. Marks in
+    per_instance_stats.json beside scenario_state.json are compared with every row.
+    """
     path = file.path
     if isinstance(file.json, list):
-        rows = [(entry, _stats(entry)) for entry in file.json]
-        if not all({"max_prob", "exact_match"} <= stats.keys() for _, stats in rows):
-            raise DataError(
-                f"{path}: has no max_prob and exact_match of every instance; take scenario_state.json"
-            )
-        return _confidences(
-            path,
-            [(entry, stats["max_prob"], stats["exact_match"]) for entry, stats in rows],
-        )
+        return _table_of_outcomes(path, _outcomes_of_stats(path, file.json))
     states = [state for state in file.json["request_states"] if state.get("result")]
-    method = (file.json.get("adapter_spec") or {}).get("method") or ""
-    marks = _marks(path)
+    marks = _Marks.beside(path)
     if any(state.get("reference_index") is not None for state in states):
-        questions = list(_separate(path, states, marks))
-        if all(value == 0 for question in questions for value in question.scores):
-            raise DataError(f"{path}: {ALL_ZERO}")
+        questions = _questions(path, states, marks)
         remark(
-            f"{path.name}: logits are log-probabilities per token of the references, labels those tagged correct"
+            f"{path.name}: logits are log-probabilities per token of the references,"
+            " labels those tagged correct"
         )
-        return table_of_questions(
-            path, "helm", questions, path.parent.name or "helm", ask
-        )
+        task = path.parent.name or "helm"
+        return table_of_questions(path, "helm", questions, task, request)
     if not all(state.get("output_mapping") for state in states):
-        raise DataError(
-            f"{path}: {method or 'its method'} has no choices; take per_instance_stats.json"
-        )
-    return _confidences(path, [_joint(path, state, marks) for state in states])
+        method = (file.json.get("adapter_spec") or {}).get("method") or "its method"
+        message = f"{method} has no choices; take {MARKS_FILE}"
+        raise DataError(f"{path}: {message}")
+    return _table_of_outcomes(path, [_outcome(state, marks) for state in states])
 
 
-def _confidences(path: Path, rows: Sequence[tuple[State, float, float]]) -> Table:
-    """Archive of entries with confidence and mark; later trials and perturbations of an instance are its unit."""
-    entries, confidence, correct = zip(*rows, strict=True)
-    asked = [str(entry["instance_id"]) for entry in entries]
-    if all(value == 1 for value in confidence):
+# ---- one request: confidence and correctness
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Confidence of the answer of an instance, and whether it is right: 0 or 1."""
+
+    instance: "Instance"
+    confidence: float
+    correct: float
+
+
+def _outcomes_of_stats(path: Path, entries: Sequence[Record]) -> list[Outcome]:
+    """Outcomes of per_instance_stats.json. Raises DataError where it has none."""
+    outcomes = []
+    for entry in entries:
+        stats = _stats(entry)
+        if not {"max_prob", "exact_match"} <= stats.keys():
+            message = "has no max_prob and exact_match of every instance"
+            raise DataError(f"{path}: {message}; take scenario_state.json")
+        instance = _instance_of_entry(entry)
+        outcomes.append(Outcome(instance, stats["max_prob"], stats["exact_match"]))
+    return outcomes
+
+
+def _outcome(state: Record, marks: "_Marks") -> Outcome:
+    """Probability of the generated letter, and whether its reference is right."""
+    instance = _instance_of_state(state)
+    completion = state["result"]["completions"][0]
+    text = state["output_mapping"].get(str(completion["text"]).strip())
+    references = state["instance"]["references"]
+    is_right = any(
+        _is_correct(reference) and reference["output"]["text"] == text
+        for reference in references
+    )
+    marks.check(instance, float(is_right))
+    confidence = exp(min(float(completion["logprob"]), 0.0))
+    return Outcome(instance, confidence, float(is_right))
+
+
+def _table_of_outcomes(path: Path, outcomes: Sequence[Outcome]) -> Table:
+    """Confidences and correctness.
+
+    Later trials and perturbations of an instance are its unit.
+    """
+    if not outcomes:
+        raise DataError(f"{path}: has no request with a result; is the run complete?")
+    if all(outcome.confidence == 1 for outcome in outcomes):
         raise DataError(f"{path}: {ALL_ZERO}")
-    if not set(correct) <= {0, 1}:
-        raise DataError(
-            f"{path}: exact_match is {next(v for v in correct if v not in (0, 1))}, expected 0 or 1"
-        )
+    for outcome in outcomes:
+        if outcome.correct not in (0, 1):
+            message = f"exact_match is {outcome.correct}, expected 0 or 1"
+            raise DataError(f"{path}: {message}")
+    asked = [outcome.instance.asked for outcome in outcomes]
     arrays = {
-        "confidence": np.array(confidence),
-        "correct": np.array(correct, dtype=np.int64),
+        "confidence": np.array([outcome.confidence for outcome in outcomes]),
+        "correct": np.array([outcome.correct for outcome in outcomes], np.int64),
+        "ids": np.array([outcome.instance.id for outcome in outcomes]),
     }
-    arrays["ids"] = np.array(list(map(_instance_id, entries)))
-    arrays |= {"unit": np.array(asked)} if len(set(asked)) < len(asked) else {}
+    if len(set(asked)) < len(asked):
+        arrays["unit"] = np.array(asked)
     remark(
-        f"{path.name}: confidence is the probability of the answer that was given, correct its mark"
+        f"{path.name}: confidence is the probability of the answer that was given,"
+        " correct its mark"
     )
     return Table.held(path, "helm", arrays)
 
 
-def _joint(
-    path: Path, state: State, marks: Mapping[str, float]
-) -> tuple[State, float, float]:
-    """(entry, probability of the generated letter, 1.0 if its reference is right else 0.0)."""
-    entry, completion = _entry_of(state), state["result"]["completions"][0]
-    text = state["output_mapping"].get(str(completion["text"]).strip())
-    right = float(
-        any(
-            _is_correct(ref) and ref["output"]["text"] == text
-            for ref in state["instance"]["references"]
-        )
-    )
-    _check_mark(path, _instance_id(entry), marks, right)
-    return entry, exp(min(float(completion["logprob"]), 0.0)), right
+# ---- a request for every reference: scores of the references
 
 
-def _separate(
-    path: Path, states: Sequence[State], marks: Mapping[str, float]
-) -> Iterator[Question]:
-    """One question per instance, trial and perturbation, from one request per reference."""
-    grouped: dict[str, dict[tuple[int, str], State]] = {}
+def _questions(path: Path, states: Sequence[Record], marks: "_Marks") -> list[Question]:
+    """One question per instance, trial and perturbation. Raises DataError."""
+    requests_by_id: dict[str, Requests] = {}
     for state in states:
         mode = state.get("request_mode") or "original"
-        grouped.setdefault(_instance_id(_entry_of(state)), {})[
-            state["reference_index"], mode
-        ] = state
-    for id, requests in grouped.items():
-        where, instance = (
-            f"{path}: instance {id}",
-            next(iter(requests.values()))["instance"],
-        )
-        references = instance["references"]
-        gold = [i for i, reference in enumerate(references) if _is_correct(reference)]
-        if len(gold) != 1:
-            raise DataError(
-                f"{where}: has {len(gold)} references tagged correct, expected one"
-            )
-        scores = []
-        for i in range(len(references)):
-            if (i, "original") not in requests:
-                raise DataError(
-                    f"{where}: has no request for reference {i}; is the run complete?"
-                )
-            score = _per_token(where, requests[i, "original"])
-            if (i, "calibration") in requests:
-                score -= _per_token(where, requests[i, "calibration"])
-            scores.append(score)
-        best = max(scores)
-        if scores.count(best) == 1:
-            _check_mark(path, id, marks, float(scores[gold[0]] == best))
-        yield Question(id, scores, gold[0], str(instance.get("id")))
+        instance = _instance_of_state(state)
+        requests = requests_by_id.setdefault(instance.id, {})
+        requests[state["reference_index"], mode] = state
+    questions = []
+    for requests in requests_by_id.values():
+        questions.append(_question(path, requests, marks))
+    scores = [score for question in questions for score in question.scores]
+    if not any(scores):
+        raise DataError(f"{path}: {ALL_ZERO}")
+    return questions
 
 
-def _per_token(where: str, state: State) -> float:
-    """Mean log-probability of the tokens at the end that make up the reference's text."""
-    text = state["instance"]["references"][state["reference_index"]]["output"][
-        "text"
-    ].strip()
-    tokens, joined = state["result"]["completions"][0]["tokens"], ""
+def _question(path: Path, requests: Requests, marks: "_Marks") -> Question:
+    """The question of the requests for all references of an instance."""
+    state = next(iter(requests.values()))
+    instance = _instance_of_state(state)
+    where = f"{path}: instance {instance.id}"
+    references = state["instance"]["references"]
+    right = [
+        place for place, reference in enumerate(references) if _is_correct(reference)
+    ]
+    if len(right) != 1:
+        message = f"has {len(right)} references tagged correct, expected one"
+        raise DataError(f"{where}: {message}")
+    scores = []
+    for place in range(len(references)):
+        if (place, "original") not in requests:
+            message = f"has no request for reference {place}; is the run complete?"
+            raise DataError(f"{where}: {message}")
+        score = _per_token(where, requests[place, "original"])
+        if (place, "calibration") in requests:
+            score -= _per_token(where, requests[place, "calibration"])
+        scores.append(score)
+    best = max(scores)
+    if scores.count(best) == 1:
+        marks.check(instance, float(scores[right[0]] == best))
+    return Question(instance.id, scores, right[0], instance.asked)
+
+
+def _per_token(where: str, state: Record) -> float:
+    """Mean log-probability of the tokens at the end that are the reference's text."""
+    place = state["reference_index"]
+    text = state["instance"]["references"][place]["output"]["text"].strip()
+    tokens = state["result"]["completions"][0]["tokens"]
+    joined = ""
     for count, token in enumerate(reversed(tokens), start=1):
         joined = token["text"] + joined
         if joined.strip() == text:
-            return sum(t["logprob"] for t in tokens[-count:]) / count
-    raise DataError(
-        f"{where}: the last tokens are not the text of reference {state['reference_index']}"
-    )
+            return sum(token["logprob"] for token in tokens[-count:]) / count
+    message = f"the last tokens are not the text of reference {place}"
+    raise DataError(f"{where}: {message}")
 
 
-def _is_correct(reference: Mapping[str, Any]) -> bool:
+def _is_correct(reference: Record) -> bool:
     return "correct" in (reference.get("tags") or [])
 
 
-def _entry_of(state: State) -> State:
-    """Keys of a request as in per_instance_stats.json."""
-    about, trial = state["instance"], state.get("train_trial_index")
-    return {
-        "instance_id": about.get("id"),
-        "train_trial_index": trial,
-        "perturbation": about.get("perturbation"),
-    }
+# ---- instances, and marks of their answers
 
 
-def _instance_id(entry: State) -> str:
-    """Id of an instance; later trials and perturbations of it have ids of their own."""
-    trial, changed = entry.get("train_trial_index"), entry.get("perturbation")
-    parts = [
-        str(entry["instance_id"]),
-        f"trial {trial}" if trial else "",
-        changed and changed.get("name", changed),
-    ]
-    return ", ".join(map(str, filter(None, parts)))
+@dataclass(frozen=True)
+class Instance:
+    """An instance of a run.
+
+    asked : its id in the scenario. id : with the trial and the perturbation, if any.
+    """
+
+    asked: str
+    id: str
 
 
-def _stats(entry: State) -> dict[str, float]:
+def _instance_of_state(state: Record) -> Instance:
+    """The instance of a request of scenario_state.json."""
+    about = state["instance"]
+    trial = state.get("train_trial_index")
+    return _instance(about.get("id"), trial, about.get("perturbation"))
+
+
+def _instance_of_entry(entry: Record) -> Instance:
+    """The instance of an entry of per_instance_stats.json."""
+    trial = entry.get("train_trial_index")
+    return _instance(entry["instance_id"], trial, entry.get("perturbation"))
+
+
+def _instance(scenario_id: Any, trial: Any, perturbation: Any) -> Instance:
+    asked = str(scenario_id)
+    parts = [asked]
+    if trial:
+        parts.append(f"trial {trial}")
+    if perturbation:
+        parts.append(perturbation.get("name", perturbation))
+    return Instance(asked, ", ".join(str(part) for part in parts if part))
+
+
+def _stats(entry: Record) -> dict[str, float]:
     """Means by name of the statistics of unperturbed text."""
-    named = [(s["name"], s.get("mean")) for s in entry["stats"]]
-    return {
-        n["name"]: float(mean)
-        for n, mean in named
-        if mean is not None and not n.get("perturbation")
-    }
+    means = {}
+    for statistic in entry["stats"]:
+        name = statistic["name"]
+        mean = statistic.get("mean")
+        if mean is not None and not name.get("perturbation"):
+            means[name["name"]] = float(mean)
+    return means
 
 
-def _marks(path: Path) -> dict[str, float]:
-    """exact_match by instance, from per_instance_stats.json beside this file; {} if it does not exist."""
-    beside = path.with_name("per_instance_stats.json")
-    if beside == path or not beside.is_file():
-        return {}
-    entries = SourceFile(beside).json
-    stats = {
-        _instance_id(entry): _stats(entry)
-        for entry in entries
-        if isinstance(entry, dict)
-    }
-    return {
-        id: values["exact_match"]
-        for id, values in stats.items()
-        if "exact_match" in values
-    }
+@dataclass(frozen=True)
+class _Marks:
+    """exact_match by id of the instance, from per_instance_stats.json beside a file."""
 
+    path: Path
+    exact_match: Mapping[str, float]
 
-def _check_mark(path: Path, id: str, marks: Mapping[str, float], right: float) -> None:
-    if marks.get(id, right) != right:
-        told = f"per_instance_stats.json has exact_match {marks[id]:g}, the answer here {right:g}"
-        raise DataError(f"{path}: instance {id}: {told}; do the files belong together?")
+    @classmethod
+    def beside(cls, path: Path) -> "_Marks":
+        """Marks beside a file; none if there is no file of them."""
+        beside = path.with_name(MARKS_FILE)
+        marks: dict[str, float] = {}
+        if beside == path or not beside.is_file():
+            return cls(path, marks)
+        for entry in SourceFile(beside).json:
+            if not isinstance(entry, dict):
+                continue
+            stats = _stats(entry)
+            if "exact_match" in stats:
+                marks[_instance_of_entry(entry).id] = stats["exact_match"]
+        return cls(path, marks)
+
+    def check(self, instance: Instance, correct: float) -> None:
+        """Raise DataError for an outcome that its mark contradicts."""
+        mark = self.exact_match.get(instance.id, correct)
+        if mark == correct:
+            return
+        where = f"{self.path}: instance {instance.id}"
+        message = f"{MARKS_FILE} has exact_match {mark:g}, the answer here {correct:g}"
+        raise DataError(f"{where}: {message}; do the files belong together?")

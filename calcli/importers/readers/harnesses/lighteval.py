@@ -1,6 +1,7 @@
 """Details files of lighteval: a Parquet table with the log-probability of every choice."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
@@ -17,7 +18,7 @@ from calcli.importers.questions import (
 from calcli.importers.readers.parquet import read_parquet, read_table
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Table
+from calcli.importers.table import Record, Table
 
 
 @reader(
@@ -31,55 +32,58 @@ from calcli.importers.table import Table
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
-def read_lighteval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
-    """Read the summed log-probabilities of the choices as logits, gold_index as labels. ``--normalize`` divides by the
-    characters or bytes of a choice as saved (with its leading space), or subtracts the unconditioned ones (mutual).
-    Raises DataError for generative tasks, several right choices, and rows that contradict their acc."""
-    path, rows = file.path, read_table(file).to_pylist()
+def read_lighteval(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read the summed log-probabilities of the choices as logits, gold_index as labels.
+
+    ``--normalize`` divides by the characters or bytes of a choice as saved (with its
+    leading space), or subtracts the unconditioned ones (mutual). Raises DataError for
+    generative tasks, several right choices, and rows that contradict their acc.
+    """
+    path = file.path
+    rows = read_table(file).to_pylist()
     if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
-        return read_parquet(file, stack, ask)
+        return read_parquet(file, stack, request)
     questions = []
     for number, row in enumerate(rows):
-        where = f"{path}: row {number}"
-        doc, response = row.get("doc") or row, row.get("model_response") or {}
-        logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
-        texts = doc.get("choices") or []
-        if len(logged) != len(texts) or len(logged) < 2:
-            told = f"has {len(logged)} log-probabilities, {len(texts)} choices"
-            raise DataError(f"{where}: {told}; is the task generative?")
-        lls = [
-            log_likelihood(value, f"{where}: log-probability of choice {choice}")
-            for choice, value in enumerate(logged)
-        ]
-        gold = _flat(doc.get("gold_index"))
-        if len(gold) != 1 or not 0 <= gold[0] < len(lls):
-            raise DataError(
-                f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of {len(lls)}"
-            )
-        scores = normalised(
-            where,
-            ask.normalize,
-            lls,
-            texts,
-            _flat(response.get("unconditioned_logprobs")),
-        )
-        measured = (row.get("metric") or row.get("metrics") or {}).get("acc")
-        check_logged(
-            where,
-            lls,
-            int(gold[0]),
-            None if measured is None else float(measured),
-            "acc",
-        )
-        own = doc.get("id")
-        asked = question_id(number if own in (None, "") else own, f"{where}: id")
-        questions.append(Question(asked, scores, int(gold[0])))
+        questions.append(_question(row, number, path, request.normalize))
     first = rows[0].get("doc") or rows[0]
     task = str(first.get("task_name") or path.stem.removeprefix("details_"))
     remark(
-        f"{path.name}: logits are the log-probabilities of the choices, labels gold_index; acc agrees where logged"
+        f"{path.name}: logits are the log-probabilities of the choices, labels"
+        " gold_index; acc agrees where logged"
     )
-    return table_of_questions(path, "lighteval", questions, task, ask)
+    return table_of_questions(path, "lighteval", questions, task, request)
+
+
+def _question(row: Record, number: int, path: Path, normalize: str) -> Question:
+    """The question of a row, checked. Older files have no structs: the row is both."""
+    where = f"{path}: row {number}"
+    doc = row.get("doc") or row
+    response = row.get("model_response") or {}
+    logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
+    texts = doc.get("choices") or []
+    if len(logged) != len(texts) or len(logged) < 2:
+        message = f"has {len(logged)} log-probabilities, {len(texts)} choices"
+        raise DataError(f"{where}: {message}; is the task generative?")
+    likelihoods = []
+    for choice, value in enumerate(logged):
+        what = f"{where}: log-probability of choice {choice}"
+        likelihoods.append(log_likelihood(value, what))
+    gold = _flat(doc.get("gold_index"))
+    if len(gold) != 1 or not 0 <= gold[0] < len(likelihoods):
+        message = f"gold_index is {doc.get('gold_index')}"
+        expected = f"expected one choice of {len(likelihoods)}"
+        raise DataError(f"{where}: {message}, {expected}")
+    right = int(gold[0])
+    unconditioned = _flat(response.get("unconditioned_logprobs"))
+    scores = normalised(where, normalize, likelihoods, texts, unconditioned)
+    acc = (row.get("metric") or row.get("metrics") or {}).get("acc")
+    acc = None if acc is None else float(acc)
+    check_logged(where, likelihoods, right, acc, "acc")
+    doc_id = doc.get("id")
+    if doc_id in (None, ""):
+        doc_id = number
+    return Question(question_id(doc_id, f"{where}: id"), scores, right)
 
 
 def _flat(value: Any) -> list[Any]:
@@ -88,4 +92,7 @@ def _flat(value: Any) -> list[Any]:
         return []
     if not isinstance(value, list):
         return [value]
-    return [inner for item in value for inner in _flat(item)]
+    flat = []
+    for item in value:
+        flat += _flat(item)
+    return flat

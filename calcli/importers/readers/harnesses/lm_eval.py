@@ -1,10 +1,13 @@
-"""Files of EleutherAI's lm-evaluation-harness: samples (0.4.0 and later), and the write-out of 0.3 and earlier."""
+"""Files of EleutherAI's lm-evaluation-harness.
+
+Samples of 0.4.0 and later, and the write-out of 0.3 and earlier.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
-from itertools import count, takewhile
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from calcli.errors import DataError, UsageError
@@ -21,7 +24,7 @@ from calcli.importers.questions import (
 )
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Table
+from calcli.importers.table import Record, Table
 from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
@@ -33,6 +36,9 @@ MEASURES = {
     "mutual": "acc_mutual_info",
 }
 """Measure that the harness computes for each normalisation."""
+
+HOW = {"none": "", "sum": "", "mutual": " minus the unconditional ones"}
+"""Normalisations in words that are no size of the choice."""
 
 
 @reader(
@@ -49,168 +55,234 @@ MEASURES = {
         ("samples_*.jsonl", "--join --choices 4"),
     ],
 )
-def read_lm_eval(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
-    """Read the log-likelihood of every choice as logits, the gold choice, doc_id as ids, the task as group. The gold is
-    the target, as an index or a choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees
-    with the logged acc in every row. Raises DataError for tasks without choices and rows that contradict their acc."""
+def read_lm_eval(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read the log-likelihood of every choice as logits, and the gold choice.
+
+    The ids are doc_id, the group is the task. The gold is the target, as an index or a
+    choice's text (winogrande: the answer in the doc, counted from 1), whichever agrees
+    with the logged acc in every row. Raises DataError for tasks without choices and
+    rows that contradict their acc.
+    """
     path = file.path
-    match = TASK.fullmatch(path.stem)
-    filters = [str(record.get("filter", "none")) for record in file.records]
-    names = list(dict.fromkeys(filters))
-    if len(names) > 1 if ask.filter is None else ask.filter not in names:
-        raise UsageError(
-            f"{path}: has every question once per filter; take one: --filter {' or '.join(names)}"
-        )
-    parsed = []
-    for row, (record, name) in enumerate(zip(file.records, filters, strict=True)):
-        if name == (ask.filter or names[0]):
-            parsed.append(_Sample(f"{path}: row {row}", record))
-    golds, rule = _golds(parsed)
+    samples = []
+    wanted = _filter(file, request)
+    for row, record in enumerate(file.records):
+        if _filter_of(record) == wanted:
+            samples.append(_sample(record, f"{path}: row {row}"))
+    gold = _gold_choices(samples)
     questions = []
-    for sample, gold in zip(parsed, golds, strict=True):
-        scores = normalised(
-            sample.where, ask.normalize, sample.lls, sample.texts, sample.unconditional
-        )
-        for measure, by in (("acc", sample.lls), (MEASURES[ask.normalize], scores)):
-            check_logged(sample.where, by, gold, sample.logged(measure), measure)
-        questions.append(Question(sample.id, scores, gold))
-    told = (
-        "acc agrees in every row"
-        if parsed[0].logged("acc") is not None
-        else "no acc was logged to check with"
-    )
-    how = {"none": "", "sum": "", "mutual": " minus the unconditional ones"}.get(
-        ask.normalize, f" per {ask.normalize[:-1]}"
-    )
+    for sample, choice in zip(samples, gold.choices, strict=True):
+        questions.append(_question(sample, choice, request.normalize))
+    check = "no acc was logged to check with"
+    if samples[0].logged("acc") is not None:
+        check = "acc agrees in every row"
+    how = HOW.get(request.normalize, f" per {request.normalize[:-1]}")
     remark(
-        f"{path.name}: logits are the log-likelihoods{how} of the choices, labels {rule}; {told}"
+        f"{path.name}: logits are the log-likelihoods{how} of the choices, labels"
+        f" {gold.rule}; {check}"
     )
-    return table_of_questions(
-        path, "lm-eval", questions, match["task"] if match else path.stem, ask
-    )
+    match = TASK.fullmatch(path.stem)
+    task = path.stem if match is None else match["task"]
+    return table_of_questions(path, "lm-eval", questions, task, request)
 
 
-class _Sample:
-    """One line of the file: log-likelihoods and texts of its choices."""
+def _filter_of(record: Record) -> str:
+    return str(record.get("filter", "none"))
 
-    def __init__(self, row: str, record: dict[str, Any]) -> None:
-        self.record = record
-        self.id = question_id(record["doc_id"], f"{row}: doc_id")
-        self.where = where = f"{row} (doc_id {self.id})"
-        responses = record["filtered_resps"]
-        if not isinstance(responses, list) or not all(
-            isinstance(one, list) and len(one) == 2 for one in responses
-        ):
-            raise DataError(
-                f"{where}: holds generated text or one number, expected a log-likelihood per choice"
-            )
-        if len(responses) < 2:
-            raise DataError(
-                f"{where}: has no filtered_resps or one candidate only, expected several to choose from"
-            )
-        lls = [
-            log_likelihood(response[0], f"{where}: log-likelihood of choice {choice}")
-            for choice, response in enumerate(responses)
-        ]
-        arguments = record.get("arguments") or []
-        pairs = list(arguments.values()) if isinstance(arguments, dict) else arguments
-        pairs = [
-            (p.get("arg_0"), p.get("arg_1")) if isinstance(p, dict) else tuple(p)[:2]
-            for p in pairs
-        ]
-        k = len(lls)
-        half = k // 2
-        doubled = (
-            k % 2 == 0
-            and len(pairs) == k
-            and [p[1] for p in pairs[:half]] == [p[1] for p in pairs[half:]]
-        )
-        # acc_mutual_info requests every choice again without the question
-        doubled = (
-            doubled and half > 1 and all(not str(pair[0]) for pair in pairs[half:])
-        )
-        self.unconditional = lls[half:] if doubled else None
-        self.lls = lls[:half] if doubled else lls
-        self.texts = (
-            [str(pair[1]).removeprefix(" ") for pair in pairs[: len(self.lls)]]
-            if len(pairs) == k
-            else []
-        )
+
+def _filter(file: SourceFile, request: ImportRequest) -> str:
+    """The filter whose rows are read: the only one, or as requested."""
+    names = list(dict.fromkeys(map(_filter_of, file.records)))
+    if request.filter in names:
+        return str(request.filter)
+    if request.filter is None and len(names) == 1:
+        return names[0]
+    message = "has every question once per filter; take one"
+    raise UsageError(f"{file.path}: {message}: --filter {' or '.join(names)}")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One line of the file: log-likelihoods and texts of its choices.
+
+    texts : of the choices; none if they are not logged. unconditional :
+    log-likelihoods without the question, None if not logged.
+    """
+
+    record: Record
+    id: Any
+    where: str
+    likelihoods: list[float]
+    texts: list[str]
+    unconditional: list[float] | None
 
     def logged(self, measure: str) -> float | None:
+        """A measure that the harness logged; None for another or none."""
         value = self.record.get(measure)
-        return float(value) if isinstance(value, (int, float)) else None
+        return float(value) if isinstance(value, int | float) else None
+
+
+def _sample(record: Record, row: str) -> Sample:
+    """Parse one line. Raises DataError for tasks without choices."""
+    doc_id = question_id(record["doc_id"], f"{row}: doc_id")
+    where = f"{row} (doc_id {doc_id})"
+    likelihoods = _likelihoods(record["filtered_resps"], where)
+    arguments = _items(record.get("arguments") or [])
+    requests = []
+    if len(arguments) == len(likelihoods):
+        requests = [_request(item) for item in arguments]
+    unconditional = None
+    if _is_doubled(requests):
+        half = len(requests) // 2
+        unconditional = likelihoods[half:]
+        likelihoods = likelihoods[:half]
+        requests = requests[:half]
+    texts = [str(choice).removeprefix(" ") for _, choice in requests]
+    return Sample(record, doc_id, where, likelihoods, texts, unconditional)
+
+
+def _likelihoods(responses: Any, where: str) -> list[float]:
+    """The log-likelihood of every choice. Raises DataError for other responses."""
+    if not isinstance(responses, list) or not all(map(_is_pair, responses)):
+        message = "holds generated text or one number"
+        expected = "expected a log-likelihood per choice"
+        raise DataError(f"{where}: {message}, {expected}")
+    if len(responses) < 2:
+        message = "has no filtered_resps or one candidate only"
+        raise DataError(f"{where}: {message}, expected several to choose from")
+    likelihoods = []
+    for choice, (value, _) in enumerate(responses):
+        what = f"{where}: log-likelihood of choice {choice}"
+        likelihoods.append(log_likelihood(value, what))
+    return likelihoods
+
+
+def _is_pair(response: Any) -> bool:
+    return isinstance(response, list) and len(response) == 2
+
+
+def _items(arguments: Any) -> list[Any]:
+    return list(arguments.values()) if isinstance(arguments, dict) else list(arguments)
+
+
+def _request(item: Any) -> tuple[Any, Any]:
+    """Context and choice of a request, in either layout."""
+    if isinstance(item, dict):
+        return item.get("arg_0"), item.get("arg_1")
+    context, choice = tuple(item)[:2]
+    return context, choice
+
+
+def _is_doubled(requests: Sequence[tuple[Any, Any]]) -> bool:
+    """True where every choice is requested again without the question.
+
+    That is how acc_mutual_info is computed.
+    """
+    half = len(requests) // 2
+    if len(requests) % 2 or half < 2:
+        return False
+    first, again = requests[:half], requests[half:]
+    if [choice for _, choice in first] != [choice for _, choice in again]:
+        return False
+    return not any(str(context) for context, _ in again)
+
+
+def _question(sample: Sample, gold: int, normalize: str) -> Question:
+    """The question of a sample, whose gold choice agrees with what was logged."""
+    likelihoods = sample.likelihoods
+    scores = normalised(
+        sample.where, normalize, likelihoods, sample.texts, sample.unconditional
+    )
+    check_logged(sample.where, likelihoods, gold, sample.logged("acc"), "acc")
+    measure = MEASURES[normalize]
+    check_logged(sample.where, scores, gold, sample.logged(measure), measure)
+    return Question(sample.id, scores, gold)
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Gold choices of all samples, and the rule by which they were read."""
+
+    choices: list[int]
+    rule: str
 
 
 OF_DOC = "the doc's answer, counted from 1"
 
 
-def _read(sample: _Sample) -> dict[str, int]:
-    """Gold choice by each rule that applies."""
+def _choices_by_rule(sample: Sample) -> dict[str, int]:
+    """Gold choice by each rule that applies, the usual rules first."""
     target, doc = sample.record.get("target"), sample.record.get("doc")
     text = str(target).strip()
-    index = whole_number(target) if isinstance(target, str) else target
-    answer = whole_number(str(doc.get("answer"))) if isinstance(doc, dict) else None
+    choices: dict[str, int | None] = {}
+    choices["the target as an index"] = _index(target)
     places = [
         place for place, choice in enumerate(sample.texts) if choice.strip() == text
     ]
-    read = {
-        "the target as an index": index
-        if isinstance(index, int) and not isinstance(index, bool)
-        else None,
-        "the choice whose text is the target": places[0] if len(places) == 1 else None,
-        "the target's letter": ord(text) - ord("A")
-        if re.fullmatch("[A-Z]", text)
-        else None,
-        OF_DOC: None if answer is None else answer - 1,
-    }
+    if len(places) == 1:
+        choices["the choice whose text is the target"] = places[0]
+    if re.fullmatch("[A-Z]", text):
+        choices["the target's letter"] = ord(text) - ord("A")
+    answer = whole_number(str(doc.get("answer"))) if isinstance(doc, dict) else None
+    if answer is not None:
+        choices[OF_DOC] = answer - 1
+    k = len(sample.likelihoods)
     return {
-        rule: gold
-        for rule, gold in read.items()
-        if gold is not None and 0 <= gold < len(sample.lls)
+        rule: choice
+        for rule, choice in choices.items()
+        if choice is not None and 0 <= choice < k
     }
 
 
-def _golds(samples: Sequence[_Sample]) -> tuple[list[int], str]:
-    """Gold choices by the first rule that applies to every question and agrees with every logged acc; and the rule."""
-    read = [_read(sample) for sample in samples]
-    readings = [
-        ([each[rule] for each in read], rule)
-        for rule in read[0]
-        if all(rule in each for each in read)
-    ]
+def _index(target: Any) -> int | None:
+    """A whole number, or the text of one; None for anything else."""
+    if isinstance(target, str):
+        return whole_number(target)
+    is_whole = isinstance(target, int) and not isinstance(target, bool)
+    return target if is_whole else None
+
+
+def _gold_choices(samples: Sequence[Sample]) -> Gold:
+    """Gold choices by the first rule that all questions and logged acc agree with."""
+    by_rule = [_choices_by_rule(sample) for sample in samples]
+    readings = []
+    for rule in by_rule[0]:
+        if all(rule in choices for choices in by_rule):
+            readings.append(Gold([choices[rule] for choices in by_rule], rule))
     if not readings:
-        raise _no_gold(samples, read)
-    accs = [(sample.lls, sample.logged("acc")) for sample in samples]
-    agreeing = [
-        r
-        for r in readings
-        if all(agrees(lls, g, acc) for g, (lls, acc) in zip(r[0], accs, strict=True))
-    ]
-    by_target = [reading for reading in agreeing if reading[1] != OF_DOC]
-    if len({tuple(golds) for golds, _ in by_target}) > 1:
-        told = " or ".join(name for _, name in by_target)
-        raise DataError(
-            f"{samples[0].where}: the gold may be {told}, and the logged acc does not tell"
-        )
+        raise _no_gold(samples, by_rule)
+    agreeing = [gold for gold in readings if _agrees_with_log(gold, samples)]
+    by_target = [gold for gold in agreeing if gold.rule != OF_DOC]
+    if len({tuple(gold.choices) for gold in by_target}) > 1:
+        rules = " or ".join(gold.rule for gold in by_target)
+        message = f"the gold may be {rules}, and the logged acc does not tell"
+        raise DataError(f"{samples[0].where}: {message}")
     return (by_target or agreeing or readings)[0]
 
 
+def _agrees_with_log(gold: Gold, samples: Sequence[Sample]) -> bool:
+    pairs = zip(samples, gold.choices, strict=True)
+    return all(
+        agrees(sample.likelihoods, choice, sample.logged("acc"))
+        for sample, choice in pairs
+    )
+
+
 def _no_gold(
-    samples: Sequence[_Sample], read: Sequence[Mapping[str, int]]
+    samples: Sequence[Sample], by_rule: Sequence[Mapping[str, int]]
 ) -> DataError:
     """Error about the first question whose target names no choice by the rule that
-    applies to most questions."""
-    times = Counter(rule for each in read for rule in each)
+    applies to most questions.
+    """
+    times = Counter(rule for choices in by_rule for rule in choices)
+    place = 0
     if times:
-        common = times.most_common(1)[0][0]
-        place = next(i for i, each in enumerate(read) if common not in each)
-    else:
-        place = 0
+        commonest = times.most_common(1)[0][0]
+        place = [commonest in choices for choices in by_rule].index(False)
     sample = samples[place]
-    told = f"target {sample.record.get('target')!r} names no choice"
-    expected = f"expected an index below {len(sample.lls)}, or a choice's text"
-    return DataError(f"{sample.where}: {told}; {expected}")
+    message = f"target {sample.record.get('target')!r} names no choice"
+    expected = f"expected an index below {len(sample.likelihoods)}, or a choice's text"
+    return DataError(f"{sample.where}: {message}; {expected}")
 
 
 # ---- 0.3 and earlier, with --write_out
@@ -218,7 +290,8 @@ def _no_gold(
 
 @reader(
     "lm-eval-write-out",
-    "*_write_out_info.json of lm-evaluation-harness 0.3 and earlier: log-likelihoods of the choices",
+    "*_write_out_info.json of lm-evaluation-harness 0.3 and earlier: log-likelihoods of"
+    " the choices",
     suffixes=[".json", ".jsonl"],
     sniff=lambda file: (
         bool(file.records) and {"logit_0", "truth"} <= file.records[0].keys()
@@ -226,71 +299,75 @@ def _no_gold(
     order=5,
     examples=[("hellaswag_write_out_info.json", "")],
 )
-def read_write_out(file: SourceFile, stack: ExitStack, ask: ImportRequest) -> Table:
-    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits; the gold from truth, the choice's index
-    or its text, with which its prompt ends; whichever agrees with the logged acc. Raises DataError for tasks without
-    choices and rows that contradict acc."""
-    path, questions = file.path, []
-    if ask.normalize not in ("none", "sum"):
-        raise DataError(
-            f"{path}: does not keep choices apart from prompts, which --normalize {ask.normalize} needs"
-        )
+def read_write_out(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits.
+
+    The gold is truth, the choice's index or its text, with which its prompt ends;
+    whichever agrees with the logged acc. Raises DataError for tasks without choices and
+    rows that contradict acc.
+    """
+    path = file.path
+    if request.normalize not in ("none", "sum"):
+        message = "does not keep choices apart from prompts, which --normalize"
+        raise DataError(f"{path}: {message} {request.normalize} needs")
+    questions = []
     for row, record in enumerate(file.records):
-        where, scores = f"{path}: row {row}", _numbered_logits(record)
-        if len(scores) < 2:
-            raise DataError(
-                f"{where}: has {len(scores)} log-likelihoods, expected one per choice"
-            )
-        logged = record.get("acc")
-        right = None if logged is None else float(logged)
-        golds = _golds_of_truth(record, len(scores))
-        if len(golds) > 1:
-            golds = [gold for gold in golds if agrees(scores, gold, right)]
-        if len(golds) != 1:
-            told = (
-                f"may be choice {' or '.join(map(str, golds))}"
-                if golds
-                else "names no choice"
-            )
-            raise DataError(
-                f"{where}: truth {record['truth']!r} {told}{'' if logged is None else f' (acc {logged})'}"
-            )
-        check_logged(where, scores, golds[0], right, "acc")
-        of = question_id(record.get("doc_id", row), f"{where}: doc_id")
-        questions.append(Question(of, scores, golds[0]))
-    task = re.sub(r"_write_out_info$", "", path.stem)
+        questions.append(_question_of_write_out(record, row, f"{path}: row {row}"))
+    task = path.stem.removesuffix("_write_out_info")
     remark(
-        f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from truth; acc agrees where logged"
+        f"{path.name}: logits are logit_0, logit_1, … (log-likelihoods), labels from"
+        " truth; acc agrees where logged"
     )
-    return table_of_questions(path, "lm-eval-write-out", questions, task, ask)
+    return table_of_questions(path, "lm-eval-write-out", questions, task, request)
 
 
-def _numbered_logits(record: Mapping[str, Any]) -> list[float]:
-    """Values of logit_0, logit_1, …, each a number, a pair with is_greedy, or either as text."""
-    values = takewhile(
-        lambda value: value is not None, (record.get(f"logit_{i}") for i in count())
-    )
-    with suppress(ValueError):
-        return [
-            float(str(value).strip("()[] ").partition(",")[0].strip("'"))
-            for value in values
-        ]
-    return []
+def _question_of_write_out(record: Record, row: int, where: str) -> Question:
+    scores = _numbered_logits(record)
+    if len(scores) < 2:
+        message = f"has {len(scores)} log-likelihoods, expected one per choice"
+        raise DataError(f"{where}: {message}")
+    acc = record.get("acc")
+    is_right = None if acc is None else float(acc)
+    choices = _choices_of_truth(record, len(scores))
+    if len(choices) > 1:
+        choices = [choice for choice in choices if agrees(scores, choice, is_right)]
+    if len(choices) != 1:
+        message = "names no choice"
+        if choices:
+            message = f"may be choice {' or '.join(map(str, choices))}"
+        logged = "" if acc is None else f" (acc {acc})"
+        raise DataError(f"{where}: truth {record['truth']!r} {message}{logged}")
+    check_logged(where, scores, choices[0], is_right, "acc")
+    doc_id = question_id(record.get("doc_id", row), f"{where}: doc_id")
+    return Question(doc_id, scores, choices[0])
 
 
-def _golds_of_truth(record: Mapping[str, Any], k: int) -> list[int]:
-    """Choices that truth may denote, as an index or as the text at the end of a prompt."""
+def _numbered_logits(record: Record) -> list[float]:
+    """Values of logit_0, logit_1, …; none where one is no number.
+
+    Each is a number, a pair with is_greedy, or either as text.
+    """
+    logits: list[float] = []
+    while record.get(f"logit_{len(logits)}") is not None:
+        text = str(record[f"logit_{len(logits)}"]).strip("()[] ")
+        try:
+            logits.append(float(text.partition(",")[0].strip("'")))
+        except ValueError:
+            return []
+    return logits
+
+
+def _choices_of_truth(record: Record, k: int) -> list[int]:
+    """Choices that truth may denote: by index, or by the text that ends a prompt."""
     truth = record["truth"]
     if isinstance(truth, int) and 0 <= truth < k:
         return [truth]
     text = str(truth).rstrip()
-    ends = [
-        i
-        for i in range(k)
-        if text.strip() and str(record.get(f"prompt_{i}", "")).rstrip().endswith(text)
-    ]
-    return list(
-        dict.fromkeys(
-            [*ends, *([int(text)] if text.strip().isdigit() and int(text) < k else [])]
-        )
-    )
+    choices = []
+    for choice in range(k):
+        prompt = str(record.get(f"prompt_{choice}", "")).rstrip()
+        if text.strip() and prompt.endswith(text):
+            choices.append(choice)
+    if text.strip().isdigit() and int(text) < k and int(text) not in choices:
+        choices.append(int(text))
+    return choices
