@@ -29,7 +29,8 @@ def arranged(table: Table, request: ImportRequest) -> Table:
     if not table.has_header:
         return headerless(table, request)
     table = with_printed_objects(table, request)
-    table = by_number_of_choices(table, request, with_families)
+    table = by_number_of_choices(table, request)
+    table = with_families(table, request)
     return _with_declared_names(table, request)
 
 

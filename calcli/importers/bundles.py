@@ -220,10 +220,11 @@ def _with_sum_1(row_scores: RowScores, where: str) -> RowScores:
         message = f"{where} holds {row_scores.kind} of shape {scores.shape}"
         raise UsageError(f"--normalize sum: {message}, expected probs (rows, classes)")
     sums = scores.sum(axis=1, dtype=np.float64)
-    if (scores < 0).any() or not (sums > 0).all():
-        row = int(np.argmin(np.where((scores < 0).any(axis=1), -1, sums)))
-        message = f"row {row} has a negative value, or no sum above 0"
-        raise DataError(f"{where}: {message}: nothing to divide by")
+    has_negative = (scores < 0).any(axis=1)
+    if has_negative.any() or not (sums > 0).all():
+        lowest = np.where(has_negative, -1, sums)
+        message = f"row {int(np.argmin(lowest))} has a negative value, or no sum above"
+        raise DataError(f"{where}: {message} 0: nothing to divide by")
     ends = f"{sums.min():.3g} to {sums.max():.3g}"
     remark(f"{where}: rows were divided by their sums, {ends}")
     return replace(row_scores, scores=scores / sums[:, None])

@@ -4,7 +4,6 @@ They become one array whose columns are the options of the row, not classes.
 """
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,45 +25,41 @@ ROUNDED = 0.06
 FOLDER = re.compile(r"^choices_\d+/")
 """Folder of the arrays with one number of choices."""
 
-Arrange = Callable[[Table, ImportRequest], Table]
 
+def by_number_of_choices(table: Table, request: ImportRequest) -> Table:
+    """The table, with rows of different numbers of scores as one padded array.
 
-def by_number_of_choices(
-    table: Table, request: ImportRequest, arrange: Arrange
-) -> Table:
-    """Arrays of a table; of different numbers of scores a padded one.
-
-    arrange : makes the arrays of a table whose rows have one number of scores. With
-    ``--choices`` only rows with so many scores are taken.
+    With ``--choices`` only rows with so many scores are taken.
     """
     counts = _numbers_of_scores(table.columns, request)
-    sizes = sorted(set(counts.tolist()))
     if request.choices is not None:
-        return arrange(_with_number(table, counts, request.choices), request)
+        return _with_number(table, counts, request.choices)
+    sizes = sorted(set(counts.tolist()))
     if len(sizes) < 2 or sizes[0] < 2:  # a single score is no choice
-        return arrange(table, request)
-    columns = dict(table.columns)
+        return table
+    columns = {}
     for name, column in table.columns.items():
         if column.cells == "lists" and are_scores(name, request):
             values = column.rows_or_parts()
             if isinstance(values, Parts) and values.ndim == 2:
-                padded = _padded(column, values)
-                del columns[name]
-                columns[padded.name] = padded
-    message = f"rows have {sizes[0]} to {sizes[-1]} scores: columns are the options of"
-    message += " their row, not classes (--choices N takes the rows with N)"
-    remark(f"{table.file.name}: {message}")
-    return arrange(replace(table, columns=columns), request)
+                column = _padded(column, values)
+                name = column.name
+        columns[name] = column
+    remark(
+        f"{table.file.name}: rows have {sizes[0]} to {sizes[-1]} scores: columns are"
+        " the options of their row, not classes (--choices N takes the rows with N)"
+    )
+    return replace(table, columns=columns)
 
 
 def _with_number(table: Table, counts: IntArray, wanted: int) -> Table:
     """The rows with so many scores. Raises UsageError where there are none."""
     rows = np.flatnonzero(counts == wanted)
     if not len(rows):
-        listing = ", ".join(map(str, sorted(set(counts.tolist())))) or "no"
-        raise UsageError(
-            f"--choices {wanted}: {table.file} has rows with {listing} scores"
-        )
+        sizes = sorted(set(counts.tolist()))
+        listing = ", ".join(map(str, sizes)) or "no"
+        message = f"{table.file} has rows with {listing} scores"
+        raise UsageError(f"--choices {wanted}: {message}")
     message = f"{len(rows)} of {len(counts)} rows, those with {wanted} scores,"
     remark(f"{table.file.name}: {message} were taken (--choices)")
     return _with_rows(table, rows)
@@ -93,17 +88,19 @@ def _padded(column: Column, values: Parts) -> Column:
 
 def _numbers_of_scores(columns: Columns, request: ImportRequest) -> IntArray:
     """Number of scores of every row; none without a column of lists of scores."""
+    none = np.empty(0, dtype=np.int64)
     for name, column in columns.items():
         if column.cells != "lists" or not are_scores(name, request):
             continue
         values = column.rows_or_parts()
-        if isinstance(values, Parts):
-            if values.ndim == 2 and not _are_of_positions(values, columns):
-                return np.array([shape[0] for shape in values.shapes])
-        elif request.choices is not None and values.ndim == 2:
+        if not isinstance(values, Parts):
+            if request.choices is None or values.ndim != 2:
+                return none
             return np.full(len(values), values.shape[1])
-        return np.empty(0, dtype=np.int64)
-    return np.empty(0, dtype=np.int64)
+        if values.ndim != 2 or _are_of_positions(values, columns):
+            return none
+        return np.array([length for (length,) in values.shapes])
+    return none
 
 
 def are_scores(name: str, request: ImportRequest) -> bool:
@@ -134,9 +131,12 @@ def _taken(column: Column, rows: IntArray) -> Column:
 
     def get() -> Any:
         values = column.rows_or_parts()
-        if isinstance(values, Parts):
-            return _stacked([values.of(int(row)) for row in rows], values.where)
-        return values[rows]
+        if not isinstance(values, Parts):
+            return values[rows]
+        arrays = [values.of(int(row)) for row in rows]
+        if len({array.shape for array in arrays}) == 1:
+            return np.stack(arrays)
+        return Parts.held(arrays, values.where)
 
     def get_rows(which: slice) -> Any:
         return get()[which]
@@ -148,16 +148,10 @@ def _taken(column: Column, rows: IntArray) -> Column:
     return replace(taken, get=get, get_rows=get_rows, empty_row=empty_row)
 
 
-def _stacked(arrays: Sequence[Any], where: str) -> Any:
-    if len({array.shape for array in arrays}) == 1:
-        return np.stack(arrays)
-    return Parts.held(arrays, where)
-
-
 def _first_empty(values: Any) -> int | None:
     """The first row that is NaN or an empty word."""
     if isinstance(values, Parts):
         return None
     is_empty = values == "" if values.dtype.kind in "OU" else np.isnan(values)
-    is_empty = is_empty.reshape(len(values), -1).any(axis=1)
-    return int(np.argmax(is_empty)) if is_empty.any() else None
+    rows = np.flatnonzero(is_empty.reshape(len(values), -1).any(axis=1))
+    return int(rows[0]) if len(rows) else None

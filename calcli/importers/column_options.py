@@ -3,6 +3,9 @@
 import re
 from collections.abc import Sequence
 
+NUMBER_IN_NAME = re.compile(r"(?P<before>.*?)(?P<number>[0-9]{1,9})(?P<after>\D*)")
+"""A name with a number in it, the last one: ``p2``."""
+
 
 def some_of(names: Sequence[str]) -> str:
     """A short list of names."""
@@ -22,7 +25,8 @@ def listed_columns(names: Sequence[str], option: str) -> list[str]:
     columns: list[str] = []
     while pieces:
         for size in range(min(widest, len(pieces)), 0, -1):
-            ends = _ends_of_range(names, ",".join(pieces[:size]))
+            text = ",".join(pieces[:size])
+            ends = _ends_of_range(names, text)
             if ends is not None:
                 columns += _columns_between(names, *ends)
                 pieces = pieces[size:]
@@ -34,14 +38,13 @@ def listed_columns(names: Sequence[str], option: str) -> list[str]:
 
 def _ends_of_range(names: Sequence[str], text: str) -> tuple[str, str] | None:
     """First and last column of ``A`` or ``A:C``; None if one does not exist."""
-    cuts = [(text, text)]
+    whole = text.strip()
+    if whole in names:
+        return whole, whole
     for place, character in enumerate(text):
-        if character == ":":
-            cuts.append((text[:place], text[place + 1 :]))
-    for first, last in cuts:
-        ends = first.strip(), last.strip()
-        if ends[0] in names and ends[1] in names:
-            return ends
+        first, last = text[:place].strip(), text[place + 1 :].strip()
+        if character == ":" and first in names and last in names:
+            return first, last
     return None
 
 
@@ -49,7 +52,8 @@ def _columns_between(names: Sequence[str], first: str, last: str) -> list[str]:
     counted = _counted_columns(names, first, last)
     if counted:
         return counted
-    return list(names[names.index(first) : names.index(last) + 1])
+    start, end = names.index(first), names.index(last)
+    return list(names[start : end + 1])
 
 
 def _counted_columns(names: Sequence[str], first: str, last: str) -> list[str]:
@@ -57,20 +61,21 @@ def _counted_columns(names: Sequence[str], first: str, last: str) -> list[str]:
 
     Returns none unless all columns between differ only in their number.
     """
-    number = r"(.*?)([0-9]{1,9})(\D*)"
-    low, high = re.fullmatch(number, first), re.fullmatch(number, last)
+    low, high = NUMBER_IN_NAME.fullmatch(first), NUMBER_IN_NAME.fullmatch(last)
     if first == last or low is None or high is None:
         return []
-    before, after = low[1], low[3]
-    if (high[1], high[3]) != (before, after):
+    before, after = low["before"], low["after"]
+    if (high["before"], high["after"]) != (before, after):
         return []
     start, end = sorted((names.index(first), names.index(last)))
     pattern = re.compile(f"{re.escape(before)}[0-9]+{re.escape(after)}")
     if not all(map(pattern.fullmatch, names[start : end + 1])):
         return []
-    most = int(low[2]) + len(names)
-    numbers = range(int(low[2]), min(int(high[2]), most) + 1)
-    counted = [f"{before}{number}{after}" for number in numbers]
+    lowest, highest = int(low["number"]), int(high["number"])
+    highest = min(highest, lowest + len(names))
+    counted = []
+    for number in range(lowest, highest + 1):
+        counted.append(f"{before}{number}{after}")
     return counted if set(counted) <= set(names) else []
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -160,22 +160,39 @@ def _correctness(
         correct = check_labels(correct, n, 2, column.where, ())
         return Outcome(path, correct, _described(repr(option), correct))
     truth = columns[_path_of(columns, right.strip(" ="))]
+    pairs = _pairs_of_answers(column, truth, right)
+    is_equal = np.array([answer == known for answer, known in pairs], dtype=np.int64)
+    correct = check_labels(is_equal, n, 2, column.where, ())
+    described = _described(f"{left!r} where it equals {right!r}", correct)
+    return Outcome(path, _with_ignored(correct, pairs, ignore), described)
+
+
+def _pairs_of_answers(
+    column: Column, truth: Column, name: str
+) -> list[tuple[Any, Any]]:
+    """Answers and right answers of all rows. name : of the latter, in the option.
+
+    Raises DataError for empty ones, and for another number of them.
+    """
     answers, truths = column.answers(), truth.answers()
     if len(answers) != len(truths):
-        message = f"has {len(answers)} values, {right!r} has {len(truths)}"
+        message = f"has {len(answers)} values, {name!r} has {len(truths)}"
         raise DataError(f"{column.where}: {message}; expected as many")
     for answered, values in ((column, answers), (truth, truths)):
         if None in values:
             raise answered.refusal_of_empty(values.index(None))
-    pairs = list(zip(answers, truths, strict=True))
-    equal = np.array([answer == right for answer, right in pairs], dtype=np.int64)
-    correct = check_labels(equal, n, 2, column.where, ())
-    described = _described(f"{left!r} where it equals {right!r}", correct)
-    ignored = {answer_of(label) for label in ignore}
-    is_ignored = np.array([not ignored.isdisjoint(pair) for pair in pairs], np.bool_)
-    whole = [int(label) for label in ignore if float(label).is_integer()]
-    correct = np.where(is_ignored, min(whole, default=-1), correct)
-    return Outcome(path, correct, described)
+    return list(zip(answers, truths, strict=True))
+
+
+def _with_ignored(
+    correct: IntArray, pairs: Sequence[tuple[Any, Any]], ignore: Sequence[float]
+) -> IntArray:
+    """Correctness, an ignored label where either answer is to be ignored."""
+    ignored_answers = {answer_of(label) for label in ignore}
+    is_ignored = [not ignored_answers.isdisjoint(pair) for pair in pairs]
+    whole_labels = [int(label) for label in ignore if float(label).is_integer()]
+    ignored = min(whole_labels, default=-1)
+    return np.where(np.array(is_ignored, np.bool_), ignored, correct)
 
 
 def _described(what: str, correct: IntArray) -> str:

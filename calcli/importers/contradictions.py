@@ -14,6 +14,7 @@ from calcli.importers.evidence import (
     is_never_below_half,
     is_one_hot,
     is_ranked,
+    places_of_words,
 )
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.names import is_prediction, parse_name, says_correct
@@ -224,9 +225,8 @@ def logged_predictions(
     if values is None:
         return None
     if values.dtype.kind in "OUS":
-        index = {name: place for place, name in enumerate(names or ())}
-        places = [index.get(str(value), -1) for value in values.tolist()]
-        return None if -1 in places else np.array(places, dtype=np.int64)
+        places = places_of_words(values.tolist(), names or ())
+        return None if (places < 0).any() else places
     if values.dtype.kind == "f" and not (values == np.floor(values)).all():
         return None
     return values.astype(np.int64) if values.dtype.kind in "iuf" else None

@@ -13,7 +13,7 @@ from calcli.decisions.labels import shown
 from calcli.decisions.log import Log, looks_like_log, read_log
 from calcli.decisions.log_plan import GOLD, plan_log
 from calcli.decisions.question_rows import QuestionRows
-from calcli.decisions.records import Numbered, Record, records
+from calcli.decisions.records import BYTE_ORDER_MARK, Numbered, Record, records
 from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError
 from calcli.importers.bundles import Imported
@@ -38,6 +38,7 @@ from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
 LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
+HEAD_BYTES = 64
 MOST_DESCRIBED = 6
 """Questions that are described one by one."""
 
@@ -51,9 +52,14 @@ def is_decision_log(files: Sequence[Path], request: ImportRequest) -> bool:
     is_about_arrays = request.scores or request.confidence or request.correct
     if is_about_arrays or request.votes or request.join or request.kind is not None:
         return False
-    with files[0].open("rb") as file:
-        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head[:1] in (b"{", b"[") and looks_like_log(files[0])
+    return _begins_like_json(files[0]) and looks_like_log(files[0])
+
+
+def _begins_like_json(path: Path) -> bool:
+    """True for a file whose first sign is a bracket of JSON."""
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+    return head[:1] in (b"{", b"[")
 
 
 @dataclass(frozen=True)
@@ -131,9 +137,7 @@ class GoldLabels:
 
 def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
     """Rows of a file of labels: objects, or a table with a header."""
-    with path.open("rb") as file:
-        head = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if head[:1] in (b"{", b"["):
+    if _begins_like_json(path):
         for _, record in records(path):
             yield record
         return
@@ -156,17 +160,17 @@ def _id_field(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 def _labels_in(row: Mapping[str, Any], id_field: str) -> dict[str, Any]:
     """Labels of a row by question: of a line per question, or of a whole record."""
-    rest = {name: value for name, value in row.items() if name != id_field}
-    question = rest.pop("question", None)
-    if isinstance(question, str) and len(rest) == 1:
-        return {"label": {question: next(iter(rest.values()))}}
-    return _as_labels(rest)
+    labels = {name: value for name, value in row.items() if name != id_field}
+    question = labels.pop("question", None)
+    if isinstance(question, str) and len(labels) == 1:
+        label = next(iter(labels.values()))
+        return {"label": {question: label}}
+    return _as_labels(labels)
 
 
 def _as_labels(row: Mapping[str, Any]) -> dict[str, Any]:
     """Labels of a row under a word for labels, where it has none of its own."""
-    inner = [value for value in row.values() if isinstance(value, Mapping)]
-    if len(inner) == 1 and len(row) == 1:
+    if len(row) == 1 and isinstance(next(iter(row.values())), Mapping):
         return dict(row)
     return {"label": dict(row), **row}
 
@@ -345,14 +349,15 @@ def remark_log(read: DecisionLog) -> None:
 
 def _about_question(rows: QuestionRows) -> str:
     """A few words on a question: type, options, rows, what was left out."""
-    options = ""
+    about = str(rows.type)
     if rows.n and rows.classes is None:
         least, most = int(rows.n_options.min()), int(rows.n_options.max())
-        options = f" of {least} to {most} options that differ"
+        about += f" of {least} to {most} options that differ"
     elif rows.n and rows.type != YES_NO:
-        options = f" of {rows.n_options.max()}"
-    parts = [f"{rows.type}{options}", f"{rows.n} rows"]
-    parts += [f"{number} {reason} left out" for reason, number in rows.left_out.items()]
+        about += f" of {rows.n_options.max()}"
+    parts = [about, f"{rows.n} rows"]
+    for reason, number in rows.left_out.items():
+        parts.append(f"{number} {reason} left out")
     if rows.example is not None:
         parts.append(f"such as {short(str(rows.example))!r}")
     return f"{short(rows.name)} ({', '.join(parts)})"

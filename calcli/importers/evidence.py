@@ -235,16 +235,16 @@ def counts_from_1(values: AnyArray, k: int) -> bool:
 
 
 def _indices_of_words(values: AnyArray, names: Sequence[str] | None) -> IntArray | None:
-    if names is None:
+    places = places_of_words(values.tolist(), names or ())
+    if (places < 0).any() or len(np.unique(places)) < 2:
         return None
+    return places
+
+
+def places_of_words(words: Sequence[Any], names: Sequence[str]) -> IntArray:
+    """Place of every word among the names (n,); -1 for none."""
     places = {name: place for place, name in enumerate(names)}
-    indices = []
-    for value in values.tolist():
-        place = places.get(str(value))
-        if place is None:
-            return None
-        indices.append(place)
-    return np.array(indices, dtype=np.int64) if len(set(indices)) > 1 else None
+    return np.array([places.get(str(word), -1) for word in words], dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,22 @@ from calcli.numerics import AnyArray, whole_number
 
 def sort_by_number(table: Table, names: list[str]) -> None:
     """Sort columns ``p_2, p_0, p_1`` by their numbers, where these are consecutive."""
-    matches = [NUMBERED.fullmatch(name) for name in names]
-    numbers = [int(match["number"]) for match in matches if match is not None]
-    stems = {match["stem"] for match in matches if match is not None}
-    if len(numbers) < len(names) or len(stems) != 1 or numbers == sorted(numbers):
+    stems = set()
+    numbers = []
+    for name in names:
+        match = NUMBERED.fullmatch(name)
+        if match is None:
+            return
+        stems.add(match["stem"])
+        numbers.append(int(match["number"]))
+    in_order = sorted(numbers)
+    first = in_order[0]
+    are_consecutive = in_order == list(range(first, first + len(numbers)))
+    if len(stems) != 1 or numbers == in_order or not are_consecutive:
         return
-    first = min(numbers)
-    if sorted(numbers) == list(range(first, first + len(numbers))):
-        names.sort(key=natural)
-        message = f"columns {some_of(names)} were put in the order of their numbers"
-        remark(f"{table.file.name}: {message}")
+    names.sort(key=natural)
+    message = f"columns {some_of(names)} were put in the order of their numbers"
+    remark(f"{table.file.name}: {message}")
 
 
 def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] | None:
@@ -54,31 +60,36 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
 
 def _names_of_apply(family: Family) -> list[str] | None:
     """Class names in a table written by ``apply``; None for numbers of classes."""
-    names = [name[len(family.prefix) + 1 :] for name in family.columns]
-    numbers = [str(place) for place in range(len(names))]
-    return None if names == numbers and names != ["0"] else names
+    n_before = len(family.prefix) + 1
+    names = [name[n_before:] for name in family.columns]
+    if names == ["0"]:
+        return names
+    are_places = names == [str(place) for place in range(len(names))]
+    return None if are_places else names
 
 
 def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:
     """The names of the classes, with a remark where these are parts of headers."""
     if family.classes is not None and family.classes != family.columns:
-        ends = f"classes {classes[0]!r} to {classes[-1]!r}"
-        message = f"{ends} are what differs in the names of the columns"
-        remark(f"{table.file.name}: {message}")
+        first, last = classes[0], classes[-1]
+        message = f"classes {first!r} to {last!r} are what differs in the names of the"
+        remark(f"{table.file.name}: {message} columns")
     return np.asarray(classes)
 
 
 def _without_common_ends(names: list[str]) -> list[str]:
     """Names without the separators that all begin or end with."""
-    while all(names) and names[0][0] in " _-.[":
-        if len({name[0] for name in names}) > 1:
-            break
+    while all(names) and _share_one_of(" _-.[", names, 0):
         names = [name[1:] for name in names]
-    while all(names) and names[0][-1] in " _-.]":
-        if len({name[-1] for name in names}) > 1:
-            break
+    while all(names) and _share_one_of(" _-.]", names, -1):
         names = [name[:-1] for name in names]
     return names
+
+
+def _share_one_of(separators: str, names: Sequence[str], place: int) -> bool:
+    """True for names that all have the same separator at a place."""
+    characters = {name[place] for name in names}
+    return len(characters) == 1 and characters <= set(separators)
 
 
 def _numbered_names(
@@ -107,7 +118,12 @@ def _numbered_names(
 
 def _only_count(names: Sequence[str]) -> bool:
     """True for names of one stem that differ in their number."""
-    matches = [NUMBERED.fullmatch(name) for name in names]
-    parts = [(match["stem"], match["number"]) for match in matches if match is not None]
-    are_distinct = len(parts) == len(set(parts)) == len(names)
-    return are_distinct and len({stem for stem, _ in parts}) == 1
+    stems = set()
+    numbers = set()
+    for name in names:
+        match = NUMBERED.fullmatch(name)
+        if match is None:
+            return False
+        stems.add(match["stem"])
+        numbers.add(match["number"])
+    return len(stems) == 1 and len(numbers) == len(names)

@@ -23,35 +23,34 @@ def records_inside(value: dict[str, Any]) -> Sequence[Record]:
 
     ``{"model": …, "results": [{…}, …]}``; pandas' table is one. None for anything else.
     """
-    labels = [cell for name, cell in value.items() if parse_name(name).role == "labels"]
-    if any(not isinstance(cell, list | dict) for cell in labels):
-        return [value]
-    lists = {
-        name: cells
-        for name, cells in value.items()
-        if isinstance(cells, list) and cells
-    }
-    of_objects = [
-        cells
-        for name, cells in lists.items()
-        if not parse_name(name).role and all(isinstance(row, dict) for row in cells)
-    ]
-    if len(of_objects) != 1:
+    lists_of_objects = []
+    has_scores = False
+    has_numbers = False
+    for name, cell in value.items():
+        role = parse_name(name).role
+        if role == "labels" and not isinstance(cell, list | dict):
+            return [value]
+        has_scores = has_scores or role == "scores"
+        if not isinstance(cell, list) or not cell:
+            continue
+        has_numbers = has_numbers or any(map(_is_number_or_list, cell))
+        if not role and all(isinstance(row, dict) for row in cell):
+            lists_of_objects.append(cell)
+    if len(lists_of_objects) != 1 or has_scores or has_numbers:
         return []
-    has_scores = any(parse_name(name).role == "scores" for name in value)
-    has_numbers = any(
-        isinstance(cell, int | float | list)
-        for cells in lists.values()
-        for cell in cells
-    )
-    return [] if has_scores or has_numbers else of_objects[0]
+    return lists_of_objects[0]
+
+
+def _is_number_or_list(cell: Any) -> bool:
+    return isinstance(cell, int | float | list)
 
 
 def records_by_id(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
     """Rows of an object of objects, or answers by id; none for anything else."""
-    if all(isinstance(row, dict) and row for row in value.values()):
+    cells = value.values()
+    if all(isinstance(row, dict) and row for row in cells):
         return _records_of_objects(path, value)
-    if len(value) > 1 and all(isinstance(cell, str | int) for cell in value.values()):
+    if len(value) > 1 and all(isinstance(cell, str | int) for cell in cells):
         return [{"ids": key, "labels": cell} for key, cell in value.items()]
     return []
 
@@ -59,17 +58,28 @@ def records_by_id(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
 def _records_of_objects(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
     """A row per key, which is its id, or from the columns of pandas' ``to_json``."""
     if any(parse_name(name).role for name in value):  # {column: {index: cell}}
-        first, index = next(iter(value.items()))
-        for name, column in value.items():
-            if column.keys() != index.keys():
-                message = f"column {name!r} has other rows than {first!r}"
-                expected = "expected the same index in each"
-                raise DataError(f"{path}: {message}, {expected}")
-        return [{name: column[key] for name, column in value.items()} for key in index]
-    cells = [cell for row in value.values() for cell in row.values()]
-    if not cells or any(map(_is_matrix, cells)):
-        return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
+        return _records_of_columns(path, value)
+    n_cells = 0
+    for row in value.values():
+        n_cells += len(row)
+        if any(map(_is_matrix, row.values())):
+            return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
+    if not n_cells:
+        return []
     return [{"ids": key, **row} for key, row in value.items()]
+
+
+def _records_of_columns(path: Path, value: Mapping[str, Any]) -> Sequence[Record]:
+    """Rows of ``{column: {index: cell}}``. Raises DataError where indices differ."""
+    first, index = next(iter(value.items()))
+    rows: dict[str, dict[str, Any]] = {key: {} for key in index}
+    for name, column in value.items():
+        if column.keys() != index.keys():
+            message = f"column {name!r} has other rows than {first!r}"
+            raise DataError(f"{path}: {message}, expected the same index in each")
+        for key, cell in column.items():
+            rows[key][name] = cell
+    return list(rows.values())
 
 
 def _is_matrix(cell: Any) -> bool:
@@ -81,13 +91,14 @@ def lists_of_columns(value: Mapping[str, Any]) -> Mapping[str, list[Any]] | None
 
     One of them is named as labels or scores: others are more likely rows by id.
     """
-    if not any(parse_name(name).role in ("labels", "scores") for name in value):
+    roles = {parse_name(name).role for name in value}
+    if roles.isdisjoint(("labels", "scores")) or len(value) < 3:
         return None
+    lengths = set()
     for cells in value.values():
         if not isinstance(cells, list):
             return None
         if any(isinstance(cell, list | dict) for cell in cells):
             return None
-    if len(value) < 3 or len({len(cells) for cells in value.values()}) != 1:
-        return None
-    return value
+        lengths.add(len(cells))
+    return value if len(lengths) == 1 else None

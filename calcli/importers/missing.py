@@ -32,27 +32,31 @@ def without_missing(
         return _without_missing_positions(columns, paths, loaded, where)
     arrays = [np.asarray(array[()]) for array in loaded]
     n = min((len(array) for array in arrays if array.ndim), default=0)
-    is_missing = np.zeros(n, dtype=np.bool_)
-    for array in arrays:
-        is_missing |= _blank_rows(array[:n])
+    masks = [_blank_rows(array[:n]) for array in arrays]
     what = "a score or a label"
     for path in used:
         is_empty = _empty_cells(columns[path].written_cells())
         if len(is_empty) == n:  # else the shape is refused where the column is read
-            is_missing |= is_empty
+            masks.append(is_empty)
             what = "a score, a label or a value of a column in use"
+    is_missing = np.any(masks, axis=0)
     is_zero = np.zeros(n, dtype=np.bool_)
     if probabilities is not None:
         scores = np.asarray(columns[probabilities].load()[()])
         is_zero = _zero_rows(scores[:n]) & ~is_missing
-    if (is_missing | is_zero).all():
+    is_left_out = is_missing | is_zero
+    if is_left_out.all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
-    n_left_out = int(is_missing.sum())
-    remark(f"{where}: {n_left_out} of {n} rows left out: they lack {what}")
-    if is_zero.any():
-        message = f"{int(is_zero.sum())} of {n} rows left out: they hold zeros only"
+    n_missing, n_zero = int(is_missing.sum()), int(is_zero.sum())
+    remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
+    if n_zero:
+        message = f"{n_zero} of {n} rows left out: they hold zeros only"
         remark(f"{where}: {message}, which is no answer")
-    kept = np.flatnonzero(~(is_missing | is_zero))
+    return _with_rows(columns, np.flatnonzero(~is_left_out), n)
+
+
+def _with_rows(columns: Columns, kept: IntArray, n: int) -> dict[str, Column]:
+    """The arrays with some of their n rows, those that have a value per row."""
     return {path: in_order(path, column, kept, n) for path, column in columns.items()}
 
 
@@ -119,39 +123,46 @@ def _without_missing_positions(
 
     Raises DataError for images.
     """
-    arrays = [
-        cut_alike(array, other)
-        for array, other in zip(loaded, loaded[::-1], strict=True)
-    ]
+    arrays = []
+    for array, other in zip(loaded, reversed(loaded), strict=True):
+        arrays.append(cut_alike(array, other))
     has_pixels = any(array.ndim > 3 for array in arrays)
     if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
         advice = "leaves out rows and tokens, no pixels; for these --ignore-label"
         raise DataError(f"{where}: --drop-missing {advice}")
     if not all(isinstance(array, Parts) for array in arrays):
         return dict(columns)
-    if len({len(array) for array in arrays}) > 1:
+    masks = _masks_of_positions(arrays)
+    if masks is None:
         return dict(columns)
-    masks = []
-    for unit in range(len(arrays[0])):
-        mask = _kept_positions([_blank_rows(array.of(unit)) for array in arrays])
-        if mask is None:
-            return dict(columns)
-        masks.append(mask)
-    kept = np.array([unit for unit, mask in enumerate(masks) if mask.any()], np.int64)
+    n_kept = [int(mask.sum()) for mask in masks]
+    kept = np.flatnonzero(n_kept)
     if not len(kept):
         message = "every position lacks a score or a label, nothing is left"
         raise DataError(f"{where}: {message}")
     total = sum(map(len, masks))
-    n_left = total - sum(int(mask.sum()) for mask in masks)
-    message = f"{n_left} of {total} positions left out: they lack a score or a label"
-    remark(f"{where}: {message}")
-    made = {
-        path: in_order(path, column, kept, len(masks))
-        for path, column in columns.items()
-    }
+    message = f"{total - sum(n_kept)} of {total} positions left out: they lack a score"
+    remark(f"{where}: {message} or a label")
+    made = _with_rows(columns, kept, len(masks))
     for path, array in zip(paths, arrays, strict=True):
         made[path] = columns[path].having(_part(array, kept, masks))
     return made
+
+
+def _masks_of_positions(arrays: Sequence[Parts]) -> list[BoolArray] | None:
+    """Masks of the positions of every unit that lack nothing.
+
+    None where the arrays have different lengths.
+    """
+    if len({len(array) for array in arrays}) > 1:
+        return None
+    masks = []
+    for unit in range(len(arrays[0])):
+        mask = _kept_positions([_blank_rows(array.of(unit)) for array in arrays])
+        if mask is None:
+            return None
+        masks.append(mask)
+    return masks
 
 
 def _kept_positions(blanks: Sequence[BoolArray]) -> BoolArray | None:
@@ -167,7 +178,10 @@ def _kept_positions(blanks: Sequence[BoolArray]) -> BoolArray | None:
 
 
 def _part(array: Parts, kept: IntArray, masks: Sequence[BoolArray]) -> Parts:
-    shapes = [(int(masks[unit].sum()), *array.shapes[unit][1:]) for unit in kept]
+    shapes = []
+    for unit in kept:
+        n_positions = int(masks[unit].sum())
+        shapes.append((n_positions, *array.shapes[unit][1:]))
 
     def of(number: int) -> AnyArray:
         unit = kept[number]

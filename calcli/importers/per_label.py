@@ -130,6 +130,10 @@ def _label_names(
 def _without_common_parts(names: Sequence[str]) -> list[str]:
     """Names without their common beginning, which ends in _ or a point."""
     pieces = [re.split(r"(?<=[_.])", name) for name in names]
-    while len({piece[0] for piece in pieces}) == 1 and min(map(len, pieces)) > 1:
-        pieces = [piece[1:] for piece in pieces]
-    return ["".join(piece) for piece in pieces]
+    fewest = min(map(len, pieces))
+    n_common = 0
+    while n_common < fewest - 1:
+        if len({piece[n_common] for piece in pieces}) > 1:
+            break
+        n_common += 1
+    return ["".join(piece[n_common:]) for piece in pieces]

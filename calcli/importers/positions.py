@@ -301,24 +301,22 @@ def _count_positions(scores: Parts, labels: Any, axis: int) -> list[int]:
 
     Raises DataError for another number of labels or of classes.
     """
+    k = (*scores.shape, 1)[axis]
     counts = []
     for shape in scores.shapes:
         counts.append(prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]))
-    if labels is None:
-        label_counts = counts
-    elif isinstance(labels, Parts):
-        label_counts = [prod(shape) for shape in labels.shapes]
-    else:
-        label_counts = []
+    label_counts = counts
+    if labels is not None:
+        is_ragged = isinstance(labels, Parts)
+        label_counts = [prod(shape) for shape in labels.shapes] if is_ragged else []
     if len(label_counts) != len(counts):
         n_labels = len(label_counts) or labels.shape
-        raise DataError(
-            f"{scores.where}: has {len(counts)} parts, its labels {n_labels}"
-        )
-    k = (*scores.shape, 1)[axis]
+        message = f"has {len(counts)} parts, its labels {n_labels}"
+        raise DataError(f"{scores.where}: {message}")
     for unit, shape in enumerate(scores.shapes):
-        if (*shape, 1)[axis - 1] != k or counts[unit] != label_counts[unit]:
-            message = f"part {unit} has shape {shape} and {label_counts[unit]} labels"
+        n_labels = label_counts[unit]
+        if (*shape, 1)[axis - 1] != k or counts[unit] != n_labels:
+            message = f"part {unit} has shape {shape} and {n_labels} labels"
             expected = f"expected {k} classes and a label for each position"
             raise DataError(f"{scores.where}: {message}, {expected}")
     return counts
@@ -431,19 +429,18 @@ def token_rows(
     has_lists = any(isinstance(row.get(name), list) for row in rows)
     if request.reduce is None or not has_lists:
         return [dict(row) for row in rows]
-    tokens = [
-        _tokens(row.get(name), name, f"{where}: row {number}")
-        for number, row in enumerate(rows)
-    ]
+    tokens = []
+    for number, row in enumerate(rows):
+        tokens.append(_tokens(row.get(name), name, f"{where}: row {number}"))
     zeros = _zeros_of_tokens(tokens)
     made: list[dict[str, Any]] = []
     for row, values in zip(rows, tokens, strict=True):
         if request.reduce == "none":
             made += _rows_of_tokens(row, name, values)
-        else:
-            logs = values if _are_logs(values) else zeros.confidence_logs(values)[0]
-            confidence = float(np.exp(reduced(logs, request.reduce)))
-            made.append({**row, name: confidence})
+            continue
+        logs = values if _are_logs(values) else zeros.confidence_logs(values)[0]
+        confidence = float(np.exp(reduced(logs, request.reduce)))
+        made.append({**row, name: confidence})
     return made
 
 
@@ -474,13 +471,14 @@ def _are_logs(values: FloatArray) -> bool:
 
 def _zeros_of_tokens(tokens: Sequence[FloatArray]) -> Zeros:
     """What a probability of 0 counts as among those of all tokens."""
-    probabilities = [
-        values[~np.isnan(values)] for values in tokens if not _are_logs(values)
-    ]
+    probabilities = []
+    for values in tokens:
+        if not _are_logs(values):
+            probabilities.append(values[~np.isnan(values)])
     if not probabilities:
         return Zeros.of_type(np.dtype(np.float64), one_column=True)
-    digits = digits_of_values(np.concatenate(probabilities)[:, None])
-    return Zeros.of(digits, FLOAT64, one_column=True, decimals=0)
+    column = np.concatenate(probabilities)[:, None]
+    return Zeros.of(digits_of_values(column), FLOAT64, one_column=True, decimals=0)
 
 
 def _rows_of_tokens(row: Record, name: str, values: FloatArray) -> list[dict[str, Any]]:
@@ -494,5 +492,6 @@ def _rows_of_tokens(row: Record, name: str, values: FloatArray) -> list[dict[str
     made = []
     for token in np.flatnonzero(~np.isnan(values)):
         entries = {key: value[token] for key, value in lists.items()}
-        made.append({**row, **entries, name: float(probabilities[token])})
+        entries[name] = float(probabilities[token])
+        made.append({**row, **entries})
     return made

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.evidence import places_of_words
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
@@ -126,16 +127,15 @@ def _class_index(
     """Indices of the classes of all ranks. Raises UsageError for unknown words."""
     if classes.dtype.kind in "iuf" and (classes == np.floor(classes)).all():
         return classes.astype(np.int64)
-    index = {name: place for place, name in enumerate(names)}
-    places = []
-    for row in classes.tolist():
-        for word in row:
-            if str(word) not in index:
-                message = f"ranks are named in words ({str(word)!r}, …)"
-                advice = "name all classes: --class-names"
-                raise UsageError(f"{table.file}: {message}; {advice}")
-            places.append(index[str(word)])
-    return np.array(places, dtype=np.int64).reshape(classes.shape)
+    words = [str(word) for word in classes.ravel().tolist()]
+    places = places_of_words(words, names)
+    is_unknown = places < 0
+    if is_unknown.any():
+        word = words[int(np.argmax(is_unknown))]
+        message = f"ranks are named in words ({word!r}, …)"
+        advice = "name all classes: --class-names"
+        raise UsageError(f"{table.file}: {message}; {advice}")
+    return places.reshape(classes.shape)
 
 
 def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> FloatArray:
@@ -145,34 +145,59 @@ def spread(p: AnyArray, index: AnyArray, k: int, where: str) -> FloatArray:
     of range or listed twice, for invalid probabilities, and where an unlisted class
     would exceed the least listed one: then k is not the number of classes.
     """
-    r = p.shape[1]
-    if r > k or index.min() < 0 or index.max() >= k:
-        message = f"lists class {int(index.max())} among {r} of a row"
+    _check_classes(index, k, where)
+    tolerance = tolerance_of(p)
+    listed = p.astype(np.float64)
+    rest = 1.0 - listed.sum(axis=1)
+    n_others = k - p.shape[1]
+    _check_sums(listed, rest, n_others, tolerance, where)
+    share = np.maximum(rest, 0.0) / max(n_others, 1)
+    if n_others:
+        _check_shares(listed, share, k, tolerance, where)
+    probs = np.repeat(share[:, None], k, axis=1)
+    np.put_along_axis(probs, index, listed, axis=1)
+    return probs / probs.sum(axis=1, keepdims=True)
+
+
+def _check_classes(index: AnyArray, k: int, where: str) -> None:
+    """Raise DataError for classes that are out of range or listed twice."""
+    n_ranks = index.shape[1]
+    if n_ranks > k or index.min() < 0 or index.max() >= k:
+        message = f"lists class {int(index.max())} among {n_ranks} of a row"
         raise DataError(f"{where}: {message}, expected classes 0 to {k - 1}")
-    is_twice = (np.diff(np.sort(index, axis=1), axis=1) == 0).any(axis=1)
+    in_order = np.sort(index, axis=1)
+    is_twice = (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)
     if is_twice.any():
         raise DataError(f"{where}: row {int(np.argmax(is_twice))} lists a class twice")
-    tolerance = tolerance_of(p)
-    p = p.astype(np.float64)
-    rest = 1.0 - p.sum(axis=1)
-    is_bad = (p < 0).any(axis=1) | ~(rest >= -tolerance)
-    if r == k:
+
+
+def _check_sums(
+    listed: FloatArray, rest: FloatArray, n_others: int, tolerance: float, where: str
+) -> None:
+    """Raise DataError for rows that are no probabilities. rest : 1 less their sum."""
+    is_bad = (listed < 0).any(axis=1) | ~(rest >= -tolerance)
+    if not n_others:
         is_bad |= np.abs(rest) > tolerance
     if is_bad.any():
         row = int(np.argmax(is_bad))
         message = f"the probabilities of row {row} sum to {1 - rest[row]:g}"
         raise DataError(f"{where}: {message}, expected probabilities")
-    share = np.maximum(rest, 0.0) / max(k - r, 1)
+
+
+def _check_shares(
+    listed: FloatArray, share: FloatArray, k: int, tolerance: float, where: str
+) -> None:
+    """Raise DataError where an unlisted class would exceed the least listed one."""
+    n_ranks = listed.shape[1]
+    n_others = k - n_ranks
+    least = listed.min(axis=1)
     # of the sum, spread over the others, and half a digit of the least itself
-    of_rounding = tolerance / max(k - r, 1) + tolerance / (r + 2)
-    is_above = share > p.min(axis=1) + max(SUM_TOLERANCE, of_rounding)
-    if r < k and is_above.any():
-        row = int(np.argmax(is_above))
-        message = f"row {row} leaves {rest[row]:.3g} to {k - r} classes, more than"
-        reason = f"so many below its least, {p[row].min():.3g}, can have"
-        raise DataError(
-            f"{where}: {message} {reason}: are there more than {k} classes?"
-        )
-    probs = np.repeat(share[:, None], k, axis=1)
-    np.put_along_axis(probs, index, p, axis=1)
-    return probs / probs.sum(axis=1, keepdims=True)
+    of_rounding = tolerance / n_others + tolerance / (n_ranks + 2)
+    is_above = share > least + max(SUM_TOLERANCE, of_rounding)
+    if not is_above.any():
+        return
+    row = int(np.argmax(is_above))
+    rest = 1.0 - listed[row].sum()
+    message = f"row {row} leaves {rest:.3g} to {n_others} classes, more than"
+    reason = f"so many below its least, {least[row]:.3g}, can have"
+    raise DataError(f"{where}: {message} {reason}: are there more than {k} classes?")

@@ -51,5 +51,7 @@ def _named(column: Column, role: str, folder: str) -> str:
     names = list(column.parts)
     if len(shown) > LONGEST_LIST and len(names) > 2:
         shown = f"{names[0]}, …, {names[-1]}"
-    says_role = shown.lower().replace("_", " ").rstrip("s") == role.rstrip("s")
-    return f"{shown!r}" if not role or says_role else f"{shown!r} as {role}"
+    plain = shown.lower().replace("_", " ")
+    if not role or plain.rstrip("s") == role.rstrip("s"):
+        return f"{shown!r}"
+    return f"{shown!r} as {role}"

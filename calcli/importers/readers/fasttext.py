@@ -41,10 +41,12 @@ def _row(words: list[str], where: str) -> dict[str, Any]:
     row: dict[str, Any] = {}
     is_labelled = len(words) > 1 and words[1].startswith(PREFIX)
     if is_labelled:
-        row["label"] = words.pop(0).removeprefix(PREFIX)
+        row["label"] = words[0].removeprefix(PREFIX)
+        words = words[1:]
     names = [word.removeprefix(PREFIX) for word in words[::2]]
     try:
-        row["probs"] = Ranks(zip(names, map(float, words[1::2]), strict=True))
+        probabilities = [float(word) for word in words[1::2]]
+        row["probs"] = Ranks(zip(names, probabilities, strict=True))
     except ValueError:
         expected = "expected pairs of a label and its probability"
         raise DataError(f"{where}: {expected}") from None
