@@ -438,15 +438,18 @@ def _has_label(entry: Any) -> bool:
 def _criteria(parents: Sequence[Any], question: str | None) -> Sequence[Any]:
     """The levels as they were asked for, in a record; empty if not given."""
     record = parents[0]
-    asked = record.get("question") if isinstance(record, Mapping) else None
-    request = record.get("request") if isinstance(record, Mapping) else None
-    if not isinstance(asked, Mapping) and isinstance(request, Mapping):
-        questions = request.get("questions")
-        asked = questions.get(question) if isinstance(questions, Mapping) else None
-    criteria = asked.get("criteria") if isinstance(asked, Mapping) else None
+    asked = _child(record, "question")
+    if not isinstance(asked, Mapping):
+        asked = _child(_child(_child(record, "request"), "questions"), question)
+    criteria = _child(asked, "criteria")
     if isinstance(criteria, Mapping):
         return list(criteria)
     return criteria if isinstance(criteria, list) else ()
+
+
+def _child(value: Any, key: str | None) -> Any:
+    """Item of an object; None of anything else, and where it has none."""
+    return value.get(key) if isinstance(value, Mapping) else None
 
 
 # ---- the name of the question

@@ -253,20 +253,31 @@ def choose(
     """
     gains = [np.zeros(len(question.units)) for question in questions]
     for fold in range(N_FOLDS):
-        training = [
-            question.part(np.flatnonzero(fold_of_rows != fold))
-            for question, fold_of_rows in zip(questions, folds, strict=True)
-        ]
+        training = []
+        for question, fold_of_rows in zip(questions, folds, strict=True):
+            training.append(question.part(np.flatnonzero(fold_of_rows != fold)))
         theta = pool(training, pooled).theta
         for place, question in enumerate(questions):
             rows = np.flatnonzero(folds[place] == fold)
             held_out = question.part(rows)
             raw = held_out.losses(np.zeros(question.n_parameters))
             gains[place][rows] = raw - held_out.losses(theta[place])
-    units = np.concatenate([question.units for question in questions])
-    z, n_units = _z(np.concatenate(gains), units)
+    sums = _sums_by_unit(questions, gains)
+    error = float(np.sqrt((sums**2).sum()))
+    z = float(sums.sum()) / error if error > 0.0 else 0.0
     sharpens = float(pooled.theta[:, 0].mean()) > 0.0
-    return Choice(gains, z, n_units, ENOUGH_TO_SHARPEN if sharpens else ENOUGH)
+    enough = ENOUGH_TO_SHARPEN if sharpens else ENOUGH
+    return Choice(gains, z, len(sums), enough)
+
+
+def _sums_by_unit(
+    questions: Sequence[Question], gains: Sequence[FloatArray]
+) -> FloatArray:
+    """Gains of all questions, summed by unit."""
+    units = np.concatenate([question.units for question in questions])
+    _, codes = np.unique(units, return_inverse=True)
+    sums = np.bincount(codes, np.concatenate(gains))
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _z(gains: FloatArray, units: IntArray) -> tuple[float, int]:

@@ -26,10 +26,11 @@ def above_chance(p: Probabilities) -> float:
 
 def closeness_to_mode(p: Probabilities) -> float:
     """1 - E|level - mode| / d, d the same of equal shares around the middle."""
-    mode = max(range(len(p)), key=lambda level: p[level])
+    levels = range(len(p))
+    mode = max(levels, key=lambda level: p[level])
     middle = (len(p) - 1) / 2.0
-    spread = sum(abs(level - middle) for level in range(len(p))) / len(p)
-    distance = sum(share * abs(level - mode) for level, share in enumerate(p))
+    spread = sum(abs(level - middle) for level in levels) / len(p)
+    distance = sum(p[level] * abs(level - mode) for level in levels)
     return 1.0 - distance / spread
 
 

@@ -325,20 +325,18 @@ def remark_log(read: DecisionLog) -> None:
         some.append(f"and {len(log.questions) - MOST_DESCRIBED} more questions")
     where = read.path.name
     remark(f"{where}: {plan.n_records} records of decisions: {'; '.join(some)}")
-    fields = {
-        shown(reading.field) + (" (by index)" if reading.by_index else "")
-        for reading in plan.labels.values()
-    }
+    fields = set()
+    for reading in plan.labels.values():
+        how = " (by index)" if reading.by_index else ""
+        fields.add(repr(f"{shown(reading.field)}{how}"))
     if fields:
-        listing = ", ".join(sorted(map(repr, fields))[:MOST_DESCRIBED])
+        listing = ", ".join(sorted(fields)[:MOST_DESCRIBED])
         remark(f"{where}: labels are {listing}")
     _remark_confidence(log, where)
     if len(plan.models) > 1:
-        counts = ", ".join(
-            f"{short(model)} ({number})" for model, number in plan.models.items()
-        )
+        counts = [f"{short(model)} ({number})" for model, number in plan.models.items()]
         remark(
-            f"warning: {where}: {len(plan.models)} models: {counts};"
+            f"warning: {where}: {len(plan.models)} models: {', '.join(counts)};"
             " --group-by model shows each, fit them one by one"
         )
     offered = [name for name in log.groups if name.rpartition(".")[2] != "model"]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from calcli.importers.names import COLUMNS, Name, matching, parse_name
 from calcli.importers.table import Column, Columns
@@ -20,52 +21,39 @@ def with_named_columns(
     unknown names.
     """
     names = [parse_name(path) for path in columns]
-    names_by_role = {
-        role: [matching(names, name, "column") for name in wanted]
-        for role, wanted in named.items()
-    }
-    moved = {
-        name.path
-        for matches in names_by_role.values()
-        for each in matches
-        for name in each
-        if name.role in COLUMNS
-    }
-    made = {
-        name.path: columns[name.path]
-        for name in names
-        if name.role not in named and name.path not in moved
-    }
-    for role, matches in names_by_role.items():
-        if not matches:
-            continue
-        first, *others = matches
-        for name in first:
-            place = (name.folder, name.split)
-            together = [name, *_in_place(others, place)]
+    matches_by_role: dict[str, list[list[Name]]] = {}
+    moved = set()
+    for role, wanted in named.items():
+        matches_by_role[role] = [matching(names, name, "column") for name in wanted]
+        for name in chain.from_iterable(matches_by_role[role]):
+            if name.role in COLUMNS:
+                moved.add(name.path)
+    made = {}
+    for name in names:
+        if name.role not in named and name.path not in moved:
+            made[name.path] = columns[name.path]
+    for role, matches in matches_by_role.items():
+        for name in matches[0] if matches else ():
+            together = [name]
+            for other in chain.from_iterable(matches[1:]):
+                if (other.folder, other.split) == (name.folder, name.split):
+                    together.append(other)
             path = "/".join(part for part in (*name.folder, name.split, role) if part)
-            made[path] = _combined([columns[name.path] for name in together], together)
+            made[path] = _combined(columns, together)
     return made
 
 
-def _in_place(
-    matches: Sequence[Sequence[Name]], place: tuple[tuple[str, ...], str]
-) -> list[Name]:
-    """Those of the names that stand in this folder and split."""
-    return [
-        name for each in matches for name in each if (name.folder, name.split) == place
-    ]
-
-
-def _combined(columns: Sequence[Column], names: Sequence[Name]) -> Column:
-    """One column, or the intersections of several."""
-    by_name = {name.core: column for name, column in zip(names, columns, strict=True)}
-    parts = dict(sorted(by_name.items()))  # as they are named in any order
-    first = replace(columns[0].called(", ".join(parts)), attributes={})
-    if len(columns) == 1:
-        return first
+def _combined(columns: Columns, names: Sequence[Name]) -> Column:
+    """The one column of these names, or the intersections of several."""
+    parts = {}
+    for name in sorted(names, key=lambda name: name.core):  # they come in any order
+        parts[name.core] = columns[name.path]
+    whole = columns[names[0].path].called(", ".join(parts))
+    whole = replace(whole, attributes={})
+    if len(names) == 1:
+        return whole
     return replace(
-        first,
+        whole,
         get=partial(_intersections, parts),
         parts=parts,
         empty_row=None,
@@ -75,6 +63,5 @@ def _combined(columns: Sequence[Column], names: Sequence[Name]) -> Column:
 
 
 def _intersections(columns: Columns) -> AnyArray:
-    return intersections(
-        {name: column.names("group") for name, column in columns.items()}
-    )
+    names = {name: column.names("group") for name, column in columns.items()}
+    return intersections(names)

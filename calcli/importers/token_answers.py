@@ -195,20 +195,17 @@ def _class_rows(
 def _without_classes(
     path: Path, answers: Sequence[Answer], names: Sequence[str], n_without: int
 ) -> DataError:
-    beginnings = dict.fromkeys(
-        repr(position.token)
-        for answer in answers[:50]
-        for position in answer.positions[:1]
-    )
-    message = (
-        f"{n_without} of {len(answers)} answers list none of the classes"
-        f" {', '.join(names)}; they begin with {', '.join(list(beginnings)[:6])}"
-    )
+    first_tokens = [
+        repr(answer.positions[0].token) for answer in answers[:50] if answer.positions
+    ]
+    beginnings = list(dict.fromkeys(first_tokens))[:6]
+    message = f"{n_without} of {len(answers)} answers list none of the classes"
+    reason = f"{', '.join(names)}; they begin with {', '.join(beginnings)}"
     advice = (
         "name them with --class-names, or take --confidence confidence"
         " --correct answer=gold --gold FILE"
     )
-    return DataError(f"{path}: {message}: {advice}")
+    return DataError(f"{path}: {message} {reason}: {advice}")
 
 
 def _place_of_class(answer: Answer, index: Mapping[str, int]) -> int | None:

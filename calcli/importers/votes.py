@@ -121,9 +121,13 @@ def _lists_of_answers(columns: Sequence[Column]) -> list[Answers] | None:
     answers = [column.answers() for column in columns]
     if len(answers) > 1:
         return [list(row) for row in zip(*answers, strict=True)]
-    if not any(isinstance(cell, list) for cell in answers[0]):
+    cells = answers[0]
+    if not any(isinstance(cell, list) for cell in cells):
         return None
-    return [cell if isinstance(cell, list) else [cell] for cell in answers[0]]
+    lists: list[Answers] = []
+    for cell in cells:
+        lists.append(cell if isinstance(cell, list) else [cell])
+    return lists
 
 
 def _by_question(
@@ -144,16 +148,21 @@ def _by_question(
     if not len(asked) == len(truths) == len(answers):
         message = f"has {len(answers)} answers, {len(asked)} questions"
         raise DataError(f"{home.where}: {message} and {len(truths)} golds")
-    rows_of: dict[str, list[int]] = {}
-    for row, name in enumerate(asked):
-        rows_of.setdefault(name, []).append(row)
-    for name, rows in rows_of.items():
-        if len({truths[row] for row in rows}) > 1:
-            message = f"question {name!r} has several right answers, expected one"
+    answers_by_question: dict[str, list[str | None]] = {}
+    first_rows: dict[str, int] = {}
+    conflicting = set()
+    for row, question in enumerate(asked):
+        answers_by_question.setdefault(question, []).append(answers[row])
+        first_row = first_rows.setdefault(question, row)
+        if truths[row] != truths[first_row]:
+            conflicting.add(question)
+    for question in first_rows:
+        if question in conflicting:
+            message = f"question {question!r} has several right answers, expected one"
             raise DataError(f"{gold.where}: {message}")
-    lists = [[answers[row] for row in rows] for rows in rows_of.values()]
-    first_rows = np.array([rows[0] for rows in rows_of.values()])
-    return Questions(lists, first_rows)
+    return Questions(
+        list(answers_by_question.values()), np.array([*first_rows.values()])
+    )
 
 
 def _most_frequent(answers: Answers) -> Vote:
@@ -162,7 +171,8 @@ def _most_frequent(answers: Answers) -> Vote:
         return Vote(None, 0, len(answers), is_tied=False)
     most = max(counts.values())
     best = [answer for answer, count in counts.items() if count == most]
-    return Vote(min(best, key=_by_size), most, len(answers), len(best) > 1)
+    first = min(best, key=_by_size)
+    return Vote(first, most, len(answers), is_tied=len(best) > 1)
 
 
 def _by_size(answer: str) -> tuple[int, float, str]:

@@ -30,9 +30,13 @@ ATTRIBUTES = (
     "corrupted_labels",
 )
 """Attributes that a derived bundle inherits."""
-MARKED = (
-    16  # hex digits of a hash in a table; two calibrators share them with p = 1e-19
+MARKED = 16
+"""Hex digits of a hash in a table; two calibrators share them with p = 1e-19."""
+
+MARK = re.compile(
+    rf"(?P<method>.+?):(?P<sha256>[0-9a-f]{{{MARKED},64}})(?::(?P<rows>.+))?"
 )
+"""A link of a chain in a column of a table (see ``mark``)."""
 
 NOT_HELD_OUT = "what it shows here is not what new data will show; use held-out rows"
 """Warning for metrics on the rows that a calibrator was fitted on."""
@@ -74,21 +78,18 @@ def in_sample(links: Sequence[Link]) -> str:
     for link in links:
         if link.in_sample:
             methods_of_rows.setdefault(link.in_sample[:200], []).append(link.method)
-    sentences = (
-        f"{' and '.join(m)} {'was' if len(m) == 1 else 'were'} fitted on {rows}"
-        for rows, m in methods_of_rows.items()
-    )
+    sentences = []
+    for rows, methods in methods_of_rows.items():
+        verb = "was" if len(methods) == 1 else "were"
+        sentences.append(f"{' and '.join(methods)} {verb} fitted on {rows}")
     return ", ".join(sentences)
 
 
 def of_several(*links: Link) -> Link:
     """Merge the links of one calibrator in several bundles."""
-    known = {link.in_sample or "" for link in links}
-    return (
-        links[0]
-        if len(known) == 1
-        else replace(links[0], in_sample="some of these rows")
-    )
+    if len({link.in_sample or "" for link in links}) == 1:
+        return links[0]
+    return replace(links[0], in_sample="some of these rows")
 
 
 def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
@@ -177,15 +178,13 @@ def mark(chain: str) -> str:
 
     The in-sample part follows the hash, ``ts:1f0a93c2d4e5f607:these_very_rows``.
     """
-    links = chain_of({"calibrated_by": chain})
-    in_sample_marks = [
-        f":{link.in_sample.replace(' ', '_')}" if link.in_sample else ""
-        for link in links
-    ]
-    return " ".join(
-        f"{link.method}:{link.sha256[:MARKED]}{in_sample_mark}"
-        for link, in_sample_mark in zip(links, in_sample_marks, strict=True)
-    )
+    marks = []
+    for link in chain_of({"calibrated_by": chain}):
+        parts = [link.method, link.sha256[:MARKED]]
+        if link.in_sample:
+            parts.append(link.in_sample.replace(" ", "_"))
+        marks.append(":".join(parts))
+    return " ".join(marks)
 
 
 def unmarked(marks: Sequence[str], where: str) -> str | None:
@@ -197,25 +196,20 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
             none = "no calibrator"
-            message = f"{where}: row 0 has been through"
-            raise DataError(
-                f"{message} {first or none!r}, row {row} through {text or none!r}; take"
-                " them one by one"
-            )
+            message = f"row 0 has been through {first or none!r}"
+            other = f"row {row} through {text or none!r}; take them one by one"
+            raise DataError(f"{where}: {message}, {other}")
     if not first:
         return None
-    parts = [
-        re.fullmatch(f"(.+?):([0-9a-f]{{{MARKED},64}})(?::(.+))?", word)
-        for word in first.split()
-    ]
-    if all(parts):
-        links = [
-            (p[2], p[1], None, p[3].replace("_", " ") if p[3] else msgspec.UNSET)
-            for p in parts
-            if p
-        ]
-        return chain_text([Link(*link) for link in links])
-    return chain_text([_unknown(first)])
+    links = []
+    for word in first.split():
+        match = MARK.fullmatch(word)
+        if match is None:
+            return chain_text([_unknown(first)])
+        rows = match["rows"]
+        in_sample = rows.replace("_", " ") if rows else msgspec.UNSET
+        links.append(Link(match["sha256"], match["method"], None, in_sample))
+    return chain_text(links)
 
 
 def words(links: Sequence[Link]) -> str:
