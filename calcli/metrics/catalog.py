@@ -95,20 +95,23 @@ def signature(
     'ece|norm:1|bins:15|scheme:width|closed:right|label:top'
     """
     added = dict(own)
-    s, as_set = settings, {"norm": norm_text(settings.norm)}
-    as_set |= {"bins": str(s.bins), "scheme": s.scheme, "label": s.label}
-    parts = [name.partition("(")[0]]
+    as_set = {
+        "norm": norm_text(settings.norm),
+        "bins": str(settings.bins),
+        "scheme": settings.scheme,
+        "label": settings.label,
+    }
     each = metric(name)
     if isinstance(each.measure, partial):
-        added = {
-            key: f"{number:g}" for key, number in each.measure.keywords.items()
-        } | added
+        numbers = {key: f"{x:g}" for key, x in each.measure.keywords.items()}
+        added = numbers | added
+    parts = [name.partition("(")[0]]
     for key, constant in each.signature:
-        parts.append(
-            f"{key}:{added.pop(key, constant if constant is not None else as_set[key])}"
-        )
+        text = as_set[key] if constant is None else constant
+        parts.append(f"{key}:{added.pop(key, text)}")
     parts += [f"{key}:{text}" for key, text in added.items()]
-    parts += [f"unit:{settings.unit}"] if settings.unit is not None else []
+    if settings.unit is not None:
+        parts.append(f"unit:{settings.unit}")
     return "|".join([*parts, f"calcli:{__version__}"])
 
 

@@ -468,18 +468,22 @@ class _Gatherer:
 
     def table(self) -> RowTable:
         """Row table of everything gathered."""
-        columns: dict[str, Any] = {
-            name: c for name, c in self.columns.items() if " " not in name
-        }
-        sums = {
-            name[4:]: c for name, c in self.columns.items() if name.startswith("top ")
-        }
-        columns["tops"] = {
-            int(j): (c, self.columns[f"within {j}"]) for j, c in sums.items()
-        }
-        columns["classes"] = None if self.sums is None else self.sums.stats()
-        columns |= {name: getattr(self.rest, name) for name in ("counts", "expected")}
-        return RowTable(self.k, **(dict.fromkeys(TOP_COLUMNS, np.empty(0)) | columns))
+        columns: dict[str, Any] = dict.fromkeys(TOP_COLUMNS, np.empty(0))
+        tops = {}
+        for name, values in self.columns.items():
+            if name.startswith("top "):
+                j = name.removeprefix("top ")
+                tops[int(j)] = values, self.columns[f"within {j}"]
+            elif not name.startswith("within "):
+                columns[name] = values
+        return RowTable(
+            self.k,
+            **columns,
+            classes=None if self.sums is None else self.sums.stats(),
+            counts=self.rest.counts,
+            tops=tops,
+            expected=self.rest.expected,
+        )
 
 
 def _rounding_of_sum(dtype: "np.dtype[Any]", k: int) -> float:

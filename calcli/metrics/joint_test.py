@@ -194,11 +194,13 @@ def min_p(
     shares: tuple[float, float, float],
 ) -> FloatArray:
     """Joint statistic (m,): the least of three p-values, each over its share, from standard scores (m,) each."""
-    p = [
-        *([normal_p_value(z) for z in each] for each in (gap_z, sharpness_z)),
+    p_values = [
+        [normal_p_value(z) for z in gap_z],
+        [normal_p_value(z) for z in sharpness_z],
         [normal_tail(z) for z in smooth_z],
     ]
-    return np.asarray((np.array(p) / np.array(shares)[:, None]).min(axis=0))
+    by_share = np.array(p_values) / np.array(shares)[:, None]
+    return np.asarray(by_share.min(axis=0))
 
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:

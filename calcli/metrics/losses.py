@@ -260,34 +260,41 @@ def gap_interval(context: MetricContext, level: float | None = None) -> Interval
     2008, Statistics in Medicine 27, 1693-1702). Over units it is Student's (see ``share_of_units``); NaN, with the
     reason as its method, where too few are wrong.
     """
-    level, mean = level or context.settings.level, mean_named(context, "score gap")
-    bins, made = context.bins("width"), t_interval(mean, level)
-    rate = (
-        min(float(bins.outcome.sum()) / total, 1.0)
-        if (total := float(bins.weight.sum())) > 0.0
-        else math.nan
-    )
+    if level is None:
+        level = context.settings.level
+    mean = mean_named(context, "score gap")
+    student = t_interval(mean, level)
+    rate = _outcome_rate(context)
     if mean.by_unit:
-        if context.few_wrong is not None or made is None:
+        if context.few_wrong is not None or student is None:
             return Interval(math.nan, math.nan, level, context.few_wrong or "one unit")
         ends = [mean.value + rate - end for end in share_of_units(rate, mean, level)]
-        return _reaching(made, ends, -1.0) or made
-    if made is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
+        return _reaching(student, ends, -1.0) or student
+    interval = student
+    if student is None or not CARRYING <= rate * mean.n <= mean.n - CARRYING:
         low, high = exact_interval(rate * mean.n, mean.n, level)
-        reach = (
-            0.0
-            if made is None
-            else t_quantile(0.5 + level / 2.0, mean.n - 1.0) * score_error(context)
-        )
-        below, above = math.hypot(high - rate, reach), math.hypot(rate - low, reach)
-        made = Interval(
+        reach = 0.0  # of the mean score, which one row does not tell
+        if student is not None:
+            quantile = t_quantile(0.5 + level / 2.0, mean.n - 1.0)
+            reach = quantile * score_error(context)
+        below = math.hypot(high - rate, reach)
+        above = math.hypot(rate - low, reach)
+        interval = Interval(
             mean.value - below, mean.value + above, level, "clopper-pearson"
         )
-    low, high = (
-        end if math.isfinite(end) else way
-        for end, way in ((made.low, -1.0), (made.high, 1.0))
-    )
-    return replace(made, low=max(low, -1.0), high=min(high, 1.0))
+    assert interval is not None
+    low = interval.low if math.isfinite(interval.low) else -1.0
+    high = interval.high if math.isfinite(interval.high) else 1.0
+    return replace(interval, low=max(low, -1.0), high=min(high, 1.0))
+
+
+def _outcome_rate(context: MetricContext) -> float:
+    """Share of outcomes of 1, NaN where all weights are 0."""
+    bins = context.bins("width")
+    total = float(bins.weight.sum())
+    if not total > 0.0:
+        return math.nan
+    return min(float(bins.outcome.sum()) / total, 1.0)
 
 
 MOST_ROWS = 1e9
@@ -332,18 +339,19 @@ class GroupGap:
 
 def _gap_p_value(own: MetricContext) -> float:
     """P-value under calibration; where the 95 % interval holds 0, that of the interval: a star is never beside it."""
-    p, level = (
-        sum_p_value(own.scores, own.outcomes, own.table.weight, own.table.units),
-        0.95,
-    )
-    if p > 1.0 - level or not gap_interval(own, level).holds(0.0):
-        return p
+    table = own.table
+    p_value = sum_p_value(own.scores, own.outcomes, table.weight, table.units)
+    level = 0.95
+    if p_value > 1.0 - level or not gap_interval(own, level).holds(0.0):
+        return p_value
+    # Find the lowest level whose interval holds 0.
     low, high = 0.0, level
     while high - low > 1e-6:
-        level = (low + high) / 2.0
-        low, high = (
-            (low, level) if gap_interval(own, level).holds(0.0) else (level, high)
-        )
+        middle = (low + high) / 2.0
+        if gap_interval(own, middle).holds(0.0):
+            high = middle
+        else:
+            low = middle
     return 1.0 - high
 
 
@@ -353,20 +361,24 @@ def group_gaps(
     """Gaps of every group by label, with p-values adjusted for all of them. about : ``top`` or
     ``positive`` for one quantity alone; else two classes have both, P(class 1) first. gate : least of the p-values that
     decide. Raises UsageError for P(class 1) of more than two classes."""
-    both: tuple[Label, ...] = (
-        ("top",) if groups[0].table.positive is None else ("positive", "top")
-    )
-    wanted = (about,) if about in ("top", "positive") else both
-    owns = [(label, each.labelled(label)) for label in wanted for each in groups]
-    p_values = [_gap_p_value(own) for _, own in owns]
-    found: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
-    for (label, own), p, q in zip(
-        owns, p_values, adjusted(np.array(p_values)).tolist(), strict=True
+    wanted: list[Label] = ["positive", "top"]
+    if about in ("top", "positive"):
+        wanted = [about]
+    elif groups[0].table.positive is None:
+        wanted = ["top"]
+    labelled = [(label, each.labelled(label)) for label in wanted for each in groups]
+    p_values = [_gap_p_value(context) for _, context in labelled]
+    together = adjusted(np.array(p_values)).tolist()
+    gaps: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
+    for (label, context), p_value, p_adjusted in zip(
+        labelled, p_values, together, strict=True
     ):
         positive = label == "positive"
-        gap = direction(own.table, "positive" if positive else "confidence").gap
-        found[label].append(GroupGap(gap, p, positive, max(q, gate)))
-    return found
+        mean_gap = direction(context.table, "positive" if positive else "confidence")
+        gaps[label].append(
+            GroupGap(mean_gap.gap, p_value, positive, max(p_adjusted, gate))
+        )
+    return gaps
 
 
 @metric(
@@ -416,7 +428,8 @@ def entropy_gap(context: MetricContext) -> Value:
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
     """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
     more = {**value.more, "z": finite(direction.z), **direction.resamples}
-    more |= {} if context.table.units is None else {"null_method": SHARED_LUCK}
+    if context.table.units is not None:
+        more["null_method"] = SHARED_LUCK
     return replace(value, p_value=direction.p_value, more=more)
 
 
