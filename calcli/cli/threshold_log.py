@@ -136,12 +136,16 @@ def _print(content: Mapping[str, Any], command: CommandContext) -> None:
         print_table(head, cuts)
     if len(questions) > MOST_LINES:
         command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
-    for name, facts in shown.items():
-        if facts.get("highest_accuracy") is not None:
-            highest = facts["highest_accuracy"]
+    searched = dict(shown)
+    if "record" in content:
+        searched[WHOLE_RECORD] = content["record"]
+    for name, facts in searched.items():
+        highest = facts.get("highest_accuracy")
+        if highest is not None:
             command.say(
                 f"{name}: no threshold; {highest:g} is the most that holds here"
             )
+    for name, facts in shown.items():
         if facts["ties"] is not None:
             command.say(_about_ties(name, facts["ties"], facts["n"]))
     left_out = content.get("record", {}).get("left_out", 0)

@@ -343,9 +343,12 @@ class Records:
         units = None
         if self.units:
             units = units_of([self.units.get(record, record) for record in whole])
-        found = ThresholdSearch.of(confidence, right, units).choose(accuracy, level)
+        search = ThresholdSearch.of(confidence, right, units)
+        found = search.choose(accuracy, level)
+        highest = search.highest(level)[0] if found.best is None else None
         return {
             **_described(found),
+            "highest_accuracy": highest,
             "level": level,
             "n": len(whole),
             "left_out": len(self.counts) - len(whole),

@@ -142,6 +142,8 @@ def test_ties_and_missing_thresholds_are_said(run, records):
     assert done.code == 4
     assert "500 of 500 answers share the highest confidence, 0.70" in done.err
     assert "team: no threshold; 0." in done.err
+    done = run("threshold", "log.jsonl", "--accuracy", ".99", "--record")
+    assert "whole record: no threshold; 0." in done.err
     ties = of_json(run, "--accuracy", ".99")["questions"]["urgency"]["ties"]
     right = np.mean([each["label"]["urgency"] == 2 for each in records])
     assert ties == {"confidence": 0.7, "n": 500, "accuracy": pytest.approx(right)}
