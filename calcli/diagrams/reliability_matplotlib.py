@@ -20,6 +20,7 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
 from calcli.diagrams.panels import Panel
 from calcli.diagrams.terminal import POINT
+from calcli.numerics import FloatArray
 
 if TYPE_CHECKING:
     from calcli.diagrams.reliability import Diagram
@@ -106,7 +107,8 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
     job = Drawing(diagram, paper)
     columns, side, beside = _grid(job)
     small = side < 2.9
-    wide = columns * (side + beside + GAP)
+    gap = GAP + (0.2 if _axes_differ(diagram) else 0.0)
+    wide = columns * (side + beside + gap)
     handles = _legend(job)
     per_line = _fitting_columns([handle.get_label() for handle in handles], wide - 0.4)
     notes = [
@@ -119,7 +121,7 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
     numbers = max(map(len, above), default=0)
     head, histogram = 0.28 if diagram.title else 0.0, 0.5 if small else 0.75
     cell = TITLE + NUMBER * numbers + side + BETWEEN + histogram + LABEL
-    width = LEFT + columns * (side + beside) + (columns - 1) * GAP + RIGHT
+    width = LEFT + columns * (side + beside) + (columns - 1) * gap + RIGHT
     foot = 0.17 * -(-len(handles) // per_line) + NOTE * len(notes) + 0.08
     height = head + -(-len(diagram.panels) // columns) * cell + foot
     figure = Figure(figsize=(width, height))
@@ -128,7 +130,7 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
         figure.text(0.5, 1 - 0.1 / height, text, ha="center", va="top", fontsize=10.5)
     for at, panel in enumerate(diagram.panels):
         row, column = divmod(at, columns)
-        x = (LEFT + column * (side + beside + GAP)) / width
+        x = (LEFT + column * (side + beside + gap)) / width
         top = height - head - row * cell - TITLE - NUMBER * numbers
         upper = figure.add_axes((x, (top - side) / height, side / width, side / height))
         lower = figure.add_axes(
@@ -146,8 +148,8 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
         family = (
             MONO if len(panel.curves) > 1 and not small else None
         )  # columns of a table
-        for line, text in enumerate(reversed(above[at])):
-            where = (0, 4 + 9 * line)
+        for line, text in enumerate(above[at]):
+            where = (0, 4 + 9 * (numbers - 1 - line))
             upper.annotate(
                 text,
                 (0, 1),
@@ -190,6 +192,8 @@ def _grid(job: Drawing) -> tuple[int, float, float]:
     columns, side = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}.get(
         count, several
     )
+    if columns > 1 and _axes_differ(job.diagram):
+        columns += columns % 2  # P(class 1) and confidence of one curve side by side
     beside = 0.0
     if job.crowded:
         columns = 1
@@ -234,13 +238,14 @@ def _draw_panel(
     _draw_curves(upper, panel, job)
     for at, curve in enumerate(panel.curves):
         _draw_histogram(lower, curve, job.pen(panel, at), job.paper)
-    fifths = np.linspace(0, 1, 6)
+    left, ticks = _reach_of_x(panel, job.diagram)
+    upper.set(xlim=(left, 1), xticks=ticks)
     upper.tick_params(labelbottom=False)
     top = max(1.6 * max(int(curve.histogram.count.max()) for curve in panel.curves), 3)
     decades = int(np.log10(top))
     lower.set_axisbelow("line")  # ticks lie over the bars
     lower.set(
-        xlim=(0, 1), xticks=fifths, yscale="log", ylim=(0.6, top)
+        xlim=(left, 1), xticks=ticks, yscale="log", ylim=(0.6, top)
     )  # a single row is still a visible bar
     log_ticks(
         lower.yaxis,
@@ -248,7 +253,7 @@ def _draw_panel(
         short,
     )
     x, y = panel.curves[0].words
-    if first or len({p.curves[0].words for p in job.diagram.panels}) > 1:
+    if first or _axes_differ(job.diagram):
         upper.set_ylabel(y, labelpad=2)
     if first:
         lower.set_ylabel("samples")
@@ -257,6 +262,27 @@ def _draw_panel(
                 -0.42 / (upper.figure.get_figwidth() * upper.get_position().width), 0.5
             )
     lower.set_xlabel(x)
+
+
+def _axes_differ(diagram: "Diagram") -> bool:
+    """Return True if panels have different quantities on their axes."""
+    return len({panel.curves[0].words for panel in diagram.panels}) > 1
+
+
+HALF = 0.48
+"""Left end of the axis of confidences that all lie above one half: the lower edge of the histogram's bin of 0.5."""
+
+
+def _reach_of_x(panel: Panel, diagram: "Diagram") -> tuple[float, FloatArray]:
+    """Left end and ticks of the x axis: confidences above one half leave no empty half."""
+    least = 1.0
+    for _, curve in diagram.curves:
+        if curve.words == panel.curves[0].words:
+            used = curve.histogram.edges[:-1][curve.histogram.count > 0]
+            least = min(least, float(used.min()))
+    if panel.curves[0].quantity == "top" and least >= HALF - 1e-9:
+        return HALF, np.linspace(0.5, 1, 6)
+    return 0.0, np.linspace(0, 1, 6)
 
 
 def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
@@ -379,15 +405,29 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
         return listing(panel)
     else:
         b, (x, y) = c.brier, c.words
-        parts = f"MCB {b.miscalibration:.4f} (if cal. {c.mcb_null_mean:.4f}) − DSC {b.discrimination:.4f}"
+        means = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
+        if c.quantity != "top":
+            means = f"observed {c.accuracy:.4f}, predicted {c.mean_confidence:.4f}"
+        expected = f" (if cal. {c.mcb_null_mean:.4f})"
+        brier = (
+            f"Brier {b.score:.4f} = MCB {b.miscalibration:.4f}{expected}"
+            f" − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}"
+        )
+        if len(brier) > _characters(side, small):
+            brier = brier.replace(expected, "")
         lines = [
-            f"n {c.n}, {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})",
+            f"n {c.n}, {means} ({direction(c)})",
             f"ECE {c.ece:.4f} (if calibrated {c.ece_null_mean:.4f}), {p_value(c)}",
-            f"Brier {b.score:.4f} = {parts} + UNC {b.uncertainty:.4f}",
+            brier,
         ]
         lines += [", ".join(recalibration_parts(c))] if recalibration_parts(c) else []
-    side += 0.3 * small
-    return [part for line in lines for part in wrap(line, int(side * 72 / 6.2 / 0.56))]
+    fitting = _characters(side, small)
+    return [part for line in lines for part in wrap(line, fitting)]
+
+
+def _characters(side: float, small: bool) -> int:
+    """Characters of the numbers' font that fit above axes. side : of the axes in inches."""
+    return int((side + 0.3 * small) * 72 / 6.2 / 0.56)
 
 
 def listing(panel: Panel, by_score: bool = False) -> list[str]:

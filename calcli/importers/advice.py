@@ -194,7 +194,9 @@ def proposed_import(
 
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:
-    """The error without its command, and why there is none."""
+    """The error without its command, and why there is none, unless it says that itself."""
+    if problem.message.startswith(reason.removesuffix("…")):
+        return type(problem)(problem.message)
     message = f"{problem.message}; no command is proposed, as it would end in: {reason}"
     return type(problem)(message)
 

@@ -307,16 +307,16 @@ def test_the_sweep_marks_what_the_methods_find():
     z, y = truth(1500, 6, temperature=1.7)
     rows = ArrayRows(z, y)
     sweep = sweep_temperature(rows, "a", given=[("mine", 2.0)], points=9)
-    marks = {m.name.split(",")[0]: m for m in sweep.marks}
+    marks = {mark.name: mark for mark in sweep.marks}
     ts = TemperatureScaling.fit(
         rows, TemperatureScaling.Options(), Context()
     ).calibrator
     ec = ExpectationConsistency.fit(
         rows, ExpectationConsistency.Options(), Context()
     ).calibrator
-    assert marks["TS"].temperature == pytest.approx(ts.temperature, rel=1e-9)
-    assert marks["EC"].temperature == pytest.approx(ec.temperature, rel=1e-9)
-    assert marks["EC"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
+    assert marks["least NLL here"].temperature == pytest.approx(ts.temperature, rel=1e-9)
+    assert marks["confidence = accuracy here"].temperature == pytest.approx(ec.temperature, rel=1e-9)
+    assert marks["confidence = accuracy here"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
     assert marks["mine"].temperature == 2.0
     table = collect(rows)
     curve = measure_curve("a", table, FAST)
@@ -324,7 +324,7 @@ def test_the_sweep_marks_what_the_methods_find():
     assert marks["T = 1"].ece == pytest.approx(curve.ece)
     # The normal approximation of the floor against its exact mean.
     assert marks["T = 1"].ece_null_mean == pytest.approx(curve.ece_null_mean, rel=0.05)
-    assert min(sweep.nll) == marks["TS"].nll
+    assert min(sweep.nll) == marks["least NLL here"].nll
     for mark in sweep.marks:  # every mark is a point of the curves
         at = sweep.temperature.tolist().index(mark.temperature)
         assert (mark.nll, mark.ece, mark.mean_confidence) == (
@@ -585,7 +585,7 @@ def test_command_draws_groups_classes_and_other_styles(run, logits):
     )
     assert len(json.loads(classes.out)["panels"]) == 2
     assert (
-        "TS, refitted here" in run("diagram", "logits.h5", "--style", "temperature").out
+        "least NLL here" in run("diagram", "logits.h5", "--style", "temperature").out
     )
     assert (
         "variance"

@@ -468,3 +468,13 @@ def test_no_label_of_an_axis_leaves_the_picture(name):
                 and page.y0 <= box.y0
                 and box.y1 <= page.y1
             ), label
+
+
+def test_confidences_above_one_half_leave_no_empty_half():
+    """Panels of the top label of two classes were empty below 0.5; P(class 1) goes from 0 to 1."""
+    z, y = truth(600, 2, temperature=1.7)
+    measured = [Measured("a.h5", "uncalibrated", collect(ArrayRows(z, y)))]
+    figure = laid_out(figure_of(measured, "corp"))
+    reach = {axes.get_xlabel(): axes.get_xlim()[0] for axes in figure.axes}
+    assert reach["P(class 1)"] == 0.0
+    assert reach["confidence"] == pytest.approx(0.48)

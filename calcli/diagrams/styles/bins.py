@@ -48,7 +48,7 @@ class Bins(Diagram):
             thin, low, high = bins.thin[b], bins.low[b], bins.high[b]
             hatch = "/////" if thin else None
             bar = {
-                "color": theme.page if thin else theme.bar,
+                "facecolor": "none",
                 "edgecolor": theme.main,
                 "lw": 0.7,
                 "zorder": 1,

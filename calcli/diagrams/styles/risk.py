@@ -119,7 +119,10 @@ class Risk(Figure):
             ", the most confident first" if wide >= 4 else ""
         )
         axes.set(
-            xlim=(0, 1), ylim=(bottom, 1.0), xlabel=label, ylabel="accuracy among them"
+            xlim=(0, 1),
+            ylim=(bottom, 1.0),
+            xlabel=label,
+            ylabel="accuracy of the covered samples",
         )
         axes.xaxis.set_major_formatter(
             FuncFormatter(lambda value, _: f"{100 * value:g} %")

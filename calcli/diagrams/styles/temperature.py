@@ -23,7 +23,7 @@ FINE = 24
 """Number of temperatures added around the least ECE."""
 
 LOW, HIGH = 0.01, 100.0
-"""Range of temperatures in which TS and EC are searched, as in the fits of calibrators."""
+"""Range of temperatures in which both are searched, as in the fits of calibrators."""
 
 Given = Sequence[tuple[str, float]]
 """Names and temperatures of calibrators."""
@@ -46,8 +46,8 @@ class TemperatureSweep(Figure):
     """Metrics of softmax(z / T) against the temperature T, all (t,).
 
     nll : nats. ece : L1 over ``bins`` equal-width bins. ece_null_mean : mean of the ECE under calibration with these
-    confidences. accuracy : does not depend on T. marks : T = 1, the minimum of the NLL (TS), the T at which mean
-    confidence equals accuracy (EC), and temperatures of given calibrators; they are points of the curves.
+    confidences. accuracy : does not depend on T. marks : T = 1, the minimum of the NLL, the T at which mean
+    confidence equals accuracy, and temperatures of given calibrators; they are points of the curves.
     """
 
     title: str
@@ -90,7 +90,7 @@ class TemperatureSweep(Figure):
 
         theme, wide, t = paper.theme, paper.width or 4.7, self.temperature
         columns = 2 if wide >= 6 else 1
-        foot = 0.62 + 0.2 * -(-len(self.marks) // columns)
+        foot = 0.5 + 0.15 * -(-len(self.marks) // columns)
         height = 0.2 + 3 * 1.95 + foot
         figure = Figure(figsize=(wide, height))
         box = (0.68 / wide, 1 - 0.84 / wide)
@@ -236,7 +236,7 @@ def sweep_temperature(
 ) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T, in two passes after the two fits.
 
-    given : more temperatures to mark. The range is a factor of two around all marks. The TS and EC points are fitted to
+    given : more temperatures to mark. The range is a factor of two around all marks. Two points are fitted to
     these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
@@ -246,7 +246,7 @@ def sweep_temperature(
     top_mass = TopMass(rows, 1)
     equal = find_root(halley(top_mass), *bracket, flat=1e-12)
     accuracy = top_mass.accuracy
-    found = {"TS, refitted here": best, "EC, refitted here": equal}
+    found = {"least NLL here": best, "confidence = accuracy here": equal}
     named += [
         (name, float(np.exp(-root.x)))
         for name, root in found.items()
