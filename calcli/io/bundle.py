@@ -5,6 +5,7 @@
 """
 
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -554,9 +555,21 @@ class BundleRows(DataSet):
             return validate.check_confidences(scores, self.scores_where, start)
         if self.n_options is not None:
             scores = self._options(scores, self.n_options[start:stop], start)
-        return validate.check_scores(
-            scores, self.kind, self.scores_where, start, self.recorded_zeros
-        )
+        try:
+            return validate.check_scores(
+                scores, self.kind, self.scores_where, start, self.recorded_zeros
+            )
+        except validate.MissingScore as problem:
+            if posixpath.basename(self._scores.name) != self.kind:
+                raise  # names of its own, which the command would need too
+            raise problem.advising(self._without_missing_rows()) from None
+
+    def _without_missing_rows(self) -> list[str]:
+        """Command that writes this bundle without the rows that lack a score."""
+        command = ["calcli", "extract", str(self.path)]
+        if self.group:
+            command += ["--group", self.group]
+        return [*command, "--drop-missing", "-o", f"{self.path.stem}.complete.h5"]
 
     def _stored_scores(self, start: int, stop: int) -> AnyArray:
         """Scores of some rows as the file holds them; bfloat16 becomes float32."""

@@ -147,6 +147,10 @@ def check_shape(
     return n, max(columns, 2)
 
 
+class MissingScore(DataError):
+    """A score is NaN."""
+
+
 @np.errstate(over="ignore", invalid="ignore")  # sums of corrupted bytes may do either
 def check_scores(
     scores: AnyArray,
@@ -187,7 +191,8 @@ def check_scores(
                 f"row {first_row + row}, class {column} is {value}, expected a finite"
                 " number"
             )
-            raise DataError(f"{where}: {message}; {advice}")
+            kind_of_error = MissingScore if np.isnan(value) else DataError
+            raise kind_of_error(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":

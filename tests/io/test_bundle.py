@@ -1,6 +1,7 @@
 """Bundles: every layout that the contract allows is read; everything else is named and refused."""
 
 import errno
+import shlex
 from pathlib import Path
 
 import h5py
@@ -498,3 +499,29 @@ def test_logits_that_are_cut_are_counted(make, scale, one):
             if "1 of 4 rows have logits beyond 1e+38" in caveat
         ]
     assert bool(said) == (scale == 1e300)
+
+
+@pytest.mark.parametrize("group", ["", "test"])
+def test_a_bundle_with_a_missing_score_is_told_the_command_that_helps(
+    run, tmp_path, monkeypatch, group
+):
+    """The refusal named an option and no command; its command writes the other rows."""
+    monkeypatch.chdir(tmp_path)
+    scores = LOGITS_OF_FOUR_ROWS.copy()
+    scores[2, 1] = np.nan
+    with h5py.File("holes.h5", "w") as file:
+        place = file.require_group(group or "/")
+        place["logits"] = scores
+        place["labels"] = [0, 1, 2, 0]
+    refused = run("evaluate", f"holes.h5:{group}" if group else "holes.h5")
+    assert refused.code == 3
+    command = refused.line.partition("to try: ")[2]
+    assert run(*shlex.split(command)[1:], "-q").code == 0
+    with h5py.File("holes.complete.h5") as file:
+        kept = file[f"{group}/logits" if group else "logits"][()]
+    np.testing.assert_array_equal(kept, scores[[0, 1, 3]])
+
+
+LOGITS_OF_FOUR_ROWS = np.array(
+    [[2.0, 0.0, 0.5], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [1.5, 0.5, 0.0]]
+)
