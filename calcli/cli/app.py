@@ -99,6 +99,15 @@ def load(name: str) -> "Command":
     return command
 
 
+def _commands_with(option: str) -> list[str]:
+    """Names of the commands that have an option."""
+    owners = []
+    for name in COMMANDS:
+        if any(option in parameter.opts for parameter in load(name).params):
+            owners.append(name)
+    return owners
+
+
 def _option_name(field: str) -> str:
     return f"--{field.strip('_').replace('_', '-')}"
 
@@ -129,7 +138,21 @@ class Command(TyperCommand):
             self.shows_all = True
             print(self.get_help(ctx))
             ctx.exit()
-        return super().parse_args(ctx, words)
+        try:
+            return super().parse_args(ctx, words)
+        except Exception as problem:
+            # Typer hides Click's own name of the class.
+            option = getattr(problem, "option_name", None)
+            if type(problem).__name__ != "NoSuchOption" or option is None:
+                raise
+            owners = _commands_with(option)
+            if not owners:
+                raise
+            commands = " and ".join(f"calcli {owner}" for owner in owners)
+            raise UsageError(
+                f"{self.command_name} has no option {option}, which is one of {commands};"
+                f" see calcli {owners[0]} --help-all"
+            ) from None
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write what the command does and examples; all of it with ``--help-all``."""

@@ -25,6 +25,8 @@ def scores(tmp_path):
         (("run", "https://example.org/scores.npz"), "web address"),
         (("ft", "scores.npz"), "did you mean fit?"),
         (("scores.npz",), "calcli run scores.npz"),
+        (("run", "scores.npz", "--gold", "t.csv"), "which is one of calcli extract"),
+        (("run", "scores.npz", "--nothing"), "no such option: --nothing"),
         (("train", "scores.npz"), "did you mean fit?"),
     ],
 )

@@ -314,9 +314,15 @@ def test_the_sweep_marks_what_the_methods_find():
     ec = ExpectationConsistency.fit(
         rows, ExpectationConsistency.Options(), Context()
     ).calibrator
-    assert marks["least NLL here"].temperature == pytest.approx(ts.temperature, rel=1e-9)
-    assert marks["confidence = accuracy here"].temperature == pytest.approx(ec.temperature, rel=1e-9)
-    assert marks["confidence = accuracy here"].mean_confidence == pytest.approx(sweep.accuracy, abs=1e-9)
+    assert marks["least NLL here"].temperature == pytest.approx(
+        ts.temperature, rel=1e-9
+    )
+    assert marks["confidence = accuracy here"].temperature == pytest.approx(
+        ec.temperature, rel=1e-9
+    )
+    assert marks["confidence = accuracy here"].mean_confidence == pytest.approx(
+        sweep.accuracy, abs=1e-9
+    )
     assert marks["mine"].temperature == 2.0
     table = collect(rows)
     curve = measure_curve("a", table, FAST)
@@ -584,9 +590,7 @@ def test_command_draws_groups_classes_and_other_styles(run, logits):
         100,
     )
     assert len(json.loads(classes.out)["panels"]) == 2
-    assert (
-        "least NLL here" in run("diagram", "logits.h5", "--style", "temperature").out
-    )
+    assert "least NLL here" in run("diagram", "logits.h5", "--style", "temperature").out
     assert (
         "variance"
         in run("diagram", "logits.h5", "logits.h5:cal", "--style", "variance").out
