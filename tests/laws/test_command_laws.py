@@ -52,3 +52,115 @@ def test_a_format_changes_no_figure(run, tmp_path, monkeypatch, form):
             run("evaluate", f"out.{name}", "--json", "-q", *metrics)
         )
     assert figures[form] == figures["h5"]
+
+
+def drawn(n, k, seed, units=None):
+    """Overconfident logits and labels; with units, rows of one unit share a part."""
+    rng = np.random.default_rng(seed)
+    logits = 1.3 * rng.standard_t(5, size=(n, k))
+    if units is not None:
+        logits += 0.8 * rng.normal(size=(units, k))[np.arange(n) % units]
+    chances = np.exp(logits / 1.6)
+    chances /= chances.sum(axis=1, keepdims=True)
+    labels = (chances.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return logits, labels.clip(0, k - 1)
+
+
+def judged(run, name, *more):
+    """``evaluate --json`` of one bundle, without its name."""
+    done = run("evaluate", name, "--json", "-q", *more)
+    assert done.code == 0, done.err
+    (one,) = json.loads(done.out)["results"]
+    one["report"].pop("next")
+    return {key: value for key, value in one.items() if key != "bundle"}
+
+
+def assert_same(found, expected, where=""):
+    """Hold two JSON values equal, numbers to rounding."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), where
+        for key in expected:
+            assert_same(found[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), where
+        for at, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"{where}[{at}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), where
+    else:
+        assert found == expected, where
+
+
+@pytest.mark.parametrize(("n", "k", "units"), [(240, 2, 60), (300, 4, 41)])
+def test_order_of_rows_and_names_of_units_change_nothing(
+    run, tmp_path, monkeypatch, n, k, units
+):
+    monkeypatch.chdir(tmp_path)
+    logits, labels = drawn(n, k, 81, units)
+    unit = np.array([f"u{i:03d}" for i in np.arange(n) % units])
+    np.savez("a.npz", logits=logits, labels=labels, unit=unit)
+    expected = judged(run, "a.npz")
+    order = np.random.default_rng(82).permutation(n)
+    np.savez("b.npz", logits=logits[order], labels=labels[order], unit=unit[order])
+    assert_same(judged(run, "b.npz"), expected)
+    names = np.random.default_rng(83).permutation([f"z{i}" for i in range(units)])
+    np.savez("c.npz", logits=logits, labels=labels, unit=names[np.arange(n) % units])
+    assert_same(judged(run, "c.npz"), expected)
+
+
+def test_a_copy_of_each_row_inside_its_unit_changes_no_interval(
+    run, tmp_path, monkeypatch
+):
+    """Units are what is counted: their means stay, and so do intervals and verdict."""
+    monkeypatch.chdir(tmp_path)
+    logits, labels = drawn(300, 3, 84, 60)
+    unit = np.arange(300) % 60
+    np.savez("once.npz", logits=logits, labels=labels, unit=unit)
+    twice = np.tile(np.arange(300), 2)
+    np.savez("twice.npz", logits=logits[twice], labels=labels[twice], unit=unit[twice])
+    once, doubled = judged(run, "once.npz"), judged(run, "twice.npz")
+    for key in ("overconfidence", "verdict_kind"):
+        assert_same(doubled["report"][key], once["report"][key])
+    assert_same(doubled["metrics"]["nll"]["ci"], once["metrics"]["nll"]["ci"])
+
+
+def test_columns_of_groups_in_another_order_give_the_same_tests(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    logits, labels = drawn(400, 2, 85)
+    rng = np.random.default_rng(86)
+    sex = np.array(["F", "M"])[rng.integers(0, 2, 400)]
+    town = np.array(["X", "Y", "Z"])[rng.integers(0, 3, 400)]
+    risk = 1.0 / (1.0 + np.exp(logits[:, 0] - logits[:, 1]))
+    with open("t.csv", "w") as file:
+        file.write("p,y,sex,town\n")
+        for row in zip(risk, labels, sex, town, strict=True):
+            file.write("{:.9g},{},{},{}\n".format(*row))
+    how = ["--scores", "p", "--labels", "y", "--kind", "probs"]
+    one = judged(run, "t.csv", *how, "--group-by", "sex", "--group-by", "town")
+    other = judged(run, "t.csv", *how, "--group-by", "town", "--group-by", "sex")
+    assert_same(other, one)
+
+
+def test_a_batch_in_two_halves_counts_its_rows_once(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    logits, labels = drawn(700, 3, 87)
+    np.savez("cal.npz", logits=logits[:400], labels=labels[:400])
+    parts = {
+        "whole": slice(400, 700),
+        "first": slice(400, 550),
+        "last": slice(550, 700),
+    }
+    for name, part in parts.items():
+        np.savez(f"{name}.npz", logits=logits[part], labels=labels[part])
+    assert run("fit", "cal.npz", "-m", "ts", "-q", "-o", "ts.json").code == 0
+
+    def watch(name, state):
+        return run("watch", name, "-c", "ts.json", "--state", state, "--json", "-q")
+
+    at_once = json.loads(watch("whole.npz", "one.json").out)
+    watch("first.npz", "two.json")
+    in_two = json.loads(watch("last.npz", "two.json").out)
+    assert (in_two["rows"], in_two["alarm"]) == (at_once["rows"], at_once["alarm"])
+    assert watch("whole.npz", "two.json").code in (2, 3)
