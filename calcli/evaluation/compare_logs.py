@@ -21,6 +21,7 @@ from calcli.evaluation.question_thresholds import records_of
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows
@@ -34,14 +35,15 @@ class ModelAnswers:
     """Labelled answers of one model to one question.
 
     classes : names of the options, None where they differ from row to row. log_p :
-    (n, k). records : (n,) id and number of its occurrence. units : (n,) names of the
-    units, None for independent rows.
+    (n, k). table : what ``evaluate`` measures of the rows. records : (n,) id and number
+    of its occurrence. units : (n,) names of the units, None for independent rows.
     """
 
     name: str
     classes: tuple[str, ...] | None
     log_p: FloatArray
     labels: IntArray
+    table: RowTable
     records: Sequence[tuple[str, int]]
     units: AnyArray | None
 
@@ -57,6 +59,7 @@ class ModelAnswers:
             classes=classes,
             log_p=np.concatenate([block.z for block in rows.counted().blocks()]),
             labels=rows.labels_at(0, rows.n),
+            table=collect(rows),
             records=records_of(rows),
             units=units,
         )
@@ -140,8 +143,17 @@ def compare_question(
     own, other = new.at(np.array(ours)), baseline.at(np.array(theirs))
     have_same_columns = new.classes is not None and new.classes == baseline.classes
     against = predicted(other, None) if have_same_columns else None
-    context = MetricContext(collect(own, against=against), settings)
-    context_of_baseline = MetricContext(collect(other), settings)
+    # The losses are those of evaluate; the arrays give their expected moments.
+    table = replace(
+        new.table.take(np.array(ours)),
+        expected=collect(own, against=against).expected,
+        units=own.units(),
+    )
+    table_of_baseline = replace(
+        baseline.table.take(np.array(theirs)), units=other.units()
+    )
+    context = MetricContext(table, settings)
+    context_of_baseline = MetricContext(table_of_baseline, settings)
     differences = compared(context, context_of_baseline)
     return ComparedQuestion(
         question=question,

@@ -75,6 +75,21 @@ def test_answers_are_paired_by_id_and_question(run, two):
     assert "old.jsonl:team" in bundles
 
 
+def test_the_nll_is_that_of_evaluate_where_answers_were_rounded_to_zero(run):
+    p, labels = logs.rows(N, decimals=1)
+    assert (p == 0.0).any()
+    for name in ("a.jsonl", "b.jsonl"):
+        records = [record(i, p[i], labels[i]) for i in range(N)]
+        Path(name).write_text(logs.lines(records), "utf-8")
+    evaluated = json.loads(run("evaluate", "a.jsonl:team", "--json").out)
+    expected = evaluated["results"][0]["metrics"]["nll"]["value"]
+    content = compared(run, "a.jsonl", "--baseline-bundle", "b.jsonl")
+    for result in content["results"]:
+        if result["bundle"].endswith(":team"):
+            nll = result["metrics"]["nll"]["value"]
+            assert nll == pytest.approx(expected, rel=1e-12)
+
+
 def test_one_question_is_compared(run, two):
     content = compared(run, "new.jsonl:refund", "--baseline-bundle", "old.jsonl:refund")
     assert list(content["questions"]) == ["refund"]
