@@ -9,7 +9,7 @@ from calcli.calibrator import Calibrator
 from calcli.evaluation.facts import FitSize
 from calcli.io.artifact import Artifact, Link
 from calcli.io.dataset import DataSet
-from calcli.io.locate import Location, columns_of
+from calcli.io.locate import Location, columns_in, columns_of
 from calcli.metrics.catalog import (
     metric,
     metric_names,
@@ -44,7 +44,7 @@ class Subject:
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
         margins = {}
         if group is not None:
-            margins = columns_of(group, rows.own_name("group").split(", "))
+            margins = columns_of(group, columns_in(rows.own_name("group")))
         return cls(
             rows=rows,
             name=rows.name,

@@ -19,7 +19,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.io.artifact import Link
 from calcli.io.cells import together
-from calcli.io.locate import Location
+from calcli.io.locate import Location, columns_in, intersections
 from calcli.io.provenance import NOT_HELD_OUT, in_sample, of_several, words
 from calcli.io.row_facts import RowFacts, rounding, row_facts
 from calcli.io.validate import doubts
@@ -212,15 +212,31 @@ class DataSet(Rows):
             if values is None and name == "label":
                 values = self.column("group")
             if values is None:
+                values = self._combined(name)
+            if values is None:
                 message = (
                     f"has no dataset {name!r} with one value per row, which is needed"
                     " here"
                 )
+                options = " ".join(f"--group-by {part}" for part in columns_in(name))
                 raise DataError(
-                    f"{self.name}: {message}; of a table name it with --group-by {name}"
+                    f"{self.name}: {message}; of a table name it with {options}"
                 )
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
+
+    def _combined(self, name: str) -> AnyArray | None:
+        """Intersections of the columns that a name joins; None where one is missing."""
+        parts = columns_in(name)
+        if len(parts) < 2:
+            return None
+        columns = {}
+        for part in parts:
+            values = self.column(part)
+            if values is None:
+                return None
+            columns[part] = values
+        return intersections(columns)
 
     @abstractmethod
     def pieces(
@@ -372,7 +388,7 @@ def _weighted(
 
 def _same_columns(one: str, other: str) -> bool:
     """True for the names of the same columns, joined by commas, in any order."""
-    return sorted(one.split(", ")) == sorted(other.split(", "))
+    return sorted(columns_in(one)) == sorted(columns_in(other))
 
 
 def _carrying(

@@ -54,6 +54,16 @@ class ByName:
         return bool(self.named.get("group"))
 
 
+def columns_joined(names: Iterable[str]) -> str:
+    """One name for the intersections of columns: theirs in alphabetical order."""
+    return ", ".join(sorted(set(names)))
+
+
+def columns_in(name: str) -> list[str]:
+    """Names of the columns that ``columns_joined`` joined."""
+    return name.split(", ")
+
+
 def intersections(columns: Mapping[str, AnyArray]) -> AnyArray:
     """Names of a single column, or the intersections of several as text, ``race=Black,
     sex=F``: the columns by their names, in whatever order they come.

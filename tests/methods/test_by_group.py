@@ -290,11 +290,27 @@ def test_every_command_takes_it(folder, run):
         "platt and ts, not 'vs'"
         in run("fit", "--by", "site", "-m", "vs", "cal.h5").line
     )
-    two = run("fit", "--by", "site", "--by", "clinic", "cal.h5")
-    assert (
-        two.code == 2
-        and "--by site --by clinic: a calibrator has one column of groups" in two.line
-    )
+    mixed = run("fit", "--by", "site", "--by", "prediction", "cal.h5")
+    assert mixed.code == 2
+    assert "prediction does not combine with columns of groups" in mixed.line
+
+
+def test_a_calibrator_by_the_intersections_of_two_columns(folder, run, tmp_path):
+    done = run("fit", "--by", "site", "--by", "clinic", "cal.h5", "-o", "both.json")
+    assert done.code == 0, done.err
+    by_both = json.loads((tmp_path / "both.json").read_text())
+    assert by_both["options"]["by"] == "clinic, site"  # in alphabetical order
+    with h5py.File("cal.h5") as file:
+        columns = zip(file["clinic"][:], file["site"].asstr()[:], strict=True)
+        names = {f"clinic={clinic}, site={site}" for clinic, site in columns}
+    assert set(by_both["params"]["groups"]) == names
+    swapped = run("fit", "--by", "clinic", "--by", "site", "cal.h5", "-o", "other.json")
+    assert swapped.code == 0
+    assert (tmp_path / "other.json").read_text() == (tmp_path / "both.json").read_text()
+    assert run("apply", "both.json", "new.h5", "-o", "p.h5").code == 0
+    alone = run("apply", "both.json", "none.h5", "-o", "q.h5")
+    assert alone.code == 3
+    assert "--group-by clinic --group-by site" in alone.line
 
 
 def test_calibrators_by_two_columns_are_evaluated_together(folder, run):

@@ -46,7 +46,7 @@ from calcli.fitting.fit import fit_artifact
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
-from calcli.io.locate import split_where
+from calcli.io.locate import columns_joined, split_where
 from calcli.kernels.device import resolve
 from calcli.registry import (
     DEFAULT_METHOD,
@@ -100,8 +100,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         typer.Option(
             "--by",
             metavar="NAME",
-            help="A map for every group in this dataset, pulled towards the common"
-            " one; or prediction.",
+            help="A map for every group in this column, pulled towards the common one;"
+            " or prediction. Repeat for intersections.",
         ),
     ] = None
     set_: Annotated[
@@ -163,14 +163,15 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         default = "ts" if self.by else DEFAULT_METHOD
         name, settings = split_method(self.method or default)
         if self.by is not None:
-            if len(self.by) > 1:
-                raise UsageError(
-                    f"--by {' --by '.join(self.by)}: a calibrator has one column of"
-                    " groups; name one"
-                )
             name = by_group(name)
-            settings = {"by": self.by[0], **settings}
-            if self.by[0] not in ("prediction", "label") and not self.group_by:
+            settings = {"by": columns_joined(self.by), **settings}
+            without_column = [by for by in self.by if by in ("prediction", "label")]
+            if without_column and len(set(self.by)) > 1:
+                raise UsageError(
+                    f"--by {' --by '.join(self.by)}: {without_column[0]} does not"
+                    " combine with columns of groups; name it alone"
+                )
+            if not without_column and not self.group_by:
                 object.__setattr__(self, "group_by", self.by)
         if name.lower() == "all":
             name = "all"
