@@ -103,6 +103,15 @@ def method(name: str) -> type[Calibrator]:
     raise TypeError(f"{file} has no subclass of Calibrator with a title")
 
 
+BY_GROUP = "-by"
+"""Ending of the names of methods that fit a map for every group."""
+
+
+def is_by_group(name: str) -> bool:
+    """True if a method, or a stage of a composition, fits a map for every group."""
+    return any(stage.endswith(BY_GROUP) for stage in name.split("+"))
+
+
 def by_group(name: str) -> str:
     """Name of the method that fits another one group by group.
 
@@ -110,14 +119,14 @@ def by_group(name: str) -> str:
     """
     able = []
     for known in method_names():
-        if known.endswith("-by"):
-            able.append(known.removesuffix("-by"))
-    plain_name = name.removesuffix("-by")
+        if known.endswith(BY_GROUP):
+            able.append(known.removesuffix(BY_GROUP))
+    plain_name = name.removesuffix(BY_GROUP)
     if plain_name not in able:
         raise UsageError(
             f"by group there are the methods {' and '.join(able)}, not {name!r}"
         )
-    return f"{plain_name}-by"
+    return f"{plain_name}{BY_GROUP}"
 
 
 def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:

@@ -11,18 +11,26 @@ from calcli.evaluation.cross_validation import cross_fitted_split, split_is_chea
 from calcli.evaluation.differences import compared, differences
 from calcli.evaluation.facts import Difference, LossSplit, Paired
 from calcli.evaluation.findings import effect_finding, find
+from calcli.evaluation.group_remedy import (
+    best_by_group,
+    choices_of,
+    is_affordable,
+    remedy_finding,
+    too_expensive,
+    with_remedy,
+)
 from calcli.evaluation.groups import (
     TestedGroup,
     gaps_of_groups,
     group_lines,
-    group_parts,
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
-from calcli.evaluation.next_step import Tried, next_step
+from calcli.evaluation.next_step import GroupMaps, Tried, next_step
 from calcli.evaluation.results import Judgement, Result, UnitFacts
 from calcli.evaluation.scores import Score
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.verdict import judge
+from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
@@ -37,6 +45,7 @@ from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.warnings import label_doubts
 from calcli.parallel import check_memory
+from calcli.registry import is_by_group
 from calcli.rows import Rows
 from calcli.statistics.units import design_effect
 
@@ -89,6 +98,7 @@ def assess(
     assessed = _measure_all(subject, candidates, plan, baseline, progress)
     if not plan.report:
         return assessed
+    assessed = _with_group_remedy(subject, assessed, candidates, plan, progress)
     tried = list(zip(assessed.results[1:], candidates[1:], strict=True))
     if baseline is not None:
         tried = _compared_to_uncalibrated(
@@ -149,6 +159,54 @@ def _measure_all(
             tables.append(context.table)
     assert first is not None
     return Assessed(results, tables, baseline_scores, first.table)
+
+
+def _with_group_remedy(
+    subject: Subject,
+    assessed: Assessed,
+    candidates: Sequence[Candidate],
+    plan: Plan,
+    progress: Progress | None,
+) -> Assessed:
+    """The results, with what a calibrator by group would do for miscalibrated groups.
+
+    It is measured once for all versions, and only where one has such groups.
+    """
+    concerned = []
+    for at, result in enumerate(assessed.results):
+        if _may_need_group_maps(result, candidates[at]):
+            concerned.append(at)
+    rows, group = subject.rows, subject.group
+    if plan.ordered or group is None or not concerned:
+        return assessed
+    is_of_options = isinstance(rows, DataSet) and rows.n_options is not None
+    if is_of_options or len(assessed.tables) != len(assessed.results):
+        return assessed
+    choices = choices_of(subject.group_name, group, subject.margins)
+    trial = None
+    if is_affordable(rows, len(choices)):
+        trial = best_by_group(rows, choices, plan.settings, progress)
+        if trial is None:
+            return assessed
+    results = list(assessed.results)
+    for at in concerned:
+        report = results[at].report
+        assert report is not None
+        if trial is None:
+            remedy = too_expensive(rows, choices)
+        else:
+            version = MetricContext(assessed.tables[at], plan.settings)
+            remedy = remedy_finding(trial, version)
+        findings = with_remedy(report.findings, remedy)
+        results[at] = replace(results[at], report=report.with_findings(findings))
+    return replace(assessed, results=results)
+
+
+def _may_need_group_maps(result: Result, candidate: Candidate) -> bool:
+    """True for miscalibrated groups, unless the calibrator is by group already."""
+    if result.report is None or is_by_group(candidate.method):
+        return False
+    return any(finding.kind == "groups" for finding in result.report.findings)
 
 
 def _changes(context: MetricContext, reference: MetricContext) -> dict[str, Difference]:
@@ -236,13 +294,29 @@ def _advised(
     report = results[0].report
     assert report is not None
     evaluated = [
-        Tried(result, candidate.path, candidate.seen()) for result, candidate in tried
+        Tried(result, candidate.path, candidate.seen(), _group_maps_of(result))
+        for result, candidate in tried
     ]
     upstream = [link.method for link in subject.upstream]
     step = next_step(
-        report.facts, report.verdict, subject.location, evaluated, upstream
+        report.facts,
+        report.verdict,
+        subject.location,
+        evaluated,
+        upstream,
+        _group_maps_of(results[0]),
     )
     return [replace(results[0], report=replace(report, next_step=step)), *results[1:]]
+
+
+def _group_maps_of(result: Result) -> GroupMaps | None:
+    """The calibrator by group that would help a version of the scores."""
+    if result.report is None:
+        return None
+    for finding in result.report.findings:
+        if finding.kind == "by_group" and finding.numbers["helps"]:
+            return GroupMaps(finding.numbers["method"], tuple(finding.numbers["by"]))
+    return None
 
 
 # ---- contexts
@@ -382,9 +456,9 @@ def _tested_groups(
 ) -> list[TestedGroup]:
     if not plan.report and not plan.per_group:
         return []
-    parts = group_parts(context, {} if plan.ordered else subject.margins)
+    margins = {} if plan.ordered else subject.margins
     positive = _is_about_class_one(context, plan) and not plan.ordered
-    return gaps_of_groups(parts, positive, _fit_factor(candidate, context))
+    return gaps_of_groups(context, margins, positive, candidate.fit_size)
 
 
 def _fit_factor(candidate: Candidate, context: MetricContext) -> float:

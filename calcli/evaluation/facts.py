@@ -191,12 +191,13 @@ class FitSize:
     """Rows and units that a calibrator was fitted to.
 
     units : None where not recorded. effective_rows : Kish's effective number of rows,
-    None without weights.
+    None without weights. by_group : has every group a map of its own?
     """
 
     n: int
     units: int | None = None
     effective_rows: float | None = None
+    by_group: bool = False
 
     def error_factor(self, n: float, units: int | None) -> float:
         """Factor by which the error of the fit widens a statistic of n effective rows.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.evaluation.facts import GroupFindings
+from calcli.evaluation.facts import FitSize, GroupFindings
 from calcli.evaluation.levels import LEVEL, MOST_GROUPS
 from calcli.evaluation.p_values import widened_p_value
 from calcli.evaluation.results import GroupLine
@@ -94,23 +94,48 @@ def group_parts(
 
 
 def gaps_of_groups(
-    parts: Sequence[GroupPart], positive: bool, factor: float
+    context: MetricContext,
+    margins: Mapping[str, AnyArray],
+    positive: bool,
+    fit: FitSize | None = None,
 ) -> list[TestedGroup]:
     """Test the gap of every group, of P(class 1) where ``positive``, else of confidence.
 
-    factor : by which the error of a calibrator's fit widens the gaps.
+    margins : see ``group_parts``. fit : of the calibrator, up to whose error the gaps are
+    tested; None for exact tests.
     """
+    parts = group_parts(context, margins)
     if not parts:
         return []
     label = _label(positive)
     gaps = group_gaps([part.context for part in parts], label)[label]
-    p_values = np.array([widened_p_value(gap.p_value, factor) for gap in gaps])
+    widened = []
+    for part, gap in zip(parts, gaps, strict=True):
+        factor = fit_factor(part.context, context, fit)
+        widened.append(widened_p_value(gap.p_value, factor))
+    p_values = np.array(widened)
     return [
         TestedGroup(part, gap, float(p), float(p_adjusted))
         for part, gap, p, p_adjusted in zip(
             parts, gaps, p_values, adjusted(p_values), strict=True
         )
     ]
+
+
+def fit_factor(
+    group: MetricContext, whole: MetricContext, fit: FitSize | None
+) -> float:
+    """Factor by which the error of a calibrator's fit widens the gap of a group.
+
+    A map for all rows is known from all rows of its fit, so its error is small beside the
+    noise of a small group. A map of the group's own is known from the group's share of
+    them.
+    """
+    if fit is None:
+        return 1.0
+    rows = whole if fit.by_group else group
+    units = rows.table.units
+    return fit.error_factor(rows.effective_n, None if units is None else units.n)
 
 
 def _label(positive: bool) -> Label:

@@ -20,17 +20,26 @@ STRONGEST = "auto"
 
 
 @dataclass(frozen=True)
+class GroupMaps:
+    """A calibrator by group that was measured to help. columns : that name the groups."""
+
+    method: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Tried:
     """A calibrator that was evaluated on the rows.
 
     result : with differences to the uncalibrated scores. path : of its file, for
     commands; None without one. fitted_on : description of those of these rows that it
-    was fitted on, None if none.
+    was fitted on, None if none. group_maps : that would do better than it.
     """
 
     result: Result
     path: str | None
     fitted_on: str | None
+    group_maps: GroupMaps | None = None
 
 
 def next_step(
@@ -39,19 +48,25 @@ def next_step(
     where: Location,
     tried: Sequence[Tried] = (),
     upstream: Sequence[str] = (),
+    group_maps: GroupMaps | None = None,
 ) -> NextStep:
     """The next step after judging uncalibrated scores and what calibrators did to them.
 
     where : the rows, for commands. tried : calibrators evaluated on the rows.
-    upstream : methods that had been applied to the rows before.
+    upstream : methods that had been applied to the rows before. group_maps : that would
+    help the uncalibrated scores.
     """
     if verdict.kind == "check_labels":
         return NextStep(_command(["inspect"], where.name, where))
     best = recommended(verdict, tried)
     if best is not None:
+        if best.group_maps is not None:
+            return NextStep(by_group_command(best.group_maps, where), best.result.title)
         return _apply_or_check(best, where)
     if not verdict.has_findings:
         return NextStep()
+    if group_maps is not None:
+        return NextStep(by_group_command(group_maps, where))
     methods = [*upstream, *(each.result.method for each in tried)]
     if any(STRONGEST in method.split("+") for method in methods):
         return NextStep()
@@ -148,6 +163,25 @@ def fit_command(where: Location) -> str:
         words = ["run", file_word(where.to_fit)]
         return _command(words, where.name, where, *_free_folder(where.to_fit))
     return _command(["run"], where.name, where, *_free_folder(where.name))
+
+
+def by_group_command(maps: GroupMaps, where: Location) -> str:
+    """Command that fits a calibrator by group, to other rows than these if known."""
+    words = ["fit", "-m", maps.method]
+    for column in maps.columns:
+        words += ["--by", shlex.quote(column)]
+    rows = where.to_fit or where.name
+    return _command(words, rows, where, *_free_file(rows, f"{maps.method}-by"))
+
+
+def _free_file(name: str, method: str) -> tuple[str, ...]:
+    """Option that names a calibrator's file, where the default one exists already."""
+    if not name:
+        return ()
+    stem = split_where(name)[0].stem
+    if not Path(f"{stem}.{method}.json").exists():
+        return ()
+    return ("-o", f"{stem}.by_group.json")
 
 
 def _free_folder(name: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from calcli.metrics.catalog import (
 )
 from calcli.metrics.settings import Label, MetricSettings
 from calcli.numerics import AnyArray
+from calcli.registry import is_by_group
 from calcli.rows import Rows
 
 
@@ -24,11 +25,11 @@ from calcli.rows import Rows
 class Subject:
     """Rows to evaluate.
 
-    name : for display. group : of every row, (n,). margins : where groups are
-    intersections of several columns, the group of every row by each column. class_names
-    : one per class. unit : name of the units, ``none`` where rows are declared
-    independent. location : of the rows, for suggested commands. upstream : calibrators
-    applied to the rows before.
+    name : for display. group : of every row, (n,), from the column ``group_name``.
+    margins : where groups are intersections of several columns, the group of every row
+    by each column. class_names : one per class. unit : name of the units, ``none`` where
+    rows are declared independent. location : of the rows, for suggested commands.
+    upstream : calibrators applied to the rows before.
     """
 
     rows: Rows
@@ -39,6 +40,7 @@ class Subject:
     unit: str | None = None
     location: Location = Location()
     upstream: Sequence[Link] = ()
+    group_name: str = "group"
 
     @classmethod
     def of(cls, rows: DataSet, group: AnyArray | None) -> "Subject":
@@ -54,6 +56,7 @@ class Subject:
             unit=rows.unit_name,
             location=rows.location,
             upstream=rows.upstream,
+            group_name=rows.own_name("group"),
         )
 
     def counted(self) -> "Subject":
@@ -104,6 +107,7 @@ def fit_size_of(artifact: Artifact) -> FitSize | None:
         n=artifact.fit.n,
         units=n_units if isinstance(n_units, int) else None,
         effective_rows=effective_rows if effective_rows is not UNSET else None,
+        by_group=is_by_group(artifact.method),
     )
 
 

@@ -339,6 +339,28 @@ def _groups_words(numbers: Mapping[str, Any]) -> str:
     return f"{head}, worst {name_words(numbers['worst'])}: {means}"
 
 
+def _by_group_words(numbers: Mapping[str, Any]) -> str:
+    command = _fit_by(numbers)
+    if numbers["helps"]:
+        change = f"reduces {numbers['loss']} by {-numbers['change']:.4f}"
+        ends = f"[{-numbers['high']:.4f}, {-numbers['low']:.4f}]"
+        return f"{command} {change} {ends} beyond one map for all"
+    change = f"{numbers['loss']} {numbers['change']:+.4f}"
+    if numbers["low"] is not None:
+        change = f"{change} [{numbers['low']:.4f}, {numbers['high']:.4f}]"
+    return f"{command} is not shown to help: {change} beside one map for all"
+
+
+def _by_group_untried_words(numbers: Mapping[str, Any]) -> str:
+    return f"{_fit_by(numbers)} was not tried: it takes long on {samples(numbers['n'])}"
+
+
+def _fit_by(numbers: Mapping[str, Any]) -> str:
+    """The command that fits a calibrator by group, without its rows."""
+    columns = [f"--by {name_words(column, 16)}" for column in numbers["by"]]
+    return f"fit -m {numbers['method']} {' '.join(columns)}"
+
+
 def _two_means(numbers: Mapping[str, Any], of_positive: bool) -> str:
     predicted, observed = numbers["predicted"], numbers["observed"]
     decimals = decimals_for(predicted - observed)
@@ -416,6 +438,8 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "sampled": _sampled_words,
     "few_events": _few_events_words,
     "groups": _groups_words,
+    "by_group": _by_group_words,
+    "by_group_untried": _by_group_untried_words,
     "classes": _classes_words,
     "range": _range_line,
     "errors": _errors_words,

@@ -260,8 +260,14 @@ def action(model: ModelResults) -> Answer:
     report = first.report
     if report.kind == "check_labels":
         return _check_first(report)
+    best = first
     if model.recommended is not None:
-        return _apply_or_check(model.versions[model.recommended], report, model.n)
+        best = model.versions[model.recommended]
+    remedy = _finding(best.report, "by_group")
+    if remedy is not None and remedy.numbers["helps"]:
+        return _fit_by_group(remedy)
+    if best is not first:
+        return _apply_or_check(best, report, model.n)
     harmful = _harmful(model.versions[1:])
     if harmful is not None:
         return Answer(
@@ -278,6 +284,16 @@ def _check_first(report: Judgement) -> Answer:
         compare = "Compare their order and the classes' with the source of the scores."
         return Answer("Check the labels.", compare)
     return Answer("Evaluate other samples.", "Those that no calibrator was fitted to.")
+
+
+def _fit_by_group(remedy: Finding) -> Answer:
+    """Fit a map for every group."""
+    numbers = remedy.numbers
+    columns = name_words(" and ".join(numbers["by"]))
+    gain = f"reduces {numbers['loss']} by {small(-numbers['change'])}"
+    return Answer(
+        f"Fit by {columns}.", f"That {gain} beyond one map for all (cross-fitted)."
+    )
 
 
 def _apply_or_check(version: Version, report: Judgement, n: int) -> Answer:

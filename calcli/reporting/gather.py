@@ -11,7 +11,7 @@ from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
 from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, assess
-from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
+from calcli.evaluation.groups import gaps_of_groups, group_lines
 from calcli.evaluation.results import GroupLine, Judgement, Result
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.artifact import Artifact
@@ -385,12 +385,8 @@ def _group_lines(
     if table.group is None or report is None:
         return []
     context = MetricContext(table, replace(plan.settings, unit=subject.unit))
-    factor = 1.0
-    if candidate.fit_size is not None:
-        n_units = None if table.units is None else table.units.n
-        factor = candidate.fit_size.error_factor(table.n, n_units)
-    parts = group_parts(context, subject.margins)
-    tested = gaps_of_groups(parts, report.facts.is_about_class_one, factor)
+    positive = report.facts.is_about_class_one
+    tested = gaps_of_groups(context, subject.margins, positive, candidate.fit_size)
     return group_lines(tested, [], report.verdict.gates["groups"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from calcli.evaluation import groups as group_tables
 from calcli.evaluation.evaluate_bundle import measured
-from calcli.evaluation.groups import gaps_of_groups, group_lines, group_parts
+from calcli.evaluation.groups import gaps_of_groups, group_lines
 from calcli.evaluation.scores import Score
 from calcli.io.locate import columns_of, intersections
 from calcli.metrics import context as metric_context
@@ -37,8 +37,7 @@ def context_of(groups, k=4, rows=30, weights=None, **settings):
 
 def lines_of(context, names):
     """The lines of all groups of rows."""
-    parts = group_parts(context, {})
-    return group_lines(gaps_of_groups(parts, False, 1.0), names)
+    return group_lines(gaps_of_groups(context, {}, positive=False), names)
 
 
 def same(one: Score, other: Score) -> bool:

@@ -14,7 +14,7 @@ import calcli
 from calcli.evaluation.cross_validation import cross_fitted_split
 from calcli.evaluation.facts import LossPart, LossSplit
 from calcli.evaluation.findings import find
-from calcli.evaluation.groups import gaps_of_groups, group_parts
+from calcli.evaluation.groups import gaps_of_groups
 from calcli.evaluation.levels import LEVEL, TEST_LEVELS
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.results import Judgement
@@ -45,7 +45,7 @@ def judgement_of(rows, seed=0, split=None, group=None):
         {},
         positive=positive,
         split=split,
-        groups=gaps_of_groups(group_parts(context, {}), positive, 1.0),
+        groups=gaps_of_groups(context, {}, positive),
     )
     verdict = judge(facts)
     return Judgement(facts, verdict, tuple(find(facts, verdict)))

@@ -58,7 +58,7 @@ from calcli.io.locate import split_where
 from calcli.io.question_artifact import dumps as dumps_questions
 from calcli.io.row_facts import facts_of
 from calcli.metrics.settings import MetricSettings
-from calcli.registry import method
+from calcli.registry import is_by_group, method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
 from calcli.settings import command_words
@@ -379,6 +379,7 @@ def _judge_by_cross_fitting(
         fit_size=FitSize(
             n=max(1, rows.n * (n_folds - 1) // n_folds),
             units=None if units is None else units.n * (n_folds - 1) // n_folds,
+            by_group=is_by_group(artifact.method),
         ),
         is_cross_fitted=True,
     )

@@ -1,0 +1,204 @@
+"""Would a calibrator by group help? Measured on the rows at hand, before it is named.
+
+``calcli fit --by`` is a remedy for miscalibrated groups only where the groups differ by more
+than one map for all corrects, and hold enough rows to tell. Both are seen by cross-fitting:
+every row is scored by a map of its group and by one map for all, each fitted without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from calcli.calibrator import Context, Progress
+from calcli.errors import FitError
+from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
+from calcli.evaluation.differences import compared
+from calcli.evaluation.facts import Difference
+from calcli.evaluation.findings import Finding
+from calcli.evaluation.levels import LEVEL
+from calcli.io.locate import columns_in, columns_joined
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
+from calcli.numerics import BREAKDOWNS, AnyArray
+from calcli.registry import by_group, parse_options
+from calcli.rows import ArrayRows, Codes, Rows
+from calcli.statistics.p_values import adjusted
+
+FOLDS = 5
+
+MOST_SCORES = 2_000_000
+"""Rows times classes times choices of columns up to which calibrators by group are tried."""
+
+LEAST_CLASSES = 20
+"""Classes that a row counts for at least: of few classes its groups cost the time. 100 000
+rows of two classes took 1.4 seconds (``benchmarks/group_remedy.py --cost``)."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A calibrator by group, cross-fitted.
+
+    method : of the maps, ``ts`` or ``platt``. by : the column, or several joined. change :
+    of the loss against one map for all, cross-fitted likewise. held_out : the rows under
+    it. p_value : of the change, adjusted for all choices of columns.
+    """
+
+    method: str
+    by: str
+    change: Difference
+    held_out: MetricContext
+    p_value: float
+
+    @property
+    def columns(self) -> list[str]:
+        return columns_in(self.by)
+
+    @property
+    def helps(self) -> bool:
+        """True if the loss is significantly below that of one map for all."""
+        return _is_reduced(self.change, self.p_value)
+
+
+def is_affordable(rows: Rows, choices: int) -> bool:
+    """True if trying so many choices of columns takes seconds."""
+    return rows.n * max(rows.k, LEAST_CLASSES) * choices <= MOST_SCORES
+
+
+def choices_of(
+    name: str, group: AnyArray, margins: Mapping[str, AnyArray]
+) -> dict[str, AnyArray]:
+    """The group of every row by each choice of columns: each alone, and all together.
+
+    name : of the column of ``group``. margins : see ``Subject``; empty for one column.
+    """
+    if not margins:
+        return {name: group}
+    return {**margins, columns_joined(margins): group}
+
+
+def method_for(rows: Rows) -> str:
+    """Method whose maps are tried by group."""
+    return "ts" if rows.k > 2 else "platt"
+
+
+def best_by_group(
+    rows: Rows,
+    choices: Mapping[str, AnyArray],
+    settings: MetricSettings,
+    progress: Progress | None = None,
+) -> Trial | None:
+    """The calibrator by group with the least cross-fitted loss.
+
+    None where it cannot be fitted, or nothing can be told from the rows. choices : see
+    ``choices_of``. settings : of the evaluation.
+    """
+    name = method_for(rows)
+    context = Context(settings.seed)
+    whole = _in_memory(rows, choices)
+    folds = folds_of(whole, context, FOLDS)
+    if len(folds) < 2:
+        return None
+    try:
+        plain = fold_fits(name, parse_options(name, {}), folds, context)
+        one_map = held_out_table(plain, folds, units=whole.units())
+        trials = []
+        for done, by in enumerate(choices):
+            if progress is not None:
+                progress("trying calibrators by group", done, len(choices))
+            # whether groups are worth it is what the folds tell, not a guard inside them
+            options = parse_options(by_group(name), {"by": by, "guard": "false"})
+            fits = fold_fits(by_group(name), options, folds, context)
+            against = [
+                (held, fit) for (_, held, _), fit in zip(folds, plain, strict=True)
+            ]
+            table = held_out_table(fits, folds, against, units=whole.units())
+            held_out = MetricContext(table, settings)
+            change = compared(held_out, MetricContext(one_map, settings))[loss_of(rows)]
+            trials.append(Trial(name, by, change, held_out, _p_value(change)))
+    except (FitError, *BREAKDOWNS):
+        return None
+    p_values = adjusted(np.array([trial.p_value for trial in trials])).tolist()
+    judged = [
+        replace(trial, p_value=p) for trial, p in zip(trials, p_values, strict=True)
+    ]
+    helping = [trial for trial in judged if trial.helps]
+    return min(helping or judged, key=lambda trial: trial.change.value)
+
+
+def loss_of(rows: Rows) -> str:
+    """Name of the loss that decides: for confidences alone that of being right."""
+    return "nll" if rows.k > 1 else "brier_top"
+
+
+def _p_value(change: Difference) -> float:
+    """P-value of a change; 1 where nothing can be told."""
+    return 1.0 if change.p_value is None else change.p_value
+
+
+def _in_memory(rows: Rows, choices: Mapping[str, AnyArray]) -> ArrayRows:
+    """The rows with their groups, which fits read many times."""
+    copied = ArrayRows(
+        rows.array(),
+        rows.labels(),
+        rows.kind,
+        weight=rows.weights(),
+        units=rows.units(),
+    )
+    copied.columns = {by: Codes.of(group) for by, group in choices.items()}
+    return copied.counting(rows.zeros)
+
+
+# ---- findings
+
+
+def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
+    """What a calibrator by group does, beside a version of the scores on the same rows.
+
+    It helps where its loss is significantly below that of one map for all, and below that
+    of the evaluated version: else whoever has a better calibrator would lose by it.
+    """
+    loss = "nll" if evaluated.table.k > 1 else "brier_top"
+    beside = compared(trial.held_out, evaluated)[loss]
+    helps = trial.helps and _is_reduced(beside, _p_value(beside))
+    interval = trial.change.interval
+    return Finding(
+        "by_group",
+        {
+            "helps": helps,
+            "method": trial.method,
+            "by": trial.columns,
+            "loss": "NLL" if loss == "nll" else "squared error",
+            "change": trial.change.value,
+            "low": None if interval is None else interval.low,
+            "high": None if interval is None else interval.high,
+            "p": trial.p_value,
+            "change_here": beside.value,
+            "folds": FOLDS,
+        },
+    )
+
+
+def _is_reduced(change: Difference, p_value: float) -> bool:
+    return change.value < 0.0 and p_value <= LEVEL
+
+
+def too_expensive(rows: Rows, choices: Mapping[str, AnyArray]) -> Finding:
+    """That no calibrator by group was tried, as it would take too long."""
+    *_, together = choices
+    return Finding(
+        "by_group_untried",
+        {
+            "method": method_for(rows),
+            "by": columns_in(together),
+            "n": rows.n,
+        },
+    )
+
+
+def with_remedy(findings: Sequence[Finding], remedy: Finding) -> list[Finding]:
+    """Findings with a remedy: beside the groups where it helps, else at the end."""
+    if not remedy.numbers.get("helps"):
+        return [*findings, remedy]
+    at = [finding.kind for finding in findings].index("groups") + 1
+    return [*findings[:at], remedy, *findings[at:]]
