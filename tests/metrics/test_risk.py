@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from metric_cases import draw_labels, measured, softmax
+from r_random import RRandom
 
 import calcli
 from calcli.errors import UsageError
@@ -276,6 +277,44 @@ def test_smoothed_errors_equal_those_of_val_prob():
     }
     for name, value in expected.items():
         assert measure(name, rows).value == pytest.approx(value, abs=3e-7), name
+
+
+def fitted_risk(x, y, new):
+    """Risks of new rows by logistic regression on x (n, m) and y, with an intercept."""
+    design = np.column_stack([np.ones(len(x)), x])
+    beta = np.zeros(design.shape[1])
+    for _ in range(30):
+        p = sigmoid(design @ beta)
+        information = (design.T * (p * (1.0 - p))) @ design
+        beta += np.linalg.solve(information, design.T @ (y - p))
+    return sigmoid(np.column_stack([np.ones(len(new)), new]) @ beta)
+
+
+def test_the_example_of_val_prob():
+    """The example on the help page of val.prob: values that rms 6.5-0 prints for it.
+
+    val.prob(phat, y[101:200]) after set.seed(1). lrm stops early: its risks differ from
+    those here by up to 2e-8.
+    """
+    random = RRandom(1)
+    x = np.column_stack([random.runif(200) for _ in range(3)])
+    y = (random.runif(200) <= sigmoid(2.0 * (x[:, 0] - 0.5))).astype(int)
+    risk = fitted_risk(x[:100], y[:100], x[100:])
+    rows = context(risk, y[100:], kind="probs")
+    printed = {
+        "ici": 0.0258382180056449,  # Eavg
+        "e90": 0.0532408501112841,
+        "emax": 0.0999208009612275,
+        "roc_auc": 0.6602641056422569,  # C (ROC)
+        "brier_mean": 0.2318963463175497,  # Brier
+    }
+    for name, value in printed.items():
+        assert measure(name, rows).value == pytest.approx(value, abs=1e-7), name
+    slope = measure("slope", rows)
+    assert slope.value == pytest.approx(0.9565178129547541, abs=1e-7)
+    assert slope.more["joint_intercept"] == pytest.approx(0.0522872139528348, abs=1e-7)
+    assert slope.more["joint_chi2"] == pytest.approx(0.0871469814444197, abs=1e-7)
+    assert slope.more["joint_p_value"] == pytest.approx(0.9573621942665284, abs=1e-7)
 
 
 def test_ties_do_not_change_the_quantiles():
