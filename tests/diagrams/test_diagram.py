@@ -764,3 +764,20 @@ def test_panels_of_many_models_have_titles_that_differ_where_they_are_cut(
     }  # as many as a panel of four in a row has room for
     assert len(titles) == len(shown) == 5 * (1 + calibrated)
     assert calibrated or not any("uncalibrated" in title for title in titles)
+
+
+@pytest.mark.parametrize(("label", "frequency"), [(0, 0.0), (1, 1.0)])
+def test_a_decision_curve_of_one_class_alone_is_drawn(
+    run, tmp_path, monkeypatch, label, frequency
+):
+    """Without an event the axes had no height, and their ticks were infinite."""
+    monkeypatch.chdir(tmp_path)
+    risk = np.linspace(0.05, 0.95, 60)
+    np.savez("a.npz", probs=np.stack([1 - risk, risk], 1), labels=np.full(60, label))
+    drawn = run("diagram", "a.npz", "--style", "decision")
+    assert drawn.code == 0, drawn.err
+    assert "treat all" in drawn.out
+    for name in ("a.svg", "a.json"):
+        assert run("diagram", "a.npz", "--style", "decision", "-o", name).code == 0
+    (curve,) = json.loads(Path("a.json").read_text("utf-8"))["curves"]
+    assert curve["frequency"] == frequency

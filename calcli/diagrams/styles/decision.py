@@ -24,6 +24,7 @@ RARE = 0.001  # share of the rows whose P(class 1) may lie beyond the last thres
 LEAST_RANGE = 2.0  # last threshold, in frequencies of class 1, at least
 LAST = 0.99  # largest threshold
 BENEATH = 0.25  # depth of the axes below 0, in frequencies of class 1
+LEAST_DEPTH = 0.01  # depth of the axes below 0 without an event, at least
 SHOWN = 6  # thresholds of the table under a terminal drawing
 
 
@@ -84,7 +85,11 @@ class Decision(Figure):
         """Least and largest net benefit of the axes."""
         frequency = max(curve.frequency for curve in self.curves)
         highest = max(float(curve.benefit.max()) for curve in self.curves)
-        return -BENEATH * frequency, 1.05 * max(highest, frequency)
+        if frequency > 0.0:
+            return -BENEATH * frequency, 1.05 * max(highest, frequency)
+        lowest = min(float(curve.benefit.min()) for curve in self.curves)
+        depth = min(max(-lowest, LEAST_DEPTH), BENEATH)
+        return -depth, 0.05 * depth  # no event: acting never has a benefit
 
     def draw(self, paper: Paper) -> Any:
         """Draw the curves with "treat all" and "treat none"; bands of up to four."""
