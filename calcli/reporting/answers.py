@@ -292,7 +292,7 @@ def _fit_by_group(remedy: Finding) -> Answer:
     columns = name_words(" and ".join(numbers["by"]))
     gain = f"reduces {numbers['loss']} by {small(-numbers['change'])}"
     return Answer(
-        f"Fit by {columns}.", f"That {gain} beyond one map for all (cross-fitted)."
+        f"Fit by {columns}.", f"It {gain} beyond one map for all (cross-fitted)."
     )
 
 

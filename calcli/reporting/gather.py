@@ -8,6 +8,11 @@ import numpy as np
 
 from calcli.calibrator import Progress
 from calcli.diagrams.curve import Curve, CurveSettings, measure_curve
+from calcli.diagrams.styles.decision import (
+    Benefit,
+    decision_curve,
+    decision_thresholds,
+)
 from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, assess
@@ -88,7 +93,7 @@ class Version:
 
     name : for people. file : of the calibrator, as the user wrote it, and the artifact.
     top, positive : curves of the confidence, and of P(class 1) of two classes.
-    positive_bins : of P(class 1). n_changed : predictions that differ from the
+    positive_bins, benefit : of P(class 1); benefit is the decision curve. n_changed : predictions that differ from the
     uncalibrated ones.
     """
 
@@ -102,6 +107,7 @@ class Version:
     coverage: Coverage
     classes: tuple[Part, ...]
     groups: tuple[Part, ...]
+    benefit: Benefit | None = None
     n_changed: int = 0
 
     @property
@@ -187,6 +193,7 @@ def gather(
     )
     names = _version_names(subject, candidates)
     counted = subject.counted()
+    benefits = _benefits(names, assessed.tables, settings)
     versions = []
     for number, candidate in enumerate(candidates):
         table = assessed.tables[number]
@@ -194,7 +201,8 @@ def gather(
         groups = _groups(counted, candidate, result, table, plan)
         version = _version(names[number], result, table, settings, groups)
         moved = table.prediction != assessed.tables[0].prediction
-        versions.append(replace(version, n_changed=int(moved.sum())))
+        version = replace(version, benefit=benefits[number], n_changed=int(moved.sum()))
+        versions.append(version)
         if progress is not None:
             progress("drawing", number + 1, len(candidates))
     sweep, swept_rows = _sweep(counted, candidates, names, settings, progress)
@@ -214,6 +222,19 @@ def gather(
         results = [replace(result, per_class=None) for result in assessed.results]
         assessed = replace(assessed, results=results)
     return model, assessed
+
+
+def _benefits(
+    names: Sequence[str], tables: Sequence[RowTable], settings: CurveSettings
+) -> list[Benefit | None]:
+    """Decision curves of all versions, at common thresholds; None but for two classes."""
+    if tables[0].positive is None:
+        return [None] * len(tables)
+    thresholds = decision_thresholds(tables)
+    curves: list[Benefit | None] = []
+    for name, table in zip(names, tables, strict=True):
+        curves.append(decision_curve(name, table, thresholds, settings.level))
+    return curves
 
 
 def _version_names(subject: Subject, candidates: Sequence[Candidate]) -> list[str]:

@@ -15,8 +15,9 @@ overconfidence | Overconfidence | Mean confidence minus accuracy. Positive: over
 Negative: underconfident.
 predicted | Predicted and observed | Mean probability of a class, and its frequency among \
 the labels.
-slope | Slope | Slope of the logistic recalibration of P(class 1): 1 if calibrated, below 1 \
-if risks are too extreme.
+slope | Slope and intercept | Of the logistic recalibration of P(class 1). Slope: 1 if \
+calibrated, below 1 if risks are too extreme. Intercept, with the slope fixed at 1: 0 if \
+calibrated, above 0 if risks are too low on average.
 ece | Calibration error (ECE) | The mean distance of confidence and accuracy over {bins} \
 bins. A calibrated model has some as well: the value expected under calibration.
 loss | NLL | Negative log-likelihood, also log loss: minus the logarithm of the probability \
@@ -33,6 +34,8 @@ beyond | Significant | Larger than chance explains, adjusted for all classes, gr
 of the table (Benjamini and Hochberg, 5%).
 temperature | Temperature | One number that all scores are divided by. Above 1 it makes the \
 model less sure, below 1 more.
+net_benefit | Net benefit | Proportion of true positives minus that of false positives, \
+which weigh the odds of the threshold.
 window | Bin | All samples whose confidence lies in a range.
 """
 

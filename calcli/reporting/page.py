@@ -19,6 +19,7 @@ from calcli.reporting.markup import json_script, rendered, resource, visible
 from calcli.reporting.number_format import count, samples
 from calcli.reporting.script_data import data_of
 from calcli.reporting.views.batches import batch_tables
+from calcli.reporting.views.benefit import benefit_view
 from calcli.reporting.views.evidence import (
     files_view,
     numbers_view,
@@ -234,6 +235,7 @@ def _body(chapter: Chapter, drawn: Chapter) -> Markup:
         readings=readings(drawn),
         batches=batches,
         parts=[part for part in parts if part is not None],
+        benefit=benefit_view(drawn),
         selective=selective_view(drawn),
         temperature=temperature_view(drawn),
         tests=test_lines(drawn),

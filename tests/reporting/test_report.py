@@ -1117,3 +1117,36 @@ def test_a_doubt_names_the_versions_that_it_is_about():
     version = replace(sure.versions[0], result=replace(result, report=doubtful))
     trusted = answers_on(replace(sure, versions=(version,))).trust
     assert trusted.lead == "No." and trusted.rest.endswith(" Doubt: ids repeat.")
+
+
+def test_two_classes_have_decision_curves_and_slope_and_intercept(run, tmp_path):
+    """The page shows what the diagrams draw: the same numbers, each once."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(400, 2)) * 2.0
+    y = (0.5 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    path = tmp_path / "two.npz"
+    np.savez(path, logits=z, labels=y)
+    assert run("fit", path, "-m", "platt", "-o", tmp_path / "p.json", "-q").code == 0
+    page = tmp_path / "r.html"
+    done = run("report", path, "-c", tmp_path / "p.json", "-o", page)
+    assert done.code == 0, done.err
+    words = Elements(page.read_text("utf-8")).text()
+    assert "Is it worth acting on?" in words
+    assert "treat all" in words
+    measured = ("slope", "intercept", "net_benefit(0.2)")
+    asked = [word for metric in measured for word in ("--metric", metric)]
+    metrics = json.loads(run("evaluate", path, *asked, "--json", "-q").out)
+    metrics = metrics["results"][0]["metrics"]
+    for metric in measured[:2]:
+        value = f"{metrics[metric]['value']:.2f}".replace("-", "\u2212")
+        assert f"{metric} {value} (" in words
+    drawn = run("diagram", path, "--style", "decision", "-o", tmp_path / "d.json")
+    assert drawn.code == 0
+    curve = json.loads((tmp_path / "d.json").read_text("utf-8"))["curves"][0]
+    threshold = curve["threshold"][15]
+    benefit = f"{curve['benefit'][15]:.3f}".replace("-", "\u2212")
+    assert f"{100 * threshold:.1f}% {benefit}" in words
+    many = tmp_path / "many.npz"
+    np.savez(many, logits=rng.normal(size=(400, 3)), labels=np.arange(400) % 3)
+    assert run("report", many, "-o", page, "--force").code == 0
+    assert "worth acting on" not in page.read_text("utf-8")

@@ -8,14 +8,14 @@ import numpy as np
 
 from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.panels import Measured
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext
 from calcli.metrics.risk import effective_rows
+from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, IntArray
 from calcli.records import as_json
 from calcli.statistics.decisions import DecisionCurve, benefit_interval
 
@@ -68,12 +68,12 @@ class Decision(Figure):
                     f"--style decision is for two classes, {each.table.known};"
                     " --style risk draws any number"
                 )
-        sets = [each for each in request.sets if each.table.weights.sum() > 0]
-        last = max(map(last_threshold, sets), default=LAST)
-        thresholds = last * np.arange(1, POINTS + 1) / POINTS
+        tables = [each.table for each in request.sets]
+        counted = [table for table in tables if table.weights.sum() > 0]
+        thresholds = decision_thresholds(counted)
         level = request.settings.level
         curves = tuple(
-            decision_curve(label, each, thresholds, level)
+            decision_curve(label, each.table, thresholds, level)
             for each, label in zip(request.sets, request.labels, strict=True)
             if each.table.weights.sum() > 0
         )
@@ -83,13 +83,7 @@ class Decision(Figure):
     @property
     def range(self) -> tuple[float, float]:
         """Least and largest net benefit of the axes."""
-        frequency = max(curve.frequency for curve in self.curves)
-        highest = max(float(curve.benefit.max()) for curve in self.curves)
-        if frequency > 0.0:
-            return -BENEATH * frequency, 1.05 * max(highest, frequency)
-        lowest = min(float(curve.benefit.min()) for curve in self.curves)
-        depth = min(max(-lowest, LEAST_DEPTH), BENEATH)
-        return -depth, 0.05 * depth  # no event: acting never has a benefit
+        return benefit_range(self.curves)
 
     def draw(self, paper: Paper) -> Any:
         """Draw the curves with "treat all" and "treat none"; bands of up to four."""
@@ -178,7 +172,7 @@ class Decision(Figure):
 
     def _numbers(self) -> list[str]:
         """Table of the net benefit at some thresholds, beside "treat all"."""
-        shown = np.linspace(0, POINTS, SHOWN + 1)[1:].astype(np.int64) - 1
+        shown = shown_thresholds()
         thresholds = self.curves[0].threshold[shown]
         rows = [["net benefit at threshold", *(f"{each:.3g}" for each in thresholds)]]
         named = [(curve.label, curve.benefit) for curve in self.curves]
@@ -208,9 +202,30 @@ class Decision(Figure):
         return "Net benefit against the threshold. " + " ".join(sentences)
 
 
-def last_threshold(measured: Measured) -> float:
+def benefit_range(curves: Sequence[Benefit]) -> tuple[float, float]:
+    """Least and largest net benefit of axes that hold these curves."""
+    frequency = max(curve.frequency for curve in curves)
+    highest = max(float(curve.benefit.max()) for curve in curves)
+    if frequency > 0.0:
+        return -BENEATH * frequency, 1.05 * max(highest, frequency)
+    lowest = min(float(curve.benefit.min()) for curve in curves)
+    depth = min(max(-lowest, LEAST_DEPTH), BENEATH)
+    return -depth, 0.05 * depth  # no event: acting never has a benefit
+
+
+def shown_thresholds() -> IntArray:
+    """Indices of the thresholds of a table, among those of a curve."""
+    return np.linspace(0, POINTS, SHOWN + 1)[1:].astype(np.int64) - 1
+
+
+def decision_thresholds(tables: Sequence[RowTable]) -> FloatArray:
+    """Thresholds of curves that are drawn together, rising, (POINTS,)."""
+    last = max(map(last_threshold, tables), default=LAST)
+    return np.asarray(last * np.arange(1, POINTS + 1) / POINTS)
+
+
+def last_threshold(table: RowTable) -> float:
     """Threshold beyond which hardly any row is acted on."""
-    table = measured.table
     assert table.positive is not None
     highest = float(np.quantile(table.positive, 1.0 - RARE))
     frequency = float(np.average(table.y == 1, weights=table.weight))
@@ -218,15 +233,11 @@ def last_threshold(measured: Measured) -> float:
 
 
 def decision_curve(
-    label: str, measured: Measured, thresholds: FloatArray, level: float
+    label: str, table: RowTable, thresholds: FloatArray, level: float
 ) -> Benefit:
     """Measure the net benefit at every threshold, with pointwise intervals."""
-    context = MetricContext(
-        measured.table, MetricSettings(label="positive", level=level)
-    )
-    curve = DecisionCurve.of(
-        context.scores, context.outcomes, thresholds, measured.table.weight
-    )
+    context = MetricContext(table, MetricSettings(label="positive", level=level))
+    curve = DecisionCurve.of(context.scores, context.outcomes, thresholds, table.weight)
     rows = [effective_rows(context, each) for each in thresholds.tolist()]
     low, high = benefit_interval(
         curve.true_positives,
@@ -237,7 +248,7 @@ def decision_curve(
     )
     return Benefit(
         label=label,
-        n=measured.table.n,
+        n=table.n,
         frequency=curve.frequency,
         threshold=thresholds,
         benefit=curve.benefit,

@@ -18,7 +18,7 @@ from calcli.reporting.figures.svg import (
     line_class,
     thinned,
 )
-from calcli.reporting.number_format import share
+from calcli.reporting.number_format import plain, share, span
 
 WIDTH = 560.0
 LEFT = 64.0
@@ -65,6 +65,8 @@ def reliability_figure(curves: Sequence[DrawnCurve], focus: int, ident: str) -> 
     for drawn in curves:
         parts += _lines(axes, drawn)
     parts += _sides(axes, curves[0].curve)
+    for drawn in curves:
+        parts += _recalibration(axes, drawn, is_shown=drawn.number == focus)
     parts += _histograms(axes, foot, curves)
     parts += [axes_label(axes, tick, foot) for tick in TICKS]
     parts.append(
@@ -148,6 +150,29 @@ def _sides(axes: Axes, curve: Curve) -> list[Markup]:
         label(axes.left + 10.0, axes.top + 22.0, above, "start"),
         label(axes.right - 8.0, axes.bottom - 12.0, below, "end"),
     ]
+
+
+def _recalibration(axes: Axes, drawn: DrawnCurve, is_shown: bool) -> list[Markup]:
+    """Calibration slope and intercept of a curve of P(class 1), in the upper corner."""
+    named = {"slope": drawn.curve.slope, "intercept": drawn.curve.intercept}
+    parts = []
+    y = axes.top + 22.0
+    for name, value in named.items():
+        if value is None:
+            continue
+        y += 21.0
+        ends = span(value.low, value.high, scale=1.0, digits=2)
+        text = element(
+            "text",
+            f"{name} {plain(value.value, 2)} ({ends})",
+            x=f"{axes.left + 10.0:.1f}",
+            y=f"{y:.1f}",
+            text_anchor="start",
+            class_=None if is_shown else "off",
+            data_band=drawn.number,
+        )
+        parts.append(text)
+    return parts
 
 
 def _band(axes: Axes, drawn: DrawnCurve, is_shown: bool) -> Markup:
