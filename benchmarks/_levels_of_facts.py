@@ -119,28 +119,40 @@ def fold_truth(cell, made={}):  # noqa: B006
         at, differences = np.arange(len(y)), []
         for _ in range(200):
             rows = fold_rows(n, cell, rng)
-            fits = [calcli.fit(*rows, name) for name in ("platt", "ts")]
+            fits = [calcli.fit(*rows, name) for name in (richer(cell), "ts")]
             one, other = (-np.log(fit.predict_proba(z)[at, y]).mean() for fit in fits)
             differences.append(one - other)
         made[key] = float(np.mean(differences))
     return made[key]
 
 
+def richer(cell):
+    """The method that has parameters which ``ts`` lacks."""
+    return "vs" if cell.get("classes", 2) > 2 else "platt"
+
+
 def fold_rows(n, cell, rng):
-    """Two classes: logits that are too large, and too high for class 1."""
-    s = rng.normal(size=n) * cell["spread"]
-    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-s))).astype(int)
-    return np.stack([np.zeros(n), 1.4 * s + cell["bias"]], axis=1), y
+    """Logits that are too large, and too high for one class."""
+    if cell.get("classes", 2) == 2:
+        s = rng.normal(size=n) * cell["spread"]
+        y = (rng.random(n) < 1.0 / (1.0 + np.exp(-s))).astype(int)
+        return np.stack([np.zeros(n), 1.4 * s + cell["bias"]], axis=1), y
+    s = rng.standard_t(6, size=(n, cell["classes"])) * cell["spread"]
+    y = drawn(softmax(s), rng)
+    z = 1.4 * s
+    z[:, 0] += cell["bias"]
+    return z, y
 
 
 def folds(cell, r):
     rng = np.random.default_rng([24, cell["rows"], r])
+    method = richer(cell)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         true = fold_truth(cell)
         z, y = fold_rows(cell["rows"], cell, rng)
-        found = calcli.compare(z, y, ["ts", "platt"], seed=r)
-    entries = [d for d in found["differences"] if d["method"] == "platt"]
+        found = calcli.compare(z, y, ["ts", method], seed=r)
+    entries = [d for d in found["differences"] if d["method"] == method]
     ends = entries[0]["metrics"]["nll"].get("ci")
     if ends is None:
         return {"misses": 0.0, "no interval": 1.0}
@@ -287,6 +299,10 @@ CELLS = {
     "folds": [
         {"rows": n, "spread": spread, "bias": bias}
         for n, spread, bias in ((300, 2.0, 0.0), (300, 2.0, 0.5), (1000, 1.5, 0.2))
+    ]
+    + [
+        {"rows": 1000, "spread": 2.0, "bias": 0.1},
+        {"rows": 500, "spread": 1.5, "bias": 0.2, "classes": 4},
     ],
     "uneven": [
         {"units": g, "alpha": alpha, "rho": rho}

@@ -66,7 +66,7 @@ from calcli.metrics.catalog import metric, report_metrics
 from calcli.metrics.collect import collect_all
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.settings import MetricSettings, norm_of
-from calcli.metrics.warnings import label_doubts
+from calcli.metrics.warnings import label_warnings
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.registry import (
     DEFAULT_METHOD,
@@ -388,7 +388,7 @@ def evaluate(
         assessed = assess(
             subject if plan.report else replace(subject, group=None), candidates, plan
         )
-        doubts += label_doubts(assessed.seen, subject.class_names)
+        doubts += label_warnings(assessed.seen, subject.class_names)
         results = _with_caveats(assessed, rows, artifacts, plan)
     for result in results:
         if result.report is not None:
@@ -451,7 +451,7 @@ def report(
         doubts,
     ):
         model, assessed = gather(subject, candidates, plan)
-        doubts += label_doubts(assessed.seen, rows.class_names)
+        doubts += label_warnings(assessed.seen, rows.class_names)
         results = _with_caveats(assessed, rows, artifacts, plan)
         files = [
             None,
@@ -832,7 +832,7 @@ def diagram(
         tables = collect_all(
             rows, [None, *(artifact.calibrator for artifact in artifacts)]
         )
-        notes += [*rows.caveats, *label_doubts(tables[0], rows.class_names)]
+        notes += [*rows.caveats, *label_warnings(tables[0], rows.class_names)]
         names = [title_of(rows.upstream), *(artifact.method for artifact in artifacts)]
         sets = [
             Measured(rows.name, name, table)

@@ -18,7 +18,7 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.running_sums import RunningSums
 from calcli.metrics.warnings import (
     data_warnings,
-    label_doubts,
+    label_warnings,
     unit_warnings,
     zero_warnings,
 )
@@ -84,7 +84,7 @@ def _with_notes(result: Result, notes: Sequence[str]) -> Result:
 
 def _doubts(rows: DataSet, table: RowTable | RunningSums) -> list[str]:
     """Doubts about the rows that every version shares."""
-    doubts = [*rows.doubts, *label_doubts(table, rows.class_names)]
+    doubts = [*rows.doubts, *label_warnings(table, rows.class_names)]
     if rows.unit_name is not None:
         return doubts
     if isinstance(table, RowTable):

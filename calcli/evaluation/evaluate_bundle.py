@@ -26,6 +26,7 @@ from calcli.evaluation.groups import (
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import GroupMaps, Tried, next_step
+from calcli.evaluation.overlapping_folds import over_folds
 from calcli.evaluation.results import Judgement, Result, UnitFacts
 from calcli.evaluation.scores import Score
 from calcli.evaluation.subjects import Candidate, Plan, Subject
@@ -147,7 +148,9 @@ def _measure_all(
         result = _result(subject, candidate, context, plan, scores, doubts, progress)
         if reference is not None:
             name = None if baseline is None else baseline.name
-            paired = Paired(name, _changes(context, reference))
+            changes = _changes(context, reference)
+            changes = over_folds(changes, candidate.n_folds, context)
+            paired = Paired(name, changes)
             n_changed = predictions_changed(context, reference)
             result = _with_paired(result, paired, n_changed)
         results.append(result)

@@ -22,7 +22,7 @@ from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, score_json, units_json
 from calcli.evaluation.json_structs import Output
-from calcli.evaluation.overlapping_folds import overlap_factor, widened
+from calcli.evaluation.overlapping_folds import over_folds
 from calcli.evaluation.results import Ranks
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
@@ -310,7 +310,7 @@ def entered(
     """Complete a planned entry by its metrics and differences.
 
     Intervals and p-values of differences allow for the fits, whose rows overlap from fold
-    to fold (``overlap_factor``); those of metrics are conditional on the fits.
+    to fold (``over_folds``); those of metrics are conditional on the fits.
     """
     entry = replace(
         entry,
@@ -331,11 +331,9 @@ def entered(
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
     fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
-    factor = overlap_factor(len(outcome.fits)) if fitted else 1.0
-    differences = {}
-    for name in COMPARED:
-        difference = widened(paired[name], factor)
-        differences[name] = difference_json(difference)
+    if fitted:
+        paired = over_folds(paired, len(outcome.fits), context)
+    differences = {name: difference_json(paired[name]) for name in COMPARED}
     return replace(entry, differences=differences)
 
 

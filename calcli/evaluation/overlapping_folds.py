@@ -4,13 +4,24 @@ Each fold's rows are scored by a fit to the others, so the fits share most of th
 their errors are alike in all folds. Rows taken as independent do not show this: their
 intervals are too short. The correction counts the errors of the fits as often as the rows
 that are scored stand against those that are fitted to.
+
+Where a method estimates its extra parameter as nothing, its rows hardly differ from the
+baseline's, however much another sample of rows would have moved it. The fits therefore err
+by at least as much as likelihood-ratio intervals of one parameter do.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from calcli.evaluation.facts import Difference
+from calcli.metrics.context import MetricContext
 from calcli.statistics.intervals import Interval, normal_p_value, normal_quantile
+from calcli.statistics.units import design_effect
+
+PROPER = ("nll", "brier")
+"""Losses that grow with the square of a fit's error, the Brier score at most as the NLL:
+the Hessian of its logits is at most that of the NLL, as p (1 - p) is at most 1/4."""
 
 
 def overlap_factor(folds: int) -> float:
@@ -29,10 +40,46 @@ def overlap_factor(folds: int) -> float:
     return math.sqrt(1.0 + folds / (folds - 1.0))
 
 
-def widened(difference: Difference, factor: float) -> Difference:
-    """A difference whose standard error is larger by a factor, with interval and p-value."""
-    if factor == 1.0:
-        return difference
+def error_of_fits(context: MetricContext) -> float:
+    """Least standard error of a difference in NLL of two methods that were fitted.
+
+    Where a parameter is estimated as 0, its likelihood-ratio interval at 95 % holds
+    values that would gain up to 1.96^2 / (2 n) nats a row, 1.96 times about 1 / n.
+    n : effective number of rows. Reference: Wilks (1938), Ann. Math. Statist. 9, 60-62.
+    """
+    table = context.table
+    if table.units is None:
+        return 1.0 / context.effective_n
+    gap = table.confidence - table.correct
+    effect = design_effect(gap, table.units, table.weight)
+    return effect / context.effective_n
+
+
+def over_folds(
+    differences: Mapping[str, Difference], folds: int, context: MetricContext
+) -> dict[str, Difference]:
+    """Differences with intervals and p-values that allow for the fits to folds.
+
+    context : of the rows that were scored. A single split stays as it is.
+    """
+    if folds < 2:
+        return dict(differences)
+    factor = overlap_factor(folds)
+    least = error_of_fits(context)
+    return {
+        name: widened(difference, factor, least if name in PROPER else 0.0)
+        for name, difference in differences.items()
+    }
+
+
+def widened(difference: Difference, factor: float, least: float) -> Difference:
+    """A difference of larger standard error, with interval and p-value.
+
+    factor : of its standard error over rows. least : standard error to add to that, of
+    differences that are not 0 in all rows.
+    """
+    if difference.se is not None and difference.se > 0.0:
+        factor = math.hypot(factor, least / difference.se)
     se, interval, p_value = difference.se, difference.interval, difference.p_value
     return replace(
         difference,

@@ -81,9 +81,9 @@ class Candidate:
     name : artifact as the user wrote it, None for uncalibrated scores. path : of its
     file, for suggested commands. fitted_on : rows of its fit as commands name them, if
     the file exists. fit_size : of its fit, if known. seen : once the rows have been
-    read, returns a description of those that it was fitted on. is_cross_fitted : is
-    every row scored by the fit of its fold? Means of folds then run against their
-    labels, which is no reason to doubt these.
+    read, returns a description of those that it was fitted on. n_folds : folds of
+    cross-fitting, each scored by a fit to the others; 0 where one calibrator scores all
+    rows. Means of folds run against their labels, which is no reason to doubt these.
     """
 
     name: str | None
@@ -93,7 +93,11 @@ class Candidate:
     fitted_on: str = ""
     fit_size: FitSize | None = None
     seen: Callable[[], str | None] = lambda: None
-    is_cross_fitted: bool = False
+    n_folds: int = 0
+
+    @property
+    def is_cross_fitted(self) -> bool:
+        return self.n_folds > 0
 
 
 def fit_size_of(artifact: Artifact) -> FitSize | None:

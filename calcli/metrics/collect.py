@@ -1,6 +1,7 @@
 """Row tables of score files: one pass fills the columns of every calibrator asked for."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +39,31 @@ CALIBRATED = Zeros((TINY,), floor=TINY)
 
 SMALLEST = math.exp(LOG_ZERO)
 """Largest probability that stands for one of exactly 0, as ``apply`` writes what a calibrator gave no weight."""
+
+
+MOST_TIED = 0.5 + 1e-9
+"""Confidence above which no other class can have the same score, but for rounding."""
+
+
+def tied_labels(
+    scores: FloatArray, prediction: IntArray, y: IntArray, confidence: FloatArray
+) -> dict[str, int]:
+    """Count rows whose label shares the highest score with other classes.
+
+    scores (b, k), prediction : the first class with the highest. ``tied_labels`` counts
+    all such rows, ``tied_labels_right`` those where the label is the first.
+    """
+    low = np.flatnonzero(confidence <= MOST_TIED)
+    if not len(low):
+        return {}
+    right = low[prediction[low] == y[low]]
+    wrong = low[prediction[low] != y[low]]
+    highest = scores[right, y[right]][:, None]
+    n_right = int(((scores[right] == highest).sum(axis=1) > 1).sum())
+    n_wrong = int((scores[wrong, y[wrong]] == scores[wrong, prediction[wrong]]).sum())
+    if not n_right + n_wrong:
+        return {}
+    return {"tied_labels": n_right + n_wrong, "tied_labels_right": n_right}
 
 
 def label_zeros(
@@ -372,10 +398,12 @@ class _GatherBlock:
         """Append the rows of a tile. prediction : where they are calibrated."""
         block, label, d, e, norm, square, zero = tile
         here, y = np.arange(len(d)), block.labels
-        part.put(
-            confidence=np.minimum(e[here, label] / norm, 1.0),
-            correct=(label == y).astype(np.float64),
-        )
+        confidence = np.minimum(e[here, label] / norm, 1.0)
+        part.put(confidence=confidence, correct=(label == y).astype(np.float64))
+        if prediction is None and block.assigned is None:
+            largest = e if block.kind == "probs" else d
+            tied = tied_labels(largest, label, y, confidence)
+            part.counts = Counter(part.counts) + Counter(tied)
         part.put(prediction=label, y=y)
         if self.k == 2:
             part.put(

@@ -93,6 +93,32 @@ class LabelAgreement:
         count = np.bincount(place, np.concatenate([self.count, other.count]), len(code))
         return LabelAgreement(self.k, code, count.astype(np.int64))
 
+    @property
+    def n_right(self) -> int:
+        """Number of rows whose prediction is the label."""
+        predicted, label = np.divmod(self.code, self.k)
+        return int(self.count[predicted == label].sum())
+
+    def all_right(self, confidence: float, by_unit: UnitAnswers | None) -> list[str]:
+        """The question whether labels without a single error are predictions.
+
+        confidence : mean confidence of the rows. by_unit : the same rows where they have
+        units.
+        """
+        n = int(self.count.sum())
+        if n < FEWEST or self.k < 2 or self.n_right < n:
+            return []
+        expected = n * (1.0 - confidence)
+        by_luck = expected
+        if by_unit is not None:
+            by_luck = min(expected, by_unit.expected_errors)
+        if by_luck < EXPECTED:
+            return []
+        found = f"all of {n} predictions are right, where their confidences expect"
+        return [
+            f"{found} {expected:.0f} errors: are the labels the model's own predictions?"
+        ]
+
     def doubts(
         self,
         confidence: float,
@@ -112,16 +138,7 @@ class LabelAgreement:
         predicted, label = np.divmod(self.code, k)
         right = predicted == label
         accuracy = float(self.count[right].sum()) / n
-        expected, effective = n * (1.0 - confidence), float(n)
-        if by_unit is not None:
-            expected = min(expected, by_unit.expected_errors)
-            effective = by_unit.effective_rows
-        if right.all() and expected >= EXPECTED:
-            own = (
-                f"all of {n} predictions are right, where their confidences expect"
-                f" {n * (1.0 - confidence):.0f} errors"
-            )
-            return [f"{own}: are the labels the model's own predictions?"]
+        effective = float(n) if by_unit is None else by_unit.effective_rows
         wrong = n - int(self.count[right].sum())
         if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
             chosen = f"all {n} labels are class {class_words(label[0], names)}, and {wrong} predictions are not"

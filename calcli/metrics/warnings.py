@@ -21,6 +21,9 @@ ROWS_PER_BIN = 50
 FEWEST_NEIGHBOURS = 100  # fewest rows whose neighbours are compared
 ALIKE = 4.0  # standard score above which neighbours count as alike
 
+FEW_TIED = 0.05
+"""Proportion of labels that share the highest score up to which it is not said."""
+
 FEWEST_EACH = 5
 """Fewest rows per class and group for which their joint means are subtracted."""
 
@@ -54,6 +57,20 @@ def data_warnings(
             "all confidences are equal: calibration errors see one point only"
         )
     return warnings
+
+
+def tie_doubts(table: "RowTable | RunningSums") -> list[str]:
+    """Labels that share the highest score, so that the order of classes makes the accuracy."""
+    n, tied = table.n, table.counts.get("tied_labels", 0)
+    agreement = table.agreement
+    if agreement is None or tied < max(FEWEST_EACH, FEW_TIED * n):
+        return []
+    right = agreement.n_right - table.counts.get("tied_labels_right", 0)
+    low, high = right / n, (right + tied) / n
+    return [
+        f"{tied} of {n} labels share the highest score: accuracy is {low:.2f} to"
+        f" {high:.2f}, by the order of classes"
+    ]
 
 
 def unit_warnings(table: RowTable) -> list[str]:
@@ -167,7 +184,7 @@ def zero_warnings(
 def label_doubts(
     table: "RowTable | RunningSums", names: Sequence[str] | None
 ) -> list[str]:
-    """Warn where the labels do not seem to match the scores. names : of the classes."""
+    """Doubts whether the labels belong to the scores. names : of the classes."""
     agreement = table.agreement
     if agreement is not None and not table.few_units:
         doubts = agreement.doubts(
@@ -189,6 +206,21 @@ def label_doubts(
         f" sum to {total[c]:.1g} over all rows: does the model have this class, and"
         " are the classes of scores and labels in the same order?"
     ]
+
+
+def label_warnings(
+    table: "RowTable | RunningSums", names: Sequence[str] | None
+) -> list[str]:
+    """Doubts about the labels, ties, and the question whether labels are predictions.
+
+    A model that is always right is underconfident, which is its verdict: the question is
+    no reason to withhold that. names : of the classes.
+    """
+    doubts = [*tie_doubts(table), *label_doubts(table, names)]
+    agreement = table.agreement
+    if doubts or agreement is None or table.few_units:
+        return doubts
+    return agreement.all_right(table.mean_confidence, table.answers)
 
 
 def _ranking(table: "RowTable | RunningSums") -> ClassRanking | None:

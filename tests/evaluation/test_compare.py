@@ -103,6 +103,36 @@ def test_json_has_the_promised_shape(run, three):
     assert again["differences"] == found["differences"]
 
 
+def test_differences_of_fits_to_folds_count_the_errors_of_the_fits():
+    """Two classes with slope and no bias: rows of ``platt`` hardly differ from those of
+    ``ts``, but its bias errs by 1 / n nats or more (Wilks 1938), as does every fit."""
+    n = 400
+    s = np.random.default_rng(8).logistic(size=n)
+    y = (np.random.default_rng(9).random(n) < 1 / (1 + np.exp(-s))).astype(int)
+    z = np.stack([np.zeros(n), 2 * s], axis=1)
+    found = calcli.compare(z, y, ["ts", "platt"])
+    (own,) = (d for d in found["differences"] if d["method"] == "platt")
+    for loss in ("nll", "brier"):
+        assert own["metrics"][loss]["se"] >= 1.0 / n
+        low, high = own["metrics"][loss]["ci"]
+        assert high - low >= 2 * 1.9 / n
+
+
+def test_differences_of_a_cross_fitted_run_allow_for_the_folds(run):
+    z, y = truth(300, 3)
+    np.savez("one.npz", logits=2 * z, labels=y)
+    done = run("run", "one.npz", "-m", "ts", "-o", "out", "--json")
+    crossed = json.loads(done.out)["evaluation"]["results"][1]
+    found = calcli.compare(2 * z, y, ["ts"], baseline="identity", seed=0)
+    (own,) = (d for d in found["differences"] if d["method"] == "ts")
+    nll = crossed["paired"]["differences"]["nll"]
+    assert nll["ci_method"].endswith(", folds")
+    expected = own["metrics"]["nll"]
+    assert [nll["value"], *nll["ci"]] == pytest.approx(
+        [expected["value"], *expected["ci"]], rel=1e-9
+    )
+
+
 def test_one_group_can_be_fitted_to_and_another_scored(run):
     z, y = truth(400, 3)
     with h5py.File("m.h5", "w") as file:

@@ -173,3 +173,33 @@ def test_very_many_rows_are_asked_too(monkeypatch):
     z, y = overconfident(3000, 5)
     with pytest.warns(UserWarning, match="same order"):
         calcli.evaluate(z[:, ::-1], y, metrics=["ece"])
+
+
+@pytest.mark.parametrize(("n", "k", "smoothing"), [(400, 10, 0.2), (250, 2, 0.15)])
+def test_a_model_that_is_always_right_is_underconfident(n, k, smoothing):
+    """Label smoothing leaves confidences of 1 - smoothing; the labels are asked about."""
+    p = np.full((n, k), smoothing / (k - 1))
+    y = np.arange(n) % k
+    p[np.arange(n), y] = 1.0 - smoothing
+    with pytest.warns(UserWarning, match="the model's own predictions"):
+        report = calcli.evaluate(p, y, kind="probs").results[0].report
+    assert report.kind == "underconfident"
+    expected = f"their confidences expect {n * smoothing:.0f} errors"
+    assert any(expected in line for line in report.lines)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_labels_that_share_the_highest_score_are_said(k, kind):
+    """Of 100 labels 30 tie and are first, 20 tie and are not, 40 are right, 10 wrong."""
+    p = np.full((100, k), 1e-3)
+    y = np.r_[np.zeros(30, int), np.ones(20, int), np.zeros(40, int), np.ones(10, int)]
+    p[:, 0] = 0.5
+    p[:50, 1] = 0.5
+    scores = p / p.sum(axis=1, keepdims=True) if kind == "probs" else np.log(p)
+    with pytest.warns(UserWarning, match="50 of 100 labels share the highest score"):
+        result = calcli.evaluate(scores, y, kind=kind).results[0]
+    assert result.scores["accuracy"].value == 0.7
+    assert result.counts == {"tied_labels": 50, "tied_labels_right": 30}
+    words = "accuracy is 0.40 to 0.90, by the order of classes"
+    assert any(words in line for line in result.report.lines)

@@ -52,7 +52,7 @@ from calcli.io.question_artifact import load_for
 from calcli.methods._temperature import OneTemperature
 from calcli.metrics.collect import collect_all
 from calcli.metrics.rowtable import RowTable
-from calcli.metrics.warnings import label_doubts
+from calcli.metrics.warnings import label_warnings
 from calcli.settings import common_fields
 
 EPILOG = f"Styles: {'; '.join(style_titles().values())}."
@@ -351,7 +351,7 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
             for path, artifact in matched:
                 command.check_fits(artifact, path, rows)
             tables = _row_tables(command, rows, matched)
-            doubts = (*rows.caveats, *label_doubts(tables[0], rows.class_names))
+            doubts = (*rows.caveats, *label_warnings(tables[0], rows.class_names))
             notes += [f"{rows.name}: {doubt}" for doubt in doubts]
             names = rows.class_names
             if not names:

@@ -381,7 +381,7 @@ def _judge_by_cross_fitting(
             units=None if units is None else units.n * (n_folds - 1) // n_folds,
             by_group=is_by_group(artifact.method),
         ),
-        is_cross_fitted=True,
+        n_folds=n_folds,
     )
     candidates = [Candidate(None, "uncalibrated", None), calibrator]
     job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
