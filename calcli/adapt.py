@@ -12,14 +12,14 @@ from calcli.composition import Composition, Stage
 from calcli.errors import DataError, FitError, UsageError
 from calcli.fitting.compatibility import check_fits
 from calcli.folds import content_folds
-from calcli.io.artifact import Artifact
+from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
 from calcli.methods.compared.identity import Identity
 from calcli.methods.prior import LEAST, PriorShift
 from calcli.metrics.collect import predicted
 from calcli.numerics import FloatArray
 from calcli.registry import method
-from calcli.rows import Rows
+from calcli.rows import Rows, ScoreKind
 from calcli.statistics.label_shift import Shift, Source, estimate_shift
 
 FOLDS = 5
@@ -145,12 +145,7 @@ def adapt(
     shares = np.maximum(shares / shares.sum(), LEAST)
     target = shares if shift is None else shift.shares
     if prior is not None:
-        target = np.array(prior, dtype=float)
-        if len(target) != k or not np.all(target > 0) or abs(target.sum() - 1.0) > 1e-6:
-            given = ",".join(f"{share:g}" for share in prior)
-            raise UsageError(
-                f"--prior {given}: expected {k} positive shares that sum to 1"
-            )
+        target = checked_shares("--prior", prior, k)
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
     adapted = with_prior(artifact, shares, target, n) if changed else artifact
@@ -159,6 +154,38 @@ def adapt(
         assert rows is not None and source is not None and shift is not None
         raise _contradiction(rows.name, source, shift.distance_p)
     return found
+
+
+def known_shift(
+    source: Sequence[float], target: Sequence[float], kind: ScoreKind
+) -> Adapted:
+    """Correct scores of a model for class frequencies that are known, without any rows.
+
+    source, target : frequencies in training and now. kind : of the scores to apply it to.
+    Raises UsageError for shares that are none.
+    """
+    k = max(2, len(source))
+    before = checked_shares("--from", source, k)
+    now = checked_shares("--prior", target, k)
+    artifact = Artifact(
+        method="prior",
+        options={},
+        calibrator=PriorShift(before, now),
+        n_classes=k,
+        input_kind=kind,
+        class_names=None,
+        fit=FitRecord(n=0, status="ok"),
+    )
+    return Adapted(artifact, True, before, now, None, 0)
+
+
+def checked_shares(option: str, shares: Sequence[float], k: int) -> FloatArray:
+    """Shares of k classes, (k,). Raises UsageError unless they are positive and sum to 1."""
+    given = np.array(shares, dtype=float)
+    if len(given) == k and np.all(given > 0) and abs(given.sum() - 1.0) <= 1e-6:
+        return np.maximum(given / given.sum(), LEAST)
+    words = ",".join(f"{share:g}" for share in shares)
+    raise UsageError(f"{option} {words}: expected {k} positive shares that sum to 1")
 
 
 def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:

@@ -53,6 +53,10 @@ class DataError(CalcliError):
     exit_code = 3
 
 
+class NotToRead(DataError):
+    """An input file that no command reads as it is."""
+
+
 class FitError(CalcliError):
     """A calibrator cannot be fitted to these data."""
 

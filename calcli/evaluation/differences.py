@@ -51,7 +51,7 @@ def differences(
     """Mean paired differences with interval and two-sided p-value, by metric.
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both
-    sides. Accuracy: McNemar's test, Tango's interval, which has a length without a
+    sides and the p-value at least Student's. Accuracy: McNemar's test, Tango's interval, which has a length without a
     differing row too. Quantities without labels: Student's. Losses that differ by no
     more than rounding (``ROUNDING``) have p = 1.
 
@@ -89,7 +89,7 @@ def _difference(name: str, sums: PairedSums, level: float) -> Difference:
     if sums.expected is None or student is None:
         return replace(plain, interval=student, p_value=_student_p_value(mean))
     low_end, high_end = sums.ends(level)
-    p_value = sums.tails().both
+    p_value = max(sums.tails().both, _student_p_value(mean))
     if low_end is None or high_end is None:
         return replace(plain, p_value=p_value, reason=NO_BOUND)
     interval = Interval(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, NotToRead
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import (
     PERCENTAGES,
@@ -61,7 +61,15 @@ COLUMN_OPTIONS: dict[Look, str] = {
     "weights": "--sample-weight",
 }
 
-SINGLE_VALUES = ("kind", "confidence", "correct", "ids", "unit", "sample_weight")
+SINGLE_VALUES = (
+    "kind",
+    "normalize",
+    "confidence",
+    "correct",
+    "ids",
+    "unit",
+    "sample_weight",
+)
 SEVERAL_VALUES = ("scores", "labels", "group_by")
 SWITCHES = ("percent", "drop_missing", "drop_duplicates")
 """Options that a proposed command may have, by the number of their values."""
@@ -72,7 +80,7 @@ NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 SINGLE_OPTION = re.compile(
     r"--percent|--drop-missing|--drop-duplicates"
     r"|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+(?:\.\d+)?"
-    r"|(?<=of the classes: )--scores .+"
+    r"|(?<=of the classes: )--scores .+|--normalize sum(?=\))"
 )
 """Options that a message may advise to add to the command."""
 
@@ -120,6 +128,8 @@ def with_command(
         reason = "as nothing looks like scores or labels"
         return problem.advising(more=f"; no command is proposed, {reason}")
     described = f"; it has {guesses.listing()}"
+    if isinstance(problem, NotToRead):
+        return problem.advising(more=f"{described}; no command reads it as it is")
     if "," in where and not (request.join and request.typed):
         return problem.advising(more=described)
     proposal = guesses.proposal()
@@ -191,6 +201,15 @@ def proposed_import(
             request, scores=(), labels=(), kind=None, confidence=None, correct=None
         )
     return ProposedImport(replace(request, **changes), ignored)
+
+
+def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliError:
+    """The error, its command with the option that its refusal advises; else as it is."""
+    command = problem.commands[0]
+    match = SINGLE_OPTION.search(refusal.message)
+    if match is None or match[0].split()[0] in command:
+        return problem
+    return problem.advising((*command, *shlex.split(match[0])))
 
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:

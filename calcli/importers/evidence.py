@@ -156,9 +156,15 @@ def _rows_of_numbers(block: AnyArray) -> AnyArray:
 
 
 def _add_missed(missed: dict[int, float], values: AnyArray, total: float) -> None:
-    """Update, by axis, how far a sum misses the total at most."""
+    """Update, by axis, how far a sum misses the total at most.
+
+    Zeros only are no answer, which reading refuses: they prove nothing.
+    """
     for axis in {1, values.ndim - 1}:
         sums = values.sum(axis=axis)
+        sums = sums[sums != 0.0]
+        if not sums.size:
+            continue
         most = float(np.abs(sums - total).max())
         missed[axis] = max(missed.get(axis, 0.0), most)
 
@@ -178,7 +184,8 @@ def _is_rounded(scores: Any, axis: int) -> bool:
             continue
         rows = np.moveaxis(values, axis, -1)
         rows = rows.reshape(-1, rows.shape[-1])
-        missed = max(missed, float(np.abs(rows.sum(axis=1) - 1.0).max()))
+        sums = rows.sum(axis=1)
+        missed = max(missed, float(np.abs(sums[sums != 0.0] - 1.0).max(initial=0.0)))
         of_block = digits_of_values(rows, kind)
         digits = of_block if digits is None else digits + of_block
     if digits is None:

@@ -17,6 +17,7 @@ from calcli import __version__
 from calcli.errors import CalcliError, UsageError, one_line
 from calcli.importers.advice import (
     proposed_import,
+    with_advised_option,
     with_command,
     with_option,
     without_commands,
@@ -125,7 +126,10 @@ def _with_working_command(
     request: ImportRequest,
     ignored: Sequence[float],
 ) -> CalcliError:
-    """The error, with its command only if that reads the sources: it is tried."""
+    """The error, with its command only if that reads the sources: it is tried.
+
+    Where it is refused with the advice of an option, it is tried with that.
+    """
     proposed = proposed_import(problem.commands[0], request)
     if proposed is None:
         return problem
@@ -137,6 +141,9 @@ def _with_working_command(
                 for _ in bundle.imported.slabs():
                     pass
     except CalcliError as refusal:
+        longer = with_advised_option(problem, refusal)
+        if longer is not problem:
+            return _with_working_command(longer, files, request, ignored)
         reason = one_line(ValueError(refusal.message), LONGEST_REASON)
         return without_commands(problem, reason)
     return problem

@@ -48,7 +48,8 @@ def without_missing(
     if is_left_out.all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
     n_missing, n_zero = int(is_missing.sum()), int(is_zero.sum())
-    remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
+    if n_missing or not n_zero:
+        remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
     if n_zero:
         message = f"{n_zero} of {n} rows left out: they hold zeros only"
         remark(f"{where}: {message}, which is no answer")

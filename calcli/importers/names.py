@@ -11,7 +11,7 @@ compared without regard to case. All else in this file applies it:
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -485,9 +485,26 @@ def is_answer(name: str) -> bool:
     return _is_word("answers", name)
 
 
-def is_box(name: str) -> bool:
-    """True for a name of the boxes of detections."""
-    return _is_word("boxes", name)
+BOX_SIDES = (
+    {"xmin", "ymin", "xmax", "ymax"},
+    {"x_min", "y_min", "x_max", "y_max"},
+    {"x1", "y1", "x2", "y2"},
+    {"x", "y", "w", "h"},
+    {"x", "y", "width", "height"},
+    {"xc", "yc", "w", "h"},
+    {"cx", "cy", "w", "h"},
+    {"x_center", "y_center", "width", "height"},
+    {"left", "top", "right", "bottom"},
+    {"left", "top", "width", "height"},
+)
+"""Names of four columns that are the box of a detection."""
+
+
+def have_box(names: Collection[str]) -> bool:
+    """True if some of the names are boxes of detections, or the four sides of one."""
+    lower = {name.lower() for name in names}
+    has_boxes = any(_is_word("boxes", name) for name in names)
+    return has_boxes or any(sides <= lower for sides in BOX_SIDES)
 
 
 def is_input(name: str) -> bool:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, NotToRead, UsageError
 from calcli.importers.evidence import kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
     LEFT_OVER,
     Name,
+    have_box,
     headers_path,
-    is_box,
     is_generated,
     is_input,
     matching,
@@ -100,10 +100,10 @@ def refuse_detections(
         return
     cores = {name.core.lower() for name in names}
     is_coco = {"image_id", "category_id", "score"} <= cores
-    has_boxes = any(is_box(name.core) for name in names)
+    has_boxes = have_box(cores)
     has_score = not cores.isdisjoint(("score", "confidence", "conf"))
     if is_coco or (has_boxes and has_score):
-        raise DataError(
+        raise NotToRead(
             f"{where}: holds detections, whose category is predicted; match them with"
             " the ground truth first, then --confidence score --correct NAME, the"
             " column that says which are right"

@@ -61,8 +61,8 @@ class Link(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
-    n : rows used. ignored : rows left out by label. source : bundle as named by the
-    user, without folder. data_sha256 : hash of scores and labels. row_sketch :
+    n : rows used, 0 of a calibrator from known shares. ignored : rows left out by label.
+    source : bundle as named by the user, without folder. data_sha256 : hash of scores and labels. row_sketch :
     signatures of some rows, to recognise them. label_counts : rows per class.
     label_effect : design effect of these counts where rows have units. effective_rows :
     Kish's effective number of rows where they have weights. before, after : accuracy,
@@ -74,7 +74,7 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     the rows before the fit, oldest first.
     """
 
-    n: Annotated[int, msgspec.Meta(ge=1)]
+    n: Annotated[int, msgspec.Meta(ge=0)]
     status: Status
     warnings: list[str] = []
     source: str | None = None

@@ -300,18 +300,17 @@ def _why_sums_differ(lowest: float, highest: float) -> str:
     """Question about numbers in [0, 1] whose rows sum to these, which rounding does not
     explain.
     """
-    separate = (
-        "are these answers to separate yes/no questions, or does a column belong to no"
-        " class? Labels of which several may hold take --per-label"
-    )
-    missing = "is a class missing, or were numbers left out?"
-    if lowest > 1.0:
-        return separate
     if highest < 1.0:
-        return missing
+        return "is a class missing, or were numbers left out?"
+    question = "does a column belong to no class, or is one missing?"
+    if lowest > 1.0:
+        question = (
+            "are these answers to separate yes/no questions, or does a column belong to"
+            " no class?"
+        )
     return (
-        "does a column belong to no class, or is one missing?"
-        " Labels of which several may hold take --per-label"
+        f"{question} Labels of which several may hold take --per-label; answers for one"
+        " label are divided by their sums (calcli extract --normalize sum)"
     )
 
 

@@ -118,6 +118,24 @@ def test_differences_of_fits_to_folds_count_the_errors_of_the_fits():
         assert high - low >= 2 * 1.9 / n
 
 
+def test_no_star_stands_beside_an_interval_that_holds_0(run):
+    """``hb`` gives two labels a probability of 0, hundreds of nats that two rows carry."""
+    z = np.random.default_rng(44).normal(size=(400, 4)) * 2
+    y = (z + np.random.default_rng(45).gumbel(size=z.shape)).argmax(axis=1)
+    np.savez("zeros.npz", logits=1.15 * z, labels=y)
+    found = calcli.compare(1.15 * z, y, ["ts", "hb"])
+    (own,) = (d for d in found["differences"] if d["method"] == "hb")
+    nll = own["metrics"]["nll"]
+    assert nll["value"] > 1.0 and nll["ci"][0] < 0.0
+    assert nll["p_value"] > 0.05
+    (line,) = (
+        text
+        for text in run("compare", "zeros.npz", "--methods", "ts,hb").out.splitlines()
+        if text.startswith("hb")
+    )
+    assert "*" not in line
+
+
 def test_differences_of_a_cross_fitted_run_allow_for_the_folds(run):
     z, y = truth(300, 3)
     np.savez("one.npz", logits=2 * z, labels=y)

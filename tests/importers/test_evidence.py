@@ -213,6 +213,45 @@ def test_detections_are_matched_first(run, record):
     assert "match them with the ground truth first, then --confidence" in refused.line
 
 
+@pytest.mark.parametrize(
+    "sides", ["xmin,ymin,xmax,ymax", "x1,y1,x2,y2", "x,y,w,h", "left,top,width,height"]
+)
+def test_tables_of_detections_are_matched_first(run, sides):
+    """The sides of the box are columns; a command with the category as label was proposed."""
+    rows = [f"a{i}.png,1,2,30,40,{NAMES[i % 2]},0.{i % 9 + 1}" for i in range(40)]
+    Path("d.csv").write_text("\n".join([f"image,{sides},label,score", *rows]) + "\n")
+    refused = run("evaluate", "d.csv")
+    assert refused.code == 3
+    assert "match them with the ground truth first" in refused.line
+    assert "to try" not in refused.line
+
+
+def test_rows_of_zeros_among_probabilities_leave_a_way_in(run):
+    """Nothing was proposed, as not all rows sum to 1."""
+    p = np.round(P, 2)
+    p[::20] = 0.0
+    columns = {f"c{k}": p[:, k] for k in range(p.shape[1])}
+    table("z.csv", {**columns, "label": Y})
+    refused = run("evaluate", "z.csv")
+    command = "calcli extract z.csv --drop-missing -o z.h5"
+    assert refused.line.endswith(f"to try: {command}")
+    done = run(*command.split()[1:])
+    assert done.code == 0
+    assert f"{len(p[::20])} of {len(p)} rows left out: they hold zeros only" in done.err
+    assert "0 of" not in done.err.replace("0 of " + str(len(p)), "", 1)
+
+
+@pytest.mark.parametrize("least", [0.3, 0.05])
+def test_separate_answers_end_with_a_command_that_works(run, least):
+    """Sums of all rows above 1, or some below it."""
+    s = least + np.linspace(0.6, 0.95, len(P))[:, None] * P
+    table("s.csv", {**{name: s[:, k] for k, name in enumerate(NAMES)}, "label": Y})
+    refused = run("evaluate", "s.csv")
+    command = refused.line.partition("to try: calcli ")[2].split()
+    assert "--normalize" in command
+    assert run(*command).code == 0
+
+
 def test_rows_of_separate_answers_are_divided_by_their_sum_when_asked(run):
     columns = {f"prob_{name}": P[:, k] * 2.19 for k, name in enumerate(NAMES)}
     table("t.csv", {**columns, "label": Y})

@@ -204,6 +204,39 @@ def test_known_shares_need_no_rows(run):
     assert params["source"] == pytest.approx(counts / counts.sum())
 
 
+def test_known_shares_of_training_need_no_calibrator(run):
+    """Undersampling by b: p becomes p b / (p (b - 1) + 1), Dal Pozzolo et al. (2015).
+
+    Class 1 has the share b / (1 + b) where both were trained at 1/2.
+    """
+    b = 0.02
+    now = f"{1 / (1 + b)!r},{b / (1 + b)!r}"
+    done = run("adapt", "--from", ".5,.5", "--prior", now, "-o", "p.json")
+    assert done.code == 0
+    p = np.array([0.18235326, 0.30309956, 0.85084407])
+    with h5py.File("new.h5", "w") as file:
+        file["probs"] = np.stack([1 - p, p], axis=1)
+    assert run("apply", "p.json", "new.h5", "-o", "out.npz", "-q").code == 0
+    found = np.load("out.npz")["probs"][:, 1]
+    assert found == pytest.approx(p * b / (p * (b - 1) + 1), rel=1e-12)
+    assert load("p.json").fit.n == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--from", ".5,.5"), "goes with --prior"),
+        (("svs.json", "--from", ".5,.5", "--prior", ".9,.1"), "in place of"),
+        (("--from", ".5,.6", "--prior", ".9,.1"), "2 positive shares that sum to 1"),
+        (("--from", ".5,.5", "--prior", ".9,.05,.05"), "2 positive shares"),
+        ((), "name a calibrator"),
+    ],
+)
+def test_shares_that_say_nothing_are_refused(run, words, part):
+    refused = run("adapt", *words, "-o", "none.json")
+    assert refused.code == 2 and part in refused.line
+
+
 @pytest.mark.parametrize("method", ["auto", "vs", "ft+svs"])
 def test_every_calibrator_with_class_biases_can_be_adapted_and_loaded(run, method):
     assert run("fit", "--method", method, "cal.h5", "-o", "own.json", "-q").code == 0

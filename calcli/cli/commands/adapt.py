@@ -6,6 +6,7 @@ result is an ordinary calibrator.
 \b
 calcli adapt logits.auto.json october.h5 -o october.json
 calcli adapt logits.auto.json --prior 0.9,0.1 -o rare.json
+calcli adapt --from 0.5,0.5 --prior 0.9,0.1 -o rare.json
 
 \f
 The shares among the new rows are estimated by maximum likelihood. The calibrator is
@@ -17,16 +18,19 @@ names, or --source.
 \b
 calcli adapt logits.svs.json october.h5 --source logits.h5:cal -o october.json
 calcli apply october.json october.h5 -o calibrated.h5
+
+--from needs neither labels nor a calibrator: it corrects the probabilities of a model that
+was trained on rows drawn by class (undersampled, say), from the shares there and now.
 """
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
-from calcli.adapt import Adapted, adapt
+from calcli.adapt import Adapted, adapt, known_shift
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
@@ -36,6 +40,7 @@ from calcli.io.artifact import Artifact, load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.rows import ScoreKind
 
 EPILOG = (
     "Exit code 4: the rows are too few, or not what other class frequencies would make"
@@ -45,13 +50,6 @@ EPILOG = (
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptArgs(o.Reading, o.OutputOptions):
-    artifact: Annotated[
-        str,
-        typer.Argument(
-            metavar="ART.json",
-            help="Calibrator with class biases (svs, vs, auto; platt of two classes).",
-        ),
-    ]
     output: Annotated[
         str,
         typer.Option(
@@ -61,6 +59,13 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             help="Calibrator to write, - for stdout.",
         ),
     ]
+    artifact: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ART.json",
+            help="Calibrator with class biases (svs, vs, auto; platt of two classes).",
+        ),
+    ] = None
     bundle: Annotated[
         str | None,
         typer.Argument(
@@ -84,6 +89,14 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             help="The shares of the classes now, if they are known.",
         ),
     ] = None
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="P,P,…",
+            help="The shares of the classes in training, in place of a calibrator.",
+        ),
+    ] = None
     force_shift: Annotated[
         bool,
         typer.Option(
@@ -94,6 +107,17 @@ class AdaptArgs(o.Reading, o.OutputOptions):
     force: o.Force = False
 
     def __post_init__(self) -> None:
+        if self.from_ is not None:
+            if self.artifact is not None or self.prior is None:
+                raise UsageError(
+                    "--from P,P,… goes with --prior P,P,…, and in place of a calibrator"
+                )
+            return
+        if self.artifact is None:
+            raise UsageError(
+                "name a calibrator (ART.json), or the shares of the classes in training"
+                " (--from P,P,…)"
+            )
         if self.bundle is None and self.prior is None:
             raise UsageError(
                 "name unlabelled rows (NEW), or the shares of the classes (--prior"
@@ -104,13 +128,34 @@ class AdaptArgs(o.Reading, o.OutputOptions):
 def run(args: AdaptArgs) -> int:
     """Adapt the calibrator, save it, and say what changed."""
     command = CommandContext(args)
-    shares = _shares(args.prior)
-    artifact = load(args.artifact)
-    source_name = args.source
-    if source_name is None and args.bundle is not None:
-        source_name = _rows_of_fit(artifact, args.artifact, args.bundle)
     if args.output != "-":
         check_output(Path(args.output), force=args.force)
+    adapted = _adapted(args, command)
+    command.clear()
+    save(adapted.artifact, args.output, force=args.force)
+    tell(adapted, command)
+    facts = {"calcli_adapt": 1, **adapted.to_dict(), "output": args.output}
+    command.written(args.output, facts)
+    return 0
+
+
+def _adapted(args: AdaptArgs, command: CommandContext) -> Adapted:
+    """The adapted calibrator, or one from the shares of the classes alone."""
+    if args.artifact is not None:
+        return _from_calibrator(args, args.artifact, command)
+    before = _shares("--from", args.from_)
+    now = _shares("--prior", args.prior)
+    assert before is not None and now is not None
+    return known_shift(before, now, cast(ScoreKind, args.kind or "probs"))
+
+
+def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Adapted:
+    """Calibrator of the name given, adapted to unlabelled rows or known shares."""
+    shares = _shares("--prior", args.prior)
+    artifact = load(name)
+    source_name = args.source
+    if source_name is None and args.bundle is not None:
+        source_name = _rows_of_fit(artifact, name, args.bundle)
     new: AbstractContextManager[DataSet | None] = nullcontext()
     if args.bundle is not None:
         new = command.rows([args.bundle], need_labels=False)
@@ -120,9 +165,9 @@ def run(args: AdaptArgs) -> int:
     with new as rows, old as source:
         context = Context(args.seed, progress=command.progress)
         is_rows_of_fit = args.source is None
-        adapted = adapt(
+        return adapt(
             artifact,
-            args.artifact,
+            name,
             rows,
             source,
             shares,
@@ -130,23 +175,17 @@ def run(args: AdaptArgs) -> int:
             args.force_shift,
             is_rows_of_fit,
         )
-    command.clear()
-    save(adapted.artifact, args.output, force=args.force)
-    tell(adapted, command)
-    facts = {"calcli_adapt": 1, **adapted.to_dict(), "output": args.output}
-    command.written(args.output, facts)
-    return 0
 
 
-def _shares(prior: str | None) -> list[float] | None:
-    """Shares of the classes from ``--prior``. Raises UsageError."""
-    if prior is None:
+def _shares(option: str, words: str | None) -> list[float] | None:
+    """Shares of the classes from an option. Raises UsageError."""
+    if words is None:
         return None
     try:
-        return [float(part) for part in prior.split(",")]
+        return [float(part) for part in words.split(",")]
     except ValueError:
         raise UsageError(
-            f"--prior {prior[:40]}: expected numbers, e.g. --prior 0.9,0.1"
+            f"{option} {words[:40]}: expected numbers, e.g. {option} 0.9,0.1"
         ) from None
 
 
