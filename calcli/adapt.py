@@ -20,7 +20,7 @@ from calcli.metrics.collect import predicted
 from calcli.numerics import FloatArray
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
-from calcli.statistics.label_shift import Shift, Source, estimate_shift
+from calcli.statistics.label_shift import Sampling, Shift, Source, estimate_shift
 
 FOLDS = 5
 RESAMPLES = 200
@@ -127,14 +127,26 @@ def adapt(
             _held_out(artifact, source, context, own),
             source.labels(),
             _probabilities(raw, source),
+            Sampling.of(source.n, source.units(), source.weights()),
         )
         p = _probabilities(artifact.calibrator, rows)
         shift = estimate_shift(
-            p, _probabilities(raw, rows), before, RESAMPLES, context.rng()
+            p,
+            _probabilities(raw, rows),
+            before,
+            RESAMPLES,
+            context.rng(),
+            Sampling.of(rows.n, rows.units(), rows.weights()),
         )
         shares = before.shares
     elif source is not None:
-        shares = _probabilities(artifact.calibrator, source).mean(axis=0)
+        p = _probabilities(artifact.calibrator, source)
+        shares = np.average(p, axis=0, weights=source.weights())
+    elif artifact.fit.effective_rows is not msgspec.UNSET:
+        raise DataError(
+            f"{where}: was fitted with sample weights, of which it keeps no class"
+            " frequencies; name labelled rows of then: --source BUNDLE"
+        )
     elif not artifact.fit.label_counts:
         lacks = "lacks the class frequencies of its fit, as calibrators of older versions do"
         raise DataError(

@@ -74,6 +74,12 @@ def _of_units(
     return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
+def _check_pairs(bins: Sequence[BinStats]) -> None:
+    """Raise Undefined where no bin holds two rows, whose spread is the sampling bias."""
+    if all(each.count.max() < 2 for each in bins):
+        raise Undefined("no bin holds two rows; use fewer --bins")
+
+
 def _l2_scheme(context: MetricContext) -> str:
     """Bins of the L2 errors: ``mass``, or ``values`` (each value is a bin) where the scores take few."""
     return "mass" if context.discrete is None else "values"
@@ -92,8 +98,8 @@ def tce2(context: MetricContext) -> Value:
     In tables: root-mean-square gap, sampling bias removed
     """
     s, scheme = context.settings, _l2_scheme(context)
-    if scheme == "mass" and context.bins("mass").count.max() < 2:
-        raise Undefined("no bin holds two rows; use fewer --bins")
+    if scheme == "mass":
+        _check_pairs([context.bins("mass")])
     square, draws = square_and_draws(context, scheme, signed_square)
     roots = np.sqrt(np.maximum(draws, 0.0))
     null = replace(
@@ -159,42 +165,62 @@ def _marginal(
     context: MetricContext, square: Callable[[BinStats], FloatArray]
 ) -> Value:
     if context.settings.compat == "verified":
-        # That program bins by value where every class has few, and cuts off each class's square at 0.
-        by_value = [float(square(bins)) for bins in context.class_bins("values")]
-        scheme = "values" if len(by_value) == context.table.k else "mass"
-        squares = (
-            by_value
-            if scheme == "values"
-            else [float(square(bins)) for bins in context.class_bins("mass")]
-        )
-        squares, signature = (
-            [max(each, 0.0) for each in squares],
-            {"scheme": scheme, "compat": "verified"},
-        )
-    elif context.table.units is not None and square is signed_square:
-        bins, weight, signature = context.settings.bins, context.table.weight, {}
-        squares = [
-            _unit_square(context, p, y, mass_edges(p, bins, weight))
-            for _, p, y in context.each_class()
-        ]
+        return _marginal_of_verified(context, square)
+    is_debiased = square is signed_square
+    if context.table.units is not None and is_debiased:
+        squares = _squares_by_unit(context)
     else:
-        squares, signature = (
-            [float(square(bins)) for bins in context.class_bins("mass")],
-            {},
-        )
+        by_class = list(context.class_bins("mass"))
+        if is_debiased:
+            _check_pairs(by_class)
+        squares = [float(square(bins)) for bins in by_class]
+    mean = float(np.mean(squares))
+    return Value(signed_root(mean), more={"signed_square": mean})
+
+
+def _marginal_of_verified(
+    context: MetricContext, square: Callable[[BinStats], FloatArray]
+) -> Value:
+    """As that program does: by value where every class has few, each square at least 0."""
+    squares = [float(square(bins)) for bins in context.class_bins("values")]
+    scheme = "values"
+    if len(squares) < context.table.k:
+        scheme = "mass"
+        squares = [float(square(bins)) for bins in context.class_bins("mass")]
+    squares = [max(each, 0.0) for each in squares]
+    signature = {"scheme": scheme, "compat": "verified"}
     mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})
+
+
+def _squares_by_unit(context: MetricContext) -> list[float]:
+    """Squared error of every class in mass bins, by pairs of rows of different units."""
+    table = context.table
+    squares = []
+    has_pairs = False
+    for _, p, outcome in context.each_class():
+        edges = mass_edges(p, context.settings.bins, table.weight)
+        pairs = _unit_pairs(context, p, edges)
+        squares.append(pairs.square(table.weights * (outcome - p)))
+        has_pairs = has_pairs or bool(pairs.share.any())
+    if not has_pairs:
+        raise Undefined("no bin holds rows of two units; use fewer --bins")
+    return squares
+
+
+def _unit_pairs(context: MetricContext, p: FloatArray, edges: FloatArray) -> UnitPairs:
+    """Pairs of rows of different units in bins of the probabilities (n,)."""
+    t = context.table
+    assert t.units is not None
+    return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight)
 
 
 def _unit_square(
     context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray
 ) -> float:
     """Squared error of a class with probabilities and outcomes (n,), by pairs of rows of different units."""
-    t = context.table
-    assert t.units is not None
-    return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight).square(
-        t.weights * (outcome - p)
-    )
+    residual = context.table.weights * (outcome - p)
+    return _unit_pairs(context, p, edges).square(residual)
 
 
 @made_once
@@ -223,12 +249,14 @@ def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
     largest sum of a row."""
     t = context.table
     each, sums = [], np.zeros(t.n)
+    by_class = []
     for _, p, outcome in context.each_class(raw=True):
         edges = edges_of_values(p)
         edges = (
             mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
         )
         bins = BinStats.of(p, outcome, edges, t.weight)
+        by_class.append(bins)
         debiased = (
             signed_square(bins)
             if t.units is None
@@ -242,6 +270,7 @@ def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
             ]
         )
         sums += p
+    _check_pairs(by_class)
     facts = {
         "row_sum_min": sums.min(),
         "row_sum_mean": sums.mean(),
@@ -297,6 +326,7 @@ def cwece2(context: MetricContext) -> Value:
     if context.table.units is not None:
         mean = float(np.mean(classes_by_unit(context)[1]))
         return Value(signed_root(mean), more={"signed_square": mean})
+    _check_pairs([stats])
     squares = signed_square(stats)
     mean, k = float(squares.mean()), len(squares)
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
+from calcli.statistics.units import Units
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which EM has converged
@@ -92,22 +93,76 @@ def likelihood_ratio(
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How rows were sampled: in units, with weights.
+
+    unit : (n,) 0..g-1, rows themselves where they are independent. weight : (n,), which
+    sum to the effective number of rows.
+    """
+
+    unit: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, n: int, units: Units | None = None, weight: FloatArray | None = None
+    ) -> "Sampling":
+        """Sampling of n rows, independent and of weight 1 unless given."""
+        return cls(
+            np.arange(n) if units is None else units.code,
+            np.ones(n) if weight is None else weight,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return int(self.unit.max()) + 1
+
+    def resampling(self, ratio: FloatArray) -> "Resampling":
+        """Draws of units in which rows occur in proportion to a ratio (n,)."""
+        size = np.bincount(self.unit)
+        mean = np.bincount(self.unit, weights=ratio) / size
+        times = np.divide(
+            ratio, mean[self.unit], out=np.zeros(len(ratio)), where=ratio > 0.0
+        )
+        return Resampling(self.unit, mean / mean.sum(), times)
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Draws of units. chance : (g,) of each unit. times : (n,) of a row in its unit."""
+
+    unit: IntArray
+    chance: FloatArray
+    times: FloatArray
+
+    def draw(self, rng: np.random.Generator, units: int, total: float) -> FloatArray:
+        """Multiplicity of every row, (n,), in a draw of units with ``total`` rows expected."""
+        drawn = rng.multinomial(units, self.chance)
+        size = np.bincount(self.unit, weights=self.times)
+        scale = total / (units * float(self.chance @ size))
+        return np.asarray(drawn[self.unit] * self.times * scale)
+
+
+@dataclass(frozen=True)
 class Source:
     """Labelled rows of the model before the shift.
 
     p : (n, k) held-out calibrated probabilities. y : (n,) labels. raw : (n, k)
     uncalibrated probabilities. The check bins rows by them: the calibrated scores of the
-    rows of its fit differ in distribution from new ones.
+    rows of its fit differ in distribution from new ones. sampling : of independent rows
+    where it is None.
     """
 
     p: FloatArray
     y: IntArray
     raw: FloatArray
+    sampling: Sampling | None = None
 
     @property
     def shares(self) -> FloatArray:
         """Mean probability of every class, (k,)."""
-        return np.asarray(self.p.mean(axis=0))
+        weight = None if self.sampling is None else self.sampling.weight
+        return np.asarray(np.average(self.p, axis=0, weights=weight))
 
 
 @dataclass(frozen=True)
@@ -135,40 +190,57 @@ def estimate_shift(
     source: Source,
     resamples: int,
     rng: np.random.Generator,
+    sampling: Sampling | None = None,
 ) -> Shift:
     """Estimate class frequencies with intervals, and test two hypotheses.
 
     They are that of no shift, and the assumption of label shift. p, raw : (n, k)
-    calibrated and uncalibrated probabilities of the unlabelled rows.
+    calibrated and uncalibrated probabilities of the unlabelled rows. sampling : of these
+    rows. All draws are of units, as rows of a unit depend on each other.
     """
-    n, k = p.shape
+    k = p.shape[1]
     n_cells = k * FIFTHS
-    n_source = len(source.y)
+    of_source = source.sampling or Sampling.of(len(source.y))
+    of_target = sampling or Sampling.of(len(p))
+    n_rows = float(of_target.weight.sum())
     # Estimate the shares, and compute both statistics.
-    source_counts = np.bincount(source.y, minlength=k)
+    source_counts = np.bincount(source.y, weights=of_source.weight, minlength=k)
     absent = source_counts == 0
     before = source.shares
-    shares = class_shares(p, before, k, fixed=absent)
-    ones = np.ones((n, 1))
-    ratio = float(likelihood_ratio(p, before[:, None], shares[:, None], ones)[0])
+    weight = of_target.weight
+    shares = class_shares(p, before, k, weight, fixed=absent)
+    ratio = float(
+        likelihood_ratio(p, before[:, None], shares[:, None], weight[:, None])[0]
+    )
     cells, edges = cells_of(source.raw)
-    target_counts = np.bincount(cells_of(raw, edges)[0], minlength=n_cells)
-    distance = _distance(source.y, cells, shares, target_counts)
-    # Resample many rows by a bag of them, whose estimate is the centre of its own.
+    target_cells = cells_of(raw, edges)[0]
+    target_counts = np.bincount(target_cells, weights=weight, minlength=n_cells)
+    distance = _distance(source.y, cells, shares, target_counts, of_source.weight)
+    # Resample many rows by a bag of their units, whose estimate is the centre of its own.
     bag = p
+    of_bag = of_target
     centre = shares
     scale = 1.0
-    if n > BAG:
-        bag = p[rng.choice(n, BAG, replace=False)]
-        scale = len(bag) / n
-        centre = class_shares(bag, before, k * scale, fixed=absent)
-    bag_chance = np.full(len(bag), 1.0 / len(bag))
-    source_chance = np.full(n_source, 1.0 / n_source)
-    shifted_chance = (shares / np.maximum(source_counts, 1))[source.y]
-    shifted_chance = shifted_chance / shifted_chance.sum()
+    if len(p) > BAG:
+        n_units = max(2, of_target.n_units * BAG // len(p))
+        chosen = np.zeros(of_target.n_units, dtype=bool)
+        chosen[rng.choice(of_target.n_units, n_units, replace=False)] = True
+        kept = np.flatnonzero(chosen[of_target.unit])
+        bag = p[kept]
+        of_bag = Sampling(
+            np.unique(of_target.unit[kept], return_inverse=True)[1],
+            of_target.weight[kept],
+        )
+        scale = float(of_bag.weight.sum()) / n_rows
+        centre = class_shares(bag, before, k * scale, of_bag.weight, fixed=absent)
+    class_ratio = shares / np.where(absent, 1.0, source_counts)
+    same_draws = of_source.resampling(of_source.weight)
+    shifted_draws = of_source.resampling(of_source.weight * class_ratio[source.y])
+    bag_draws = of_bag.resampling(of_bag.weight)
     # Simulate both null distributions: resample the source, draw a target of the same
     # size from it (for the check: from the source reweighted to the estimate), and
     # estimate the class frequencies anew each time.
+    n_source = len(source.y)
     ratios = np.empty(resamples)
     distances = np.empty(resamples)
     drawn_shares = np.empty((resamples, k))
@@ -176,21 +248,21 @@ def estimate_shift(
     for start in range(0, resamples, step):
         chunk = range(start, min(start + step, resamples))
         m = len(chunk)
-        samples = []
         same = np.empty((n_source, m))
         shifted = np.empty((n_source, m))
         bag_counts = np.empty((len(bag), m))
         times = np.empty((n_source, m))
         missing = np.empty((k, m), dtype=bool)
         for r in range(m):
-            sample = rng.integers(0, n_source, n_source)
-            same[:, r] = rng.multinomial(n, source_chance)
-            shifted[:, r] = rng.multinomial(n, shifted_chance)
-            bag_counts[:, r] = rng.multinomial(n, bag_chance) * scale
-            times[:, r] = np.bincount(sample, minlength=n_source)
-            missing[:, r] = np.bincount(source.y[sample], minlength=k) == 0
-            samples.append(sample)
-        sample_shares = source.p.T @ times / n_source
+            sample = rng.integers(0, of_source.n_units, of_source.n_units)
+            drawn = np.bincount(sample, minlength=of_source.n_units)
+            same[:, r] = same_draws.draw(rng, of_target.n_units, n_rows)
+            shifted[:, r] = shifted_draws.draw(rng, of_target.n_units, n_rows)
+            bag_counts[:, r] = bag_draws.draw(rng, of_target.n_units, n_rows) * scale
+            times[:, r] = drawn[of_source.unit] * of_source.weight
+            held = np.bincount(source.y, weights=times[:, r], minlength=k)
+            missing[:, r] = held == 0
+        sample_shares = source.p.T @ times / times.sum(axis=0)
         estimates = class_shares(
             source.p,
             np.tile(sample_shares, 2),
@@ -203,10 +275,10 @@ def estimate_shift(
         ratios[chunk] = likelihood_ratio(source.p, sample_shares, same_shares, same)
         bag_shares = class_shares(bag, sample_shares, k * scale, bag_counts, missing)
         drawn_shares[chunk] = bag_shares.T
-        for r, sample in enumerate(samples):
-            counts = np.bincount(cells, weights=shifted[:, r], minlength=n_cells)
+        for r in range(m):
+            in_cells = np.bincount(cells, weights=shifted[:, r], minlength=n_cells)
             distances[chunk[r]] = _distance(
-                source.y[sample], cells[sample], shifted_shares[:, r], counts
+                source.y, cells, shifted_shares[:, r], in_cells, times[:, r]
             )
     errors = np.quantile(drawn_shares - centre, [0.025, 0.975], axis=0)
     low, high = np.clip(shares + errors, 0.0, 1.0)
@@ -235,13 +307,18 @@ def cells_of(
 
 
 def _distance(
-    y: IntArray, cells: IntArray, shares: FloatArray, counts: AnyArray
+    y: IntArray,
+    cells: IntArray,
+    shares: FloatArray,
+    counts: AnyArray,
+    times: FloatArray,
 ) -> float:
     """Compute the chi-square distance of observed counts per cell from source rows.
 
-    The source rows, with labels y, are reweighted to the shares.
+    The source rows, with labels y and multiplicities (n,), are reweighted to the shares.
     """
-    weight = (shares / np.maximum(np.bincount(y, minlength=len(shares)), 1))[y]
+    held = np.bincount(y, weights=times, minlength=len(shares))
+    weight = times * (shares / np.where(held > 0.0, held, 1.0))[y]
     source_counts = np.bincount(cells, weights=weight, minlength=len(counts))
     expected = source_counts * (counts.sum() / weight.sum())
     return float(((counts - expected) ** 2 / (expected + 0.5)).sum())

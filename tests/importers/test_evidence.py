@@ -244,8 +244,9 @@ def test_rows_of_zeros_among_probabilities_leave_a_way_in(run):
 @pytest.mark.parametrize("least", [0.3, 0.05])
 def test_separate_answers_end_with_a_command_that_works(run, least):
     """Sums of all rows above 1, or some below it."""
-    s = least + np.linspace(0.6, 0.95, len(P))[:, None] * P
-    table("s.csv", {**{name: s[:, k] for k, name in enumerate(NAMES)}, "label": Y})
+    s = least + np.linspace(0.6, 0.95, len(P))[:, None] * P * (1.0 - least)
+    columns = {name: s[:, k] for k, name in enumerate(NAMES)}
+    table("s.csv", columns | {"label": [NAMES[k] for k in Y]})
     refused = run("evaluate", "s.csv")
     command = refused.line.partition("to try: calcli ")[2].split()
     assert "--normalize" in command

@@ -1,6 +1,7 @@
 """Ends, thresholds and factors that one slip of the pen would move, each by hand or by a formula."""
 
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.special
 import scipy.stats
 from metric_cases import draw_labels, measured, plain_scores, softmax, top_label_table
 
+import calcli
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
@@ -644,3 +646,33 @@ def test_class_one_is_explained_where_there_are_two(k):
     assert ("P(class 1)" in dict(explained([result], True, MetricSettings()))) == (
         k == 2
     )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 15])
+@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "cwece2"])
+def test_debiased_errors_need_two_rows_in_a_bin(n, name):
+    """15 bins of at most one row have no spread to subtract; they gave 0, as of calibrated
+    rows."""
+    p = (np.arange(n) + 0.5) / n
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = calcli.evaluate(
+            np.stack([1 - p, p], axis=1), np.arange(n) % 2, kind="probs", metrics=[name]
+        )
+    score = found.results[0].scores[name]
+    assert score.value is None or math.isnan(score.value)
+    assert "two rows" in score.reason
+
+
+def test_debiased_errors_by_unit_need_two_units_in_a_bin():
+    p = (np.arange(30) + 0.5) / 30
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = calcli.evaluate(
+            np.stack([1 - p, p], axis=1),
+            np.arange(30) % 2,
+            kind="probs",
+            metrics=["marginal2"],
+            units=np.arange(30) // 30,
+        )
+    assert "two units" in found.results[0].scores["marginal2"].reason

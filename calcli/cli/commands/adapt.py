@@ -234,3 +234,12 @@ def tell(adapted: Adapted, talk: Console) -> None:
         if shift is not None:
             interval = f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
         talk.say(f"{names[c]}: {source[c]:.3f} -> {target[c]:.3f}{interval}")
+    if shift is None:
+        return
+    for c in order:
+        if not shift.low[c] <= target[c] <= shift.high[c]:
+            talk.warn(
+                f"the rows contradict --prior: {names[c]} {target[c]:.3f}, where they"
+                f" show {shift.shares[c]:.3f} [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
+            )
+            break
