@@ -462,6 +462,24 @@ class Zeros:
         """Logarithm of half of each step; half of the smallest number is no number."""
         return np.log(np.array(self.steps)) - math.log(2.0)
 
+    def as_written(self, p: FloatArray) -> FloatArray:
+        """Probabilities (b,) or (b, k) as they were written before a narrower type held them.
+
+        float32 puts 0.4 above the edge of a bin that ends at 0.4. Only numbers that miss
+        one with the digits of the step by the type's rounding are moved.
+        """
+        decimals = round(-math.log10(max(self.steps)))
+        if not self.is_rounded or self.steps != (10.0**-decimals,):
+            return p
+        last = p[..., -1] if p.ndim > 1 else p  # of one column, the others are 1 - p
+        held_by = _held_by(last.reshape(-1), FLOAT64)
+        kind = next((each for each in NARROWER[FLOAT64] if each.name in held_by), None)
+        if kind is None:
+            return p
+        written = np.round(p, decimals)
+        is_near = np.abs(written - p) <= kind.below_one
+        return np.where(is_near & (written > 0.0) & (written < 1.0), written, p)
+
     def counts(self, p: AnyArray) -> IntArray:
         """Number of zeros of each row, (b,). p : (b, k) probabilities."""
         return np.count_nonzero(p <= self.clip, axis=1)

@@ -339,12 +339,13 @@ class _GatherBlock:
                 yield _Tile(some, top, d, e, np.ones(len(d)), spare)
                 continue
             if block.kind == "probs":
+                zeros = some.zeros or Zeros.of_type(some.scores.dtype)
                 e[...] = some.scores
+                e[...] = zeros.as_written(e)
                 top = e.argmax(axis=1)
                 norm = e.sum(axis=1)
                 rounding = _rounding_of_sum(some.scores.dtype, self.k)
                 norm = np.where(np.abs(norm - 1.0) <= rounding, 1.0, norm)
-                zeros = some.zeros or Zeros.of_type(some.scores.dtype)
                 if e.min() <= zeros.clip:
                     zero = e <= zeros.clip
                 if not self.top_only or self.k == 2:
@@ -366,6 +367,10 @@ class _GatherBlock:
             block.scores[:, 0] if prediction is None else prediction.confidence,
             dtype=np.float64,
         )
+        zeros = CALIBRATED
+        if prediction is None:
+            zeros = block.zeros or Zeros.of_type(block.scores.dtype, one_column=True)
+            q = zeros.as_written(q)
         correct = block.labels.astype(np.float64)
         part.put(
             confidence=q,
@@ -377,9 +382,6 @@ class _GatherBlock:
             part.put(weight=block.weight)
         if self.top_only:
             return
-        zeros = CALIBRATED
-        if prediction is None:
-            zeros = block.zeros or Zeros.of_type(block.scores.dtype, one_column=True)
         right, wrong = (-logs for logs in zeros.confidence_logs(q))
         zero = np.where(correct > 0, q <= zeros.clip, q == 1.0)
         counts = zero * (1 if zeros.is_rounded else UNKNOWN)

@@ -623,3 +623,34 @@ def test_wider_sums_are_not_read_of_numbers_that_were_not_rounded():
         warnings.catch_warnings(),
     ):
         calcli.evaluate(p, np.zeros(50, dtype=int), kind="probs")
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("shape", ["one column", "two columns", "confidence"])
+def test_decimals_fall_into_the_bins_of_their_digits_in_every_type(dtype, shape):
+    """float32 has 0.4 as 0.40000001, above the edge of a bin: ECE .0172 for .0198."""
+    rng = np.random.default_rng(3)
+    p = np.round(rng.random(2000), 2)
+    y = (rng.random(2000) < p).astype(int)
+    if shape == "confidence":
+        p, y = (
+            np.maximum(p, 1 - p),
+            (rng.random(2000) < np.maximum(p, 1 - p)).astype(int),
+        )
+    scores = np.stack([np.round(1 - p, 2), p], axis=1) if shape == "two columns" else p
+    kind = "confidence" if shape == "confidence" else "probs"
+    values = []
+    for each in ("f8", dtype):
+        found = calcli.evaluate(
+            scores.astype(each), y, kind=kind, metrics=["ece", "mce", "brier_top"]
+        )
+        values.append([score.value for score in found.results[0].scores.values()])
+    assert values[1] == pytest.approx(values[0], rel=1e-12)
+
+
+def test_unrounded_numbers_of_a_narrow_type_are_not_moved():
+    zeros = Zeros((0.01,))
+    p = np.array([0.4, 0.4 + 1e-6, 1e-9]).astype("f4").astype("f8")
+    assert zeros.as_written(p).tolist() == [0.4, *p[1:]]
+    wide = np.array([0.4 + 1e-9, 0.3])
+    assert zeros.as_written(wide) is wide
