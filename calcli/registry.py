@@ -133,11 +133,24 @@ def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
     """Name and options of the method that does the same and changes no prediction.
 
     ``keep`` comes after the last stage that moves them; ``auto`` has an option for it.
-    options : as of ``resolve_options``.
+    It comes last, too, where the final stage leaves another class above the prediction:
+    who reads the probabilities takes the largest. options : as of ``resolve_options``.
     """
-    if not method(name).moves_predictions(options):
-        return name, options
     stages = stages_of(name, options)
+    if method(name).moves_predictions(options):
+        stages = _restored_after_moving(stages)
+    last, last_options = stages[-1]
+    laws = method(last).laws
+    is_kept = laws.monotone or method(last).moves_predictions(last_options)
+    if last != "auto" and not is_kept:
+        stages.append(("keep", method("keep").Options()))
+    return of_stages(stages)
+
+
+def _restored_after_moving(
+    stages: list[tuple[str, Options]],
+) -> list[tuple[str, Options]]:
+    """Stages with ``keep`` after the last that moves predictions, or ``auto`` told to."""
     last_moving = 0
     for place, (stage, stage_options) in enumerate(stages):
         if method(stage).moves_predictions(stage_options):
@@ -148,7 +161,7 @@ def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
         stages[last_moving] = (stage, keeping)
     else:
         stages.insert(last_moving + 1, ("keep", method("keep").Options()))
-    return of_stages(stages)
+    return stages
 
 
 def with_predictions_free(name: str, options: Options) -> tuple[str, Options]:

@@ -1,7 +1,7 @@
 """Debiased squared calibration errors, and their interval."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np

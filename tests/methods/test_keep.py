@@ -90,8 +90,9 @@ def test_it_restores_what_stages_before_moved():
         ("ts", "ts"),
         ("svs", "svs+keep"),
         ("svs+mono", "svs+keep+mono"),
-        ("hb", "hb"),
-        ("svs+hb", "svs+keep+hb"),
+        ("hb", "hb+keep"),
+        ("irm", "irm+keep"),
+        ("svs+hb", "svs+keep+hb+keep"),
         ("ir(mode=ova)", "ir+keep"),
         ("svs+keep", "svs+keep"),
     ],
@@ -103,13 +104,20 @@ def test_keep_comes_after_the_last_stage_that_moves(name, expected):
     assert with_predictions_kept(bare, given)[0] == expected
 
 
-@pytest.mark.parametrize("name", ["svs", "vs", "platt", "ir", "svs+hb", "auto"])
+@pytest.mark.parametrize(
+    "name",
+    ["svs", "vs", "platt", "ir", "beta", "quadratic", "hb", "irm", "svs+hb", "auto"],
+)
 @pytest.mark.parametrize("k", [2, 4])
 def test_every_method_keeps_predictions_on_request(name, k):
+    """In the probabilities too, which readers of a file take the largest of."""
     z, y = truth(400, k, seed=3)
     z = z + np.linspace(-1, 1, k)
     calibrator = calcli.fit(z, y, name, keep_predictions=True)
     np.testing.assert_array_equal(calibrator.predict(z), z.argmax(axis=1))
+    p = calibrator.predict_proba(z)
+    np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
+    np.testing.assert_array_equal(p.astype("f4").argmax(axis=1), z.argmax(axis=1))
     assert not any("predictions changed" in w for w in calibrator.warnings)
 
 
