@@ -673,6 +673,6 @@ def test_debiased_errors_by_unit_need_two_units_in_a_bin():
             np.arange(30) % 2,
             kind="probs",
             metrics=["marginal2"],
-            units=np.arange(30) // 30,
+            units=np.arange(30) // 2,  # as the bins of equal mass
         )
     assert "two units" in found.results[0].scores["marginal2"].reason
