@@ -326,7 +326,6 @@ def cwece2(context: MetricContext) -> Value:
     if context.table.units is not None:
         mean = float(np.mean(classes_by_unit(context)[1]))
         return Value(signed_root(mean), more={"signed_square": mean})
-    _check_pairs([stats])
     squares = signed_square(stats)
     mean, k = float(squares.mean()), len(squares)
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the
