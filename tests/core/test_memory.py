@@ -74,9 +74,10 @@ def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
 )
 @pytest.mark.slow
 def test_an_evaluation_takes_the_same_memory_for_four_times_the_rows(tmp_path, words):
-    """4e6 x 10 against 1e6 x 10: a table would take 72 bytes a row, 216 MB more.
+    """4e6 x 10 against 1e6 x 10: a table would take 72 bytes a row, 206 MiB more.
 
-    Below a million rows the buffers that sort rows on disk are not full.
+    What is kept are confidences in order, 8 bytes a row: of the uncalibrated scores and
+    of one calibrator 46 MiB more.
     """
     peaks = []
     for n in (1_000_000, 4_000_000):
@@ -84,7 +85,7 @@ def test_an_evaluation_takes_the_same_memory_for_four_times_the_rows(tmp_path, w
         if not peaks:
             assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
         peaks.append(peak(tmp_path, "evaluate", "a.h5", *words, "-q"))
-    assert peaks[1] - peaks[0] < 40 * MIB
+    assert peaks[1] - peaks[0] < 80 * MIB
 
 
 @pytest.mark.slow
