@@ -15,7 +15,8 @@ from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
 from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import top_log_odds
-from calcli.methods.hoki import SLACK, Hoki
+from calcli.methods._hoki.rounds import SLACK
+from calcli.methods.hoki import Hoki
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.keep import Keep
 from calcli.methods.recal import ReCal

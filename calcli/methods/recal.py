@@ -28,7 +28,7 @@ from calcli.kernels.numpy.recal import (
     log_confidence,
     log_share,
 )
-from calcli.methods.hoki import choose_pool
+from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import TINY, BoolArray, FloatArray, IntArray, log_softmax
 from calcli.rows import Block, Rows

@@ -10,10 +10,18 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
 from calcli.io.artifact_params import decode_params, encode_params
-from calcli.kernels.numpy.hoki_draws import standard_noise
+from calcli.kernels.numpy.hoki_draws import digest, standard_noise
 from calcli.kernels.numpy.hoki_retention import block_retention
 from calcli.methods import hoki as module
-from calcli.methods.hoki import Evidence, bin_of, design, fit_lines, replay, width_error
+from calcli.methods._hoki.rounds import (
+    Evidence,
+    bin_of,
+    design,
+    fit_lines,
+    replay,
+    width_error,
+)
+from calcli.methods._hoki.rows import terms_of_rows
 from calcli.metrics.collect import summarise
 from calcli.numerics import softmax
 from calcli.registry import parse_options
@@ -220,7 +228,7 @@ def test_the_terms_of_a_row_by_hand():
         np.array([2, 2]),
         assigned=np.array([0, 1]),
     )
-    s, hit, tempered, gap, share, collision = module._terms(
+    s, hit, tempered, gap, share, collision = terms_of_rows(
         0.5, block
     )  # p^2 at T = 1/2: 36, 9, 1
     np.testing.assert_allclose(np.exp(s), [6 / 4, 3 / 7])
@@ -305,7 +313,7 @@ def test_draws_are_made_again_from_the_artifact_alone():
         confidence(
             loads(text.replace('"seed": 11', '"seed": 12', 1), "a").calibrator, Z
         )
-    assert fitted.calibrator.draws_sha256 == module.digest(
+    assert fitted.calibrator.draws_sha256 == digest(
         standard_noise("gumbel", 200, 10, 11)
     )
 
