@@ -42,13 +42,13 @@ def reports(repeats):
             )
             commands = {
                 "read": [sys.executable, "-c", READ, str(path)],
-                "evaluate --no-split": [
+                "evaluate --no-decomposition": [
                     sys.executable,
                     "-m",
                     "calcli",
                     "evaluate",
                     str(path),
-                    "--no-split",
+                    "--no-decomposition",
                     "-q",
                 ],
                 "evaluate": [
@@ -65,7 +65,7 @@ def reports(repeats):
                 print(
                     f"{f'{n} x {k}, {name}':34} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}"
                 )
-            ratio = costs["evaluate --no-split"].cpu / costs["read"].cpu
+            ratio = costs["evaluate --no-decomposition"].cpu / costs["read"].cpu
             print(f"{'':34} {ratio:8.1f} times the processor time of reading")
 
 

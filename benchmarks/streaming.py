@@ -45,13 +45,13 @@ def main(n=50_000, k=1000):
                 "--force",
                 "-q",
             ),
-            "evaluate": ("evaluate", "big.h5", "--no-split", "-q"),
+            "evaluate": ("evaluate", "big.h5", "--no-decomposition", "-q"),
             "evaluate --calibrator ts": (
                 "evaluate",
                 "big.h5",
                 "--calibrator",
                 "big.ts.json",
-                "--no-split",
+                "--no-decomposition",
                 "-q",
             ),
         }

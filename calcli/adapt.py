@@ -208,7 +208,7 @@ def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
     told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
     why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
     return FitError(
-        f"{name}: {told}: {why}; label some rows and refit, or pass --force-shift"
+        f"{name}: {told}: {why}; label some rows and refit, or pass --again"
     )
 
 

@@ -481,7 +481,7 @@ def _plan(names: Sequence[str] | None, settings: Mapping[str, Any]) -> Plan:
     if how.compat is not None and how.compat not in PROGRAMS:
         raise unknown_name("program", how.compat, PROGRAMS)
     return Plan(
-        tuple(names or report_metrics()),
+        tuple(names or report_metrics(label=how.label)),
         how,
         report=names is None,
         about=settings.get("label"),

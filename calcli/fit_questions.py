@@ -203,7 +203,7 @@ def _refuse_several_models(rows: BundleRows) -> None:
             )
             raise DataError(
                 f"{rows.name}: answers of {len(models)} models, {listing}; a calibrator"
-                " is for one: fit the records of one, or all with --force-shift"
+                " is for one: fit the records of one, or all with --again"
             )
 
 

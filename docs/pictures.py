@@ -19,7 +19,7 @@ CASES = {"good": (5000, 1.0, 0), "bad": (5000, 1.6, 0), "few": (60, 1.25, 2)}
 
 GALLERY = {
     "corp": "SAMPLE -c ts.json",
-    "overlay": "SAMPLE -c ts.json -c svs.json -c hb.json --layout overlay",
+    "overlay": "SAMPLE -c ts.json -c svs.json -c hb.json --arrange overlay",
     "bins": "SAMPLE --style bins --bins 10",
     "gaps": "groups.h5 --per-class",
     "groups": "groups.h5 --per-group",

@@ -182,16 +182,16 @@ def quotable(evaluation: Evaluation, name: str) -> Iterator[str]:
         values = []
         for result in results:
             score = result.scores[name]
-            floor = ""
+            expected = ""
             if score.null is not None:
-                floor = f" (floor {number(score.null.mean)})"
-            values.append(f"{number(score.value)}{floor} {result.title}")
+                expected = f" (expected {number(score.null.mean)})"
+            values.append(f"{number(score.value)}{expected} {result.title}")
         parts = [f"{name} {', '.join(values)}"]
         settings = " ".join(first.scores[name].signature.split("|")[1:-1])
         if settings:
             parts.append(settings)
-        if any("(floor" in value for value in values):
-            parts.append("floor: the value expected under calibration")
+        if any("(expected" in value for value in values):
+            parts.append("expected: under calibration")
         parts.append(f"calcli {__version__}")
         yield f"signature: {where}: {'; '.join(parts)}"
 

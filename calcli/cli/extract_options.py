@@ -1,13 +1,15 @@
 """Options of ``calcli extract``: how saved scores are read, and how a model is run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from calcli.cli.options import Columns
+from calcli.errors import UsageError
 from calcli.extracting.model_inputs import LAYOUTS, ModelOptions
-from calcli.importers.import_request import NORMALIZE, REDUCE, ImportOptions
+from calcli.importers.import_request import REDUCE, ImportOptions
 from calcli.settings import common_fields
 
 MODELS = "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory"
@@ -17,7 +19,7 @@ INPUTS = (
 )
 LOSSY = (
     "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames (repeatable;"
-    " NAME:FROM:TO draws --transforms values)."
+    " NAME:FROM:TO[:N] draws N values)."
 )
 
 
@@ -34,15 +36,6 @@ class Importing(Columns):
             show_default=False,
         ),
     ] = None
-    normalize: Annotated[
-        str,
-        typer.Option(
-            "--normalize",
-            metavar="|".join(NORMALIZE),
-            help="Probabilities: divided by the sum of their row. Log-likelihoods of choices:"
-            " per character, per byte, or minus the unconditional ones.",
-        ),
-    ] = "none"
     choices: Annotated[
         int | None,
         typer.Option(
@@ -158,11 +151,6 @@ class Importing(Columns):
         ),
     ] = None
 
-    @property
-    def import_options(self) -> ImportOptions:
-        """The options as readers take them. Raises UsageError."""
-        return ImportOptions(**common_fields(ImportOptions, self))
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunningModel:
@@ -195,14 +183,6 @@ class RunningModel:
             help="How an input array is stored, when its shape does not say.",
         ),
     ] = None
-    scale: Annotated[
-        float | None,
-        typer.Option(
-            "--scale",
-            metavar="WHITE",
-            help="Value of white: inputs are divided by it (bytes: 255).",
-        ),
-    ] = None
     resize: Annotated[
         str | None,
         typer.Option(
@@ -214,28 +194,7 @@ class RunningModel:
     ] = False
     transform: Annotated[
         list[str] | None,
-        typer.Option("--transform", metavar="NAME:ARG[:TO]", help=LOSSY),
-    ] = None
-    transforms: Annotated[
-        int,
-        typer.Option(
-            "--transforms",
-            metavar="N",
-            help="Values to draw from each range.",
-            min=1,
-            max=10_000,
-        ),
-    ] = 10
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean",
-            metavar="M[,M,M]",
-            help="The model's own normalisation, after the transforms.",
-        ),
-    ] = None
-    std: Annotated[
-        str | None, typer.Option("--std", metavar="S[,S,S]", help="See --mean.")
+        typer.Option("--transform", metavar="NAME:ARG[:TO[:N]]", help=LOSSY),
     ] = None
     batch: Annotated[
         int,
@@ -256,7 +215,74 @@ class RunningModel:
         ),
     ] = "float32"
 
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractOptions(RunningModel, Importing):
+    """Options to import saved scores, or to run a model."""
+
+    normalize: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--normalize",
+            metavar="HOW|NAME=VALUE",
+            help="Saved scores: sum divides probabilities by the sum of their row; chars,"
+            " bytes, mutual: log-likelihoods of choices. Inputs of a --model (repeatable):"
+            " scale=WHITE, mean=M[,M,M], std=S[,S,S].",
+        ),
+    ] = None
+
+    @property
+    def import_options(self) -> ImportOptions:
+        """The options as readers take them. Raises UsageError."""
+        fields = common_fields(ImportOptions, self)
+        fields["normalize"] = "none"
+        if self.model is None:
+            fields["normalize"] = self._normalization_of_scores()
+        return ImportOptions(**fields)
+
+    def _normalization_of_scores(self) -> str:
+        words = self.normalize or ["none"]
+        for word in words:
+            if "=" in word:
+                raise UsageError(
+                    f"--normalize {word}: is about inputs of a --model to run, and none"
+                    " is named"
+                )
+        if len(words) > 1:
+            raise UsageError(f"--normalize {' and '.join(words)}: expected one of them")
+        return words[0]
+
     @property
     def model_options(self) -> ModelOptions:
         """The options as the run of a model takes them. Raises UsageError."""
-        return ModelOptions(**common_fields(ModelOptions, self))
+        fields = common_fields(ModelOptions, self)
+        if self.model is not None:
+            fields.update(normalization_of_inputs(self.normalize or ()))
+        return ModelOptions(**fields)
+
+
+def normalization_of_inputs(words: Sequence[str]) -> dict[str, Any]:
+    """Fields ``scale``, ``mean`` and ``std`` of ``ModelOptions``.
+
+    words : ``NAME=VALUE``. Raises UsageError.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in ("scale", "mean", "std") or name in found:
+            raise UsageError(
+                f"--normalize {word}: expected scale=WHITE, mean=M[,M,M] and std=S[,S,S]"
+                " of a model's inputs, each once"
+            )
+        found[name] = value
+    if "scale" in found:
+        found["scale"] = _white(found["scale"])
+    return found
+
+
+def _white(text: str) -> float:
+    """The value of white, by which inputs are divided."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--normalize scale={text}: expected a number") from None

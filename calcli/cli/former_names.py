@@ -4,29 +4,50 @@ from collections.abc import Sequence
 
 GROUP_BY: dict[str, tuple[str, ...]] = {"--group": ("--group-by",)}
 JSONL: dict[str, tuple[str, ...]] = {"--jsonl": ("--format", "jsonl")}
+AGAIN: dict[str, tuple[str, ...]] = {"--force-shift": ("--again",)}
+DECOMPOSITION: dict[str, tuple[str, ...]] = {
+    "--split": ("--decomposition",),
+    "--no-split": ("--no-decomposition",),
+}
 
 FORMER: dict[str, dict[str, tuple[str, ...]]] = {
     "extract": {
         "--all-scores": ("--scores", "*"),
         "--no-labels": ("--labels", "none"),
         "--views": ("--reduce",),
+        "--group": ("--part",),
+        "--ordered": ("--no-shuffle",),
+        "--mean": ("--normalize", "mean="),
+        "--std": ("--normalize", "std="),
+        "--scale": ("--normalize", "scale="),
     },
     "run": GROUP_BY,
-    "fit": GROUP_BY,
-    "adapt": GROUP_BY,
+    "fit": {**GROUP_BY, **AGAIN},
+    "adapt": {**GROUP_BY, **AGAIN},
     "apply": GROUP_BY,
-    "evaluate": {**GROUP_BY, **JSONL, "--value-only": ("--format", "value")},
+    "evaluate": {
+        **GROUP_BY,
+        **JSONL,
+        **DECOMPOSITION,
+        "--value-only": ("--format", "value"),
+    },
     "threshold": {**GROUP_BY, "--confidence": ("--level",)},
     "watch": GROUP_BY,
     "compare": {**GROUP_BY, **JSONL},
     "export": GROUP_BY,
-    "diagram": GROUP_BY,
-    "report": GROUP_BY,
+    "diagram": {**GROUP_BY, "--layout": ("--arrange",)},
+    "report": {**GROUP_BY, **DECOMPOSITION},
     "inspect": GROUP_BY,
     "methods": JSONL,
     "metrics": JSONL,
 }
-"""Command -> {former name: the words that stand for it now}."""
+"""Command -> {former name: the words that stand for it now}.
+
+Where the last word ends with ``=``, the value of the option belongs to it.
+"""
+
+NUMBER_OF_DRAWS = "--transforms"
+"""Former option of ``extract``: values to draw from each range of ``--transform``."""
 
 
 def with_present_names(
@@ -44,12 +65,43 @@ def with_present_names(
         name, equals, value = word.partition("=")
         if word == "--":
             options_end = True
+        if present and present[-1] in _openings(former):
+            present[-1] += word
+            continue
         if options_end or name not in former:
             present.append(word)
             continue
         replacement = former[name]
         present += replacement
-        if equals:
+        if equals and replacement[-1].endswith("="):
+            present[-1] += value
+        elif equals:
             present[-1] += f"={value}"
         notes.append(f"{name} is now {' '.join(replacement)}")
+    if command == "extract" and NUMBER_OF_DRAWS in present:
+        present = _with_draws_in_ranges(present)
+        notes.append(f"{NUMBER_OF_DRAWS} N is now --transform NAME:FROM:TO:N")
     return present, notes
+
+
+def _openings(former: dict[str, tuple[str, ...]]) -> list[str]:
+    """Words that wait for the value of an option, such as ``mean=``."""
+    return [words[-1] for words in former.values() if words[-1].endswith("=")]
+
+
+def _with_draws_in_ranges(words: Sequence[str]) -> list[str]:
+    """Write the number of ``--transforms`` behind every range of ``--transform``."""
+    place = words.index(NUMBER_OF_DRAWS)
+    number = words[place + 1 : place + 2]
+    others = [*words[:place], *words[place + 2 :]]
+    found = []
+    for before, word in zip(["", *others], others, strict=False):
+        if before != "--transform" or not number:
+            found.append(word)
+            continue
+        parts = []
+        for part in word.split("+"):
+            is_range = part.count(":") == 2
+            parts.append(f"{part}:{number[0]}" if is_range else part)
+        found.append("+".join(parts))
+    return found

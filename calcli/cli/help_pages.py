@@ -20,7 +20,7 @@ COMMON = {
     "compare": "methods baseline baseline_bundle test folds seed output diagram form"
     " json",
     "export": "output to onto at check again force json quiet",
-    "diagram": "calibrator output style label per_class group_by panels layout names"
+    "diagram": "calibrator output style label per_class group_by panels arrange names"
     " title width theme bins level pool seed force quiet",
     "report": "calibrator output title max_ min_ group_by state pool force json",
     "inspect": "json",
@@ -31,14 +31,14 @@ COMMON = {
 """Command -> field names of the options that ``--help`` shows, in the order of use."""
 
 HEADINGS = {
-    "Input": "scores labels kind percent gold join files_from pool allow_external group"
+    "Input": "scores labels kind percent normalize gold join files_from pool allow_external part"
     " confidence correct per_label class_names classes",
     "Columns": "ids unit group_by ordered sample_weight",
     "Rows": "ignore_label drop_duplicates drop_missing",
-    "Split": "split stratify",
-    "Language models": "normalize choices filter reduce votes",
-    "Running a model": "model inputs weights layout scale resize grey transform"
-    " transforms mean std batch device dtype",
+    "Split": "split stratify no_shuffle",
+    "Language models": "choices filter reduce votes",
+    "Running a model": "model inputs weights layout resize grey transform batch device"
+    " dtype",
     "Metrics": "metric bins norm scheme label threshold compat level resamples"
     " interval",
     "Limits": "max_ min_ fail_on junit",
@@ -49,8 +49,8 @@ HEADINGS = {
 
 EXCEPTIONS = {
     "apply": {"threshold": "Options"},
-    "diagram": dict.fromkeys(("layout", "label", "bins", "level"), "Options"),
-    "extract": {"seed": "Split", "ordered": "Split"},
+    "diagram": dict.fromkeys(("label", "bins", "level"), "Options"),
+    "extract": {"seed": "Split"},
     "fit": {"device": "Options"},
     "threshold": {"confidence": "Options"},
 }

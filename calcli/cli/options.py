@@ -53,7 +53,8 @@ def complete_metrics(incomplete: str) -> list[str]:
 
 
 Again = Annotated[
-    bool, typer.Option("--again", help="Allow scores that are already calibrated.")
+    bool,
+    typer.Option("--again", help="Go on although the scores are already calibrated."),
 ]
 Bins = Annotated[
     int,
@@ -124,11 +125,11 @@ Resamples = Annotated[
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Seed of every random draw.", min=0)
 ]
-Split = Annotated[
+Decomposition = Annotated[
     bool | None,
     typer.Option(
-        "--split/--no-split",
-        help="Cross-fitted split of the losses.",
+        "--decomposition/--no-decomposition",
+        help="Cross-fitted decomposition of the losses: refinement and calibration.",
         show_default="up to 2e6 scores",
     ),
 ]

@@ -41,6 +41,12 @@ from calcli.statistics.p_values import p_cell, p_text
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""
 
+LONGEST_FILE = 40
+"""Characters of the name of a file before a headline."""
+
+SHORTEST_FILE = 12
+"""Characters to which that name is shortened so that the headline fits a line."""
+
 MOST_TABLES = 3
 """Bundles up to which each has a table of its own; more are a line each."""
 
@@ -147,11 +153,40 @@ def _of_log(command: str) -> str:
 
 def named_headline(result: Result, results: Sequence[Result]) -> str:
     """The headline, headed by the file and, where there are several, the version."""
+    return _headed(result, results, name_words(result.bundle, LONGEST_FILE))
+
+
+def _headed(result: Result, results: Sequence[Result], file: str) -> str:
+    """The headline, headed by a name of the file, and by the version where there are several.
+
+    file : empty to leave it out.
+    """
     assert result.report is not None
-    name = name_words(result.bundle, 40)
+    name = file
     if len(results) > 1:
-        name = f"{name}, {version_name(result, results)}"
+        version = version_name(result, results)
+        name = f"{file}, {version}" if file else version
     return f"{name}: {result.report.headline}"
+
+
+def fitting_headline(
+    result: Result, results: Sequence[Result], *, is_first: bool
+) -> str:
+    """The named headline, in one line where that is possible.
+
+    The name of the file is shortened for it. Below the first headline, which has it, it is
+    left out.
+    """
+    whole = named_headline(result, results)
+    excess = len(whole) - width_of_output()
+    if excess <= 0:
+        return whole
+    if not is_first:
+        return _headed(result, results, "")
+    room = len(name_words(result.bundle, LONGEST_FILE)) - excess
+    if room < SHORTEST_FILE:
+        return whole
+    return _headed(result, results, name_words(result.bundle, room))
 
 
 def version_name(result: Result, results: Sequence[Result]) -> str:
@@ -217,10 +252,10 @@ def bundle_lines(
 def headline_lines(results: Sequence[Result], *, full: bool) -> Iterator[str]:
     """Headlines of all versions, findings of the first to speak of, or of all."""
     first, *others = by_interest(results)
-    yield from wrapped(named_headline(first, results))
+    yield from wrapped(fitting_headline(first, results, is_first=True))
     yield from finding_lines(first, None if full else MOST_FINDINGS)
     for result in others:
-        yield from wrapped(named_headline(result, results))
+        yield from wrapped(fitting_headline(result, results, is_first=False))
         if full:
             yield from finding_lines(result, None)
 
@@ -241,8 +276,8 @@ def finding_lines(result: Result, most: int | None) -> Iterator[str]:
 # ---- the table of versions
 
 
-EXPECTED = "(calibrated)"
-"""Head of the column of the calibration error expected of a calibrated model."""
+EXPECTED = "(expected)"
+"""Head of the column of the calibration error expected under calibration."""
 
 
 @dataclass(frozen=True)
@@ -254,8 +289,11 @@ class VersionColumn:
 
 
 def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
-    """The columns that fit, without the least important where there is no room."""
-    columns = version_columns(results[0])
+    """The columns with a value that fit, without the least important where there is no room."""
+    columns = []
+    for column in version_columns(results[0]):
+        if any(column.cell(result).strip() != "-" for result in results):
+            columns.append(column)
     for head in ("Brier", EXPECTED, "ROC AUC", "slope"):
         lines = version_lines(results, columns)
         if table_width(lines) <= width_of_output():
@@ -353,7 +391,7 @@ def legend_lines(results: Sequence[Result], heads: Sequence[str]) -> Iterator[st
     if any(is_significant_error(error, result) for result in results):
         parts.append("* significant.")
     if EXPECTED in heads:
-        parts.append(f"{EXPECTED}: expected of a calibrated model.")
+        parts.append(f"{EXPECTED}: under calibration.")
     changes = []
     for result in results[1:]:
         change = result.loss_change

@@ -160,7 +160,7 @@ class Diagram(Figure):
                 else f"{panel.title}, {c.label}"
             )
             told = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})"
-            null = f"where a calibrated model would show {c.ece_null_mean:.4f} ({p_value(c)})"
+            null = f"(expected under calibration {c.ece_null_mean:.4f}, {p_value(c)})"
             found.append(f"{whose}: {told}, ECE {c.ece:.4f} {null}, {c.n} rows.")
         return "Reliability diagram. " + " ".join(found)
 
@@ -264,7 +264,7 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     parts = [[rows], [about, *means]] if apart else [[rows, f", {about}", *means]]
     ece = [
         f"ECE {curve.ece:.4f}",
-        f" (if calibrated {curve.ece_null_mean:.4f}, {p_value(curve)})",
+        f" (expected {curve.ece_null_mean:.4f}, {p_value(curve)})",
     ]
     brier = [
         f"Brier {b.score:.4f} =",
@@ -273,7 +273,7 @@ def _numbers(curve: Curve, width: int) -> list[str]:
     ]
     brier += [
         f" + UNC {b.uncertainty:.4f}",
-        f" (MCB if calibrated {curve.mcb_null_mean:.4f})",
+        f" (expected MCB {curve.mcb_null_mean:.4f})",
     ]
     shown = [*parts, ece, brier]
     recalibration = recalibration_parts(curve)
@@ -296,7 +296,7 @@ def _legend(diagram: Diagram, look: Look) -> list[tuple[str, str]]:
     thin = any(curve.bins.thin.any() for curve in curves)
     items = [
         *diagram.signs(level, thin),
-        (f"{2 * BAND} {level} band if calibrated", "band"),
+        (f"{2 * BAND} {level} band under calibration", "band"),
     ]
     if look.colour:
         items.append((f"{diagram.outside_sign} outside it", "outside"))

@@ -364,7 +364,7 @@ def _legend(job: Drawing, has_histogram: bool = True) -> list[Any]:
     handles += job.diagram.key(theme, level, thin, bool(job.names))
     words = dict.fromkeys(c.words for c in curves)
     x, y = (" or ".join(each) for each in zip(*words, strict=True))
-    handles.append(Patch(facecolor=theme.band, label=f"{level} band if calibrated"))
+    handles.append(Patch(facecolor=theme.band, label=f"{level} band under calibration"))
     if not has_histogram:
         return handles
     handles.append(Line2D([], [], color=theme.ink, lw=1.3, label=y))
@@ -394,12 +394,12 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
     c = panel.curves[0]
     if small and several:
         lines = [
-            f"{squeeze(c.label, 14)}: ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f})"
+            f"{squeeze(c.label, 14)}: ECE {c.ece:.3f} (expected {c.ece_null_mean:.3f})"
             for c in panel.curves
         ]
     elif small:
         lines = [
-            f"n {c.n}, ECE {c.ece:.3f} (if cal. {c.ece_null_mean:.3f}), {p_value(c)}"
+            f"n {c.n}, ECE {c.ece:.3f} (expected {c.ece_null_mean:.3f}), {p_value(c)}"
         ]
     elif several:
         return listing(panel)
@@ -408,7 +408,7 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
         means = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
         if c.quantity != "top":
             means = f"observed {c.accuracy:.4f}, predicted {c.mean_confidence:.4f}"
-        expected = f" (if cal. {c.mcb_null_mean:.4f})"
+        expected = f" (expected {c.mcb_null_mean:.4f})"
         brier = (
             f"Brier {b.score:.4f} = MCB {b.miscalibration:.4f}{expected}"
             f" − DSC {b.discrimination:.4f} + UNC {b.uncertainty:.4f}"
@@ -417,7 +417,7 @@ def above_axes(panel: Panel, side: float, small: bool) -> list[str]:
             brier = brier.replace(expected, "")
         lines = [
             f"n {c.n}, {means} ({direction(c)})",
-            f"ECE {c.ece:.4f} (if calibrated {c.ece_null_mean:.4f}), {p_value(c)}",
+            f"ECE {c.ece:.4f} (expected {c.ece_null_mean:.4f}), {p_value(c)}",
             brier,
         ]
         lines += [", ".join(recalibration_parts(c))] if recalibration_parts(c) else []
@@ -432,7 +432,7 @@ def _characters(side: float, small: bool) -> int:
 
 def listing(panel: Panel, by_score: bool = False) -> list[str]:
     """Table of the numbers of several curves. by_score : sorted by Brier score, which is a column, too."""
-    rows = [["", "ECE", "(if cal.)", "MCB", "DSC", "UNC", "Brier"]]
+    rows = [["", "ECE", "(expected)", "MCB", "DSC", "UNC", "Brier"]]
     for c in (
         sorted(panel.curves, key=lambda c: c.brier.score) if by_score else panel.curves
     ):

@@ -148,7 +148,8 @@ class Plan:
         ordered = self.settings.ordered_levels
         if k != 2 and not ordered:
             return list(self.metrics)
-        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered)}
+        label = self.settings.label
+        wanted = {*self.metrics, *report_metrics(k=k, ordered=ordered, label=label)}
         known = [name for name in metric_names() if name in wanted]
         at_numbers = [name for name in self.metrics if name not in metric_names()]
         return known + at_numbers

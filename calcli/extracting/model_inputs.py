@@ -92,7 +92,6 @@ class ModelOptions:
     resize: tuple[int, int] | None = None
     grey: bool = False
     transform: tuple[str, ...] = ()
-    transforms: int = 10
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     batch: int = 64
@@ -101,8 +100,8 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         read = {
-            "mean": _numbers("--mean", self.mean),
-            "std": _numbers("--std", self.std),
+            "mean": _numbers("--normalize mean", self.mean),
+            "std": _numbers("--normalize std", self.std),
             "resize": _size(self.resize),
         }
         for name, value in (read | {"transform": tuple(self.transform or ())}).items():
@@ -131,7 +130,7 @@ def _numbers(option: str, text: str | tuple[float, ...] | None) -> tuple[float, 
         numbers = (nan,)
     if not all(map(isfinite, numbers)):
         raise UsageError(
-            f"{option} {text}: expected numbers with commas between, e.g. 0.485,0.456,0.406"
+            f"{option}={text}: expected numbers with commas between, e.g. 0.485,0.456,0.406"
         )
     return numbers
 

@@ -133,10 +133,10 @@ def run_model(
     """
     check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
     if job.scale is not None and not job.scale > 0:
-        raise UsageError(f"--scale {job.scale}: expected a positive number")
+        raise UsageError(f"--normalize scale={job.scale}: expected a positive number")
     if any(not s > 0 for s in job.std):
         raise UsageError(
-            f"--std {','.join(map(str, job.std))}: expected positive numbers"
+            f"--normalize std={','.join(map(str, job.std))}: expected positive numbers"
         )
     kind = score_kind(job.kind)
     source = split_where(job.inputs)
@@ -144,7 +144,7 @@ def run_model(
         raise DataError(f"{job.inputs}: no such file or folder of inputs")
     read = _read(job, source[0], output)
     check_output(output, force=force, inputs=read)
-    specs = choose(job.transform, job.transforms, job.seed)
+    specs = choose(job.transform, job.seed)
     with ExitStack() as stack:
         told = stack.enter_context(remarks())
         inputs = open_inputs(job, *source, stack)
@@ -273,7 +273,7 @@ class _Extraction:
             )
             if low < -1e-6 or high > 1 + 1e-6:
                 told = f"rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1"
-                advice = "pass --scale with the value of white, and --mean/--std instead of normalised inputs"
+                advice = "pass --normalize scale=WHITE, and mean=, std= for a model of normalised inputs"
                 raise DataError(f"{inputs.name}: {told}; {advice}")
             rows: list[AnyArray] = []
             moves = (
@@ -308,7 +308,9 @@ class _Extraction:
             if values:
                 if len(values) not in (1, x.shape[-1]):
                     expected = f"expected 1 or {x.shape[-1]}, one per channel"
-                    raise UsageError(f"--{name}: has {len(values)} numbers, {expected}")
+                    raise UsageError(
+                        f"--normalize {name}: has {len(values)} numbers, {expected}"
+                    )
                 x = operation(
                     x.astype(np.float32), np.asarray(values, dtype=np.float32)
                 )

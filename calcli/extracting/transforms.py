@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.errors import UsageError, unknown_name
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import AnyArray, FloatArray, whole_number
 from calcli.optional_packages import optional_import
 
 Images = NDArray[np.float32]
@@ -198,19 +198,25 @@ def parse(spec: str) -> tuple[Transform, float]:
     return replace(first, apply=apply), argument
 
 
-def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
+MOST_DRAWS = 10_000
+
+DRAWS = 10
+"""Values that are drawn from a range without a number behind it."""
+
+
+def choose(wanted: Sequence[str], seed: int) -> tuple[str, ...]:
     """Expand requested transforms into specs with exact arguments.
 
-    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9`` stands for ``count`` values drawn without replacement from
-    {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written in increasing order; in ``zoom:0.5:0.9+brightness:0.5`` for
-    a part. Raises UsageError for invalid or repeated requests.
+    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9:20`` stands for 20 values, ``zoom:0.5:0.9`` for ``DRAWS``,
+    drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written in increasing order; in
+    ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for invalid or repeated requests.
 
     Reference: Jang, Lee, Weimer (2020), section 5.
     """
     rng = np.random.default_rng(seed)
     chosen: list[str] = []
     for spec in wanted:
-        parts = [_values(part, count, rng) for part in spec.split("+")]
+        parts = [_values(part, rng) for part in spec.split("+")]
         longest = max(map(len, parts))
         # Draws of several parts are paired at random, not in increasing order.
         columns = [part * longest if len(part) == 1 else part for part in parts]
@@ -226,16 +232,19 @@ def choose(wanted: Sequence[str], count: int, seed: int) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
+def _values(spec: str, rng: np.random.Generator) -> list[str]:
     """Expand one spec into ``name:argument`` with exact arguments."""
     name, *given = spec.strip().split(":")
     if name not in TRANSFORMS:
         raise unknown_name("transform", name, TRANSFORMS)
-    if len(given) not in (1, 2):
+    if len(given) not in (1, 2, 3):
         raise UsageError(
-            f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO"
+            f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO[:N]"
         )
     kind = TRANSFORMS[name]
+    count = DRAWS
+    if len(given) == 3:
+        count = _count(given.pop(), spec)
     low, *high = (_number(text, spec, kind) for text in given)
     if not high:
         return [f"{name}:{low:g}"]
@@ -243,10 +252,20 @@ def _values(spec: str, count: int, rng: np.random.Generator) -> list[str]:
     if size < count:
         told = f"has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high[0]:g}"
         raise UsageError(
-            f"transform {spec!r}: {told}, --transforms {count} asks for more"
+            f"transform {spec!r}: {told}, expected at least {count}; write {name}:FROM:TO:N"
         )
     index = np.sort(rng.choice(size, size=count, replace=False))
     return [f"{name}:{round(low + kind.step * int(i), 6):g}" for i in index]
+
+
+def _count(text: str, spec: str) -> int:
+    """Number of values to draw from a range."""
+    count = whole_number(text) or 0
+    if not 1 <= count <= MOST_DRAWS:
+        raise UsageError(
+            f"transform {spec!r}: {text!r} values, expected 1 to {MOST_DRAWS}"
+        )
+    return count
 
 
 def _number(text: str, spec: str, kind: Transform) -> float:

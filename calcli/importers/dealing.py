@@ -72,7 +72,7 @@ class Splitting:
         method = self.method(labels is not None, units is not None)
         if labels is None and self.stratify and method == "shuffled":
             message = "has no labels to stratify the split by"
-            raise UsageError(f"{where}: {message}; pass --no-stratify or --ordered")
+            raise UsageError(f"{where}: {message}; pass --no-stratify or --no-shuffle")
         dealt = deal_rows(
             self.parts,
             n,
@@ -109,7 +109,7 @@ def refuse_second_split(readings: Sequence[Reading], where: str) -> None:
         splits = [reading.split for reading in readings if reading.model == model]
         if len(splits) > 1:
             listing = ", ".join(splits)
-            advice = f"split one by --group {splits[0]}"
+            advice = f"split one by --part {splits[0]}"
             raise UsageError(f"{where}: is already split into {listing}; {advice}")
     if any("split" in reading.extras for reading in readings):
         message = "has a column that splits it already"

@@ -120,7 +120,7 @@ def _name_of(path: str, column: Column) -> Name:
 
 
 def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
-    """The scores within the folders, splits or names that ``--group`` lists."""
+    """The scores within the folders, splits or names that ``--part`` lists."""
     kept: dict[Name, None] = {}
     for group in groups:
         wanted = f"/{group.strip('/')}/"
@@ -130,7 +130,7 @@ def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
                 "/".join((*name.folder, name.split)).strip("/") or name.core
                 for name in scores
             }
-            raise unknown_name("group", group, known)
+            raise unknown_name("part", group, known)
         kept |= dict.fromkeys(inside)
     return list(kept)
 

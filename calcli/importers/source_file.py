@@ -152,7 +152,7 @@ def _group_hint(path: Path) -> str:
     """End of the message about a missing file that is a file with a group."""
     file, colon, group = str(path).rpartition(":")
     if colon and Path(file).is_file():
-        return f"; a group of {file} is taken by --group {group}"
+        return f"; a part of {file} is taken by --part {group}"
     return ""
 
 

@@ -20,7 +20,7 @@ def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:
         raise FitError(
             f"{method} needs the scores of the same rows under transforms (dataset"
             " transforms/logits), these rows have none; calcli extract --model …"
-            " --transform zoom:0.5:0.9 --transforms 10 makes them"
+            " --transform zoom:0.5:0.9:10 makes them"
         )
     if pool == "all":
         return list(range(len(transforms)))

@@ -141,7 +141,12 @@ def ece_positive(context: MetricContext) -> Value:
     return ece(context.labelled("positive"))
 
 
-@metric("norm bins scheme:mass closed:right label", report="default", reads="order")
+@metric(
+    "norm bins scheme:mass closed:right label",
+    report="default",
+    reads="order",
+    pools=False,
+)
 def ece_mass(context: MetricContext) -> Value:
     """Expected calibration error over bins that hold equally many rows.
 
@@ -218,7 +223,7 @@ def _pooled(context: MetricContext, scheme: str, norm: float) -> Value:
     stats = context.table.classes
     if scheme != "width" or stats is None:
         raise UsageError(
-            "--label all pools the width bins of all classes; it has no --scheme mass"
+            "--label all pools bins of equal width, not --scheme mass or ece_mass"
         )
     names = ("count", "score", "outcome", "weight", "weight_square")
     return Value(

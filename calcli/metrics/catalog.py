@@ -68,9 +68,15 @@ def metric(name: str) -> Metric:
 
 
 def report_metrics(
-    full: bool = False, k: int | None = None, ordered: bool = False
+    full: bool = False,
+    k: int | None = None,
+    ordered: bool = False,
+    label: str | None = None,
 ) -> tuple[str, ...]:
-    """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order."""
+    """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order.
+
+    label : what errors are about; with ``all``, metrics that do not pool the classes are left out.
+    """
     wanted = {
         "default",
         *(["full"] if full else []),
@@ -80,7 +86,9 @@ def report_metrics(
     return tuple(
         name
         for name, each in METRICS.items()
-        if each.report in wanted and not (k == 1 and each.whole)
+        if each.report in wanted
+        and not (k == 1 and each.whole)
+        and (each.pools or label != "all")
     )
 
 

@@ -29,7 +29,8 @@ class Metric:
     in_table : is it in the table for people, or in the JSON only? meaning : a few words beside its name in that table;
     ``gap``, ``of`` and ``bins`` in them are as the settings say. rows : for a mean over rows, its column (n,).
     argument : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives
-    the number; it has a default.
+    the number; it has a default. pools : has a value for all classes pooled (``--label all``); reports on these leave
+    others out.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Metric:
     meaning: str = ""
     rows: Callable[[MetricContext], FloatArray] | None = None
     argument: str = ""
+    pools: bool = True
 
 
 METRICS: dict[

@@ -190,7 +190,7 @@
       const reading = version.readings[quantity], value = reading.curve[at], band = Math.round(at / 2);
       const lines = [];
       if (value === null) lines.push(["Curve at " + at + "%", "no sample is near"]);
-      else lines.push(["Curve at " + at + "%", percent(value)], ["If calibrated", percent(reading.low[band]) + " to " + percent(reading.high[band])]);
+      else lines.push(["Curve at " + at + "%", percent(value)], ["Under calibration", percent(reading.low[band]) + " to " + percent(reading.high[band])]);
       const bin = version.edges[quantity].findIndex((high) => at / 100 <= high + 1e-9);
       all(part, "tr.here").forEach((row) => row.classList.remove("here"));
       const row = part.querySelector('[data-version="' + focus.value + '"] tr[data-bin="' + bin + '"]');

@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 from calcli.cli.app import COMMANDS, PACKAGE, load
-from calcli.cli.former_names import FORMER
+from calcli.cli.former_names import FORMER, with_present_names
 from calcli.cli.help_pages import COMMON
 
 MOST_LINES = 60
@@ -76,7 +76,9 @@ def test_help_command_prints_the_help_of_a_command(help_page):
 
 def test_every_former_name_is_no_option_any_more_and_its_replacement_is_one():
     for command, names in FORMER.items():
-        options = {name for param in load(command).params for name in param.opts}
+        options = set()
+        for parameter in load(command).params:
+            options |= {*parameter.opts, *parameter.secondary_opts}
         for former, words in names.items():
             assert former not in options
             assert words[0] in options
@@ -89,3 +91,36 @@ def test_a_former_name_works_and_says_the_new_one(run):
     assert former.out == present.out
     assert former.err == "calcli: --jsonl is now --format jsonl\n"
     assert present.err == ""
+
+
+def test_a_value_stands_behind_the_words_that_a_former_name_became():
+    words = ["--mean", ".5,.4", "--std=.2", "--transform", "zoom:.5:.9+blur:1"]
+    present, notes = with_present_names("extract", [*words, "--transforms", "4"])
+    assert present == [
+        *("--normalize", "mean=.5,.4", "--normalize", "std=.2"),
+        *("--transform", "zoom:.5:.9:4+blur:1"),
+    ]
+    assert notes == [
+        "--mean is now --normalize mean=",
+        "--std is now --normalize std=",
+        "--transforms N is now --transform NAME:FROM:TO:N",
+    ]
+    assert with_present_names("extract", ["--", "--mean"])[0] == ["--", "--mean"]
+
+
+MEANINGS = {
+    "--confidence": "extract",  # an array; of threshold it was the level
+    "--layout": "extract",
+    "--split": "extract",
+    "--weights": "extract",
+}
+"""Option that one command alone has, as other commands used the name for another thing."""
+
+
+def test_these_names_have_one_meaning():
+    for option, command in MEANINGS.items():
+        having = []
+        for name in COMMANDS:
+            if any(option in parameter.opts for parameter in load(name).params):
+                having.append(name)
+        assert having == [command]

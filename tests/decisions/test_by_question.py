@@ -193,7 +193,7 @@ def test_several_models_are_refused_unless_forced(run):
     refused = run("fit", "two.jsonl")
     assert refused.code == 3
     assert "sample-0 (150), sample-1 (150)" in refused.err
-    assert run("fit", "two.jsonl", "--force-shift").code == 0
+    assert run("fit", "two.jsonl", "--again").code == 0
 
 
 def test_nothing_is_changed_where_nothing_is_gained(run):

@@ -1,5 +1,7 @@
 """Cross-fitting: the calibrator that judges a row never saw it, nor its unit, nor a copy of it."""
 
+import json
+
 import numpy as np
 import pytest
 from synthetic import truth
@@ -121,3 +123,21 @@ def test_progress_of_all_fits_is_one_number(tmp_path):
     shares = [share for _, share in steps]
     assert {what for what, _ in steps} == {"cross-fitting"}
     assert shares == sorted(shares) and shares[-1] <= 1.0 and len(set(shares)) > 20
+
+
+def test_run_on_one_file_and_compare_give_the_same_intervals(run):
+    """Both score a row by a fit to the other folds, and allow for folds that overlap."""
+    z, y = truth(400, 3, temperature=2.0, seed=6)
+    np.savez("a.npz", logits=z, labels=y)
+    judged = run("run", "a.npz", "-m", "ts", "-o", "out", "--json", "-q")
+    words = ["a.npz", "--methods", "ts", "--baseline", "identity", "--json", "-q"]
+    compared = run("compare", *words)
+    of_run = json.loads(judged.out)["evaluation"]["results"][1]["paired"]
+    of_compare = json.loads(compared.out)["differences"][0]
+    for name, difference in of_compare["metrics"].items():
+        mine = of_run["differences"][name]
+        # sums of the same rows in another order
+        assert mine["ci"] == pytest.approx(difference["ci"], rel=1e-9, abs=1e-12)
+        assert mine["p_value"] == pytest.approx(difference["p_value"], rel=1e-9)
+        assert mine["ci_method"] == difference["ci_method"]
+        assert mine["ci_method"].endswith(", folds")

@@ -218,7 +218,7 @@ def test_the_signature_is_one_line_to_quote(run, fitted):
     last = done.out.splitlines()[-1]
     ece = evaluated(run, fitted)["results"][0]["metrics"]["ece"]
     assert last.startswith(
-        f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (floor "
+        f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (expected "
     )
     assert "norm:1 bins:15 scheme:width closed:right label:top" in last
     beside = run("evaluate", fitted, "--signature", "--json", "-m", "NLL")
@@ -251,7 +251,9 @@ def test_full_has_every_test(run, fitted):
 
 
 def test_verdicts_follow_their_rules(run, fitted, tmp_path):
-    before, after = evaluated(run, fitted, "-c", "m.ts.json", "--split")["results"]
+    before, after = evaluated(run, fitted, "-c", "m.ts.json", "--decomposition")[
+        "results"
+    ]
     report = before["report"]
     gap = report["overconfidence"]["value"]
     assert report["verdict_kind"] == "overconfident"
@@ -282,7 +284,7 @@ def test_a_bias_is_found_in_the_classes(run, tmp_path):
     y = draw_labels(softmax(z), rng)
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["logits"], file["labels"] = z + np.array([1.0, 0, -1.0]), y
-    report = evaluated(run, "b.h5", "--split")["results"][0]["report"]
+    report = evaluated(run, "b.h5", "--decomposition")["results"][0]["report"]
     split = report["split"]
     assert split["method"] == "svs"
     of_temperature = split["temperature"]["nll"]["calibration"]
@@ -791,7 +793,7 @@ def test_loads_no_heavy_package(tmp_path):
     np.savez(tmp_path / "m.npz", logits=2 * LOGITS, labels=LABELS)
     code = (
         "import sys, calcli.cli.main as m\n"
-        "m.run(['evaluate', 'm.npz', '--no-split', '-q'])\n"
+        "m.run(['evaluate', 'm.npz', '--no-decomposition', '-q'])\n"
         "bad = {'torch', 'scipy', 'pandas', 'matplotlib', 'rich'} & {n.split('.')[0] for n in sys.modules}\n"
         "print(bad, file=sys.stderr); sys.exit(len(bad))"
     )
@@ -806,3 +808,16 @@ def test_loads_no_heavy_package(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--full",), ("--full", "--norm", "2")])
+def test_a_report_on_all_classes_pooled_leaves_out_what_pools_none(
+    run, fitted, options
+):
+    """No option that nobody typed is complained of."""
+    found = evaluated(run, fitted, "--label", "all", *options)["results"][0]["metrics"]
+    assert "ece" in found
+    assert "ece_mass" not in found
+    asked = run("evaluate", fitted, "--label", "all", "-m", "ece_mass")
+    assert asked.code == 2
+    assert "pools bins of equal width, not --scheme mass or ece_mass" in asked.line

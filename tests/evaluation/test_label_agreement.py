@@ -154,7 +154,7 @@ def test_commands_ask_with_the_names_of_the_classes(monkeypatch, capsys, tmp_pat
     for words in (
         ("evaluate", "x.h5", "--metric", "ece"),
         ("diagram", "x.h5", "-o", "d.json"),
-        ("report", "x.h5", "-o", "r.html", "--no-split"),
+        ("report", "x.h5", "-o", "r.html", "--no-decomposition"),
     ):
         found = run(*words)
         assert found.code == 0

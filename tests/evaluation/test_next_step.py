@@ -288,10 +288,10 @@ def test_with_a_baseline_the_calibrator_that_helps_is_applied(
         assert run(*words).code == 0
     sharp_labels = draw_labels(softmax(9 * z), np.random.RandomState(1))
     calcli.fit(z, sharp_labels, method="ts").save("bad.json")
-    split = "--split"
+    split = "--decomposition"
     if is_long:
         monkeypatch.setattr("calcli.evaluation.evaluate_bundle.LONG", 1000)
-        split = "--no-split"
+        split = "--no-decomposition"
     for words, best in (
         (["--baseline", "ts.json"], "ts"),
         (["--baseline", "ts.json", "-c", "svs.json"], "svs"),

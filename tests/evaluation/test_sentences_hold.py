@@ -51,10 +51,10 @@ def test_no_share_of_a_loss_is_told_that_recalibration_only_raises(run):
     rng = np.random.RandomState(0)
     y = rng.randint(3, size=2000)
     z = 18.0 * np.eye(3)[y] + 0.3 * rng.normal(size=(2000, 3))
-    text = run("evaluate", written("m.h5", z, y), "--split", "--full").out
+    text = run("evaluate", written("m.h5", z, y), "--decomposition", "--full").out
     assert "could reduce" not in text
     assert "refinement" not in text
-    report = report_of(run, "m.h5", "--split")
+    report = report_of(run, "m.h5", "--decomposition")
     assert "gain" not in [message["kind"] for message in report["messages"]]
     if report["split"] is not None:
         losses = [report["split"][loss] for loss in ("nll", "brier")]
@@ -73,7 +73,7 @@ def test_the_p_value_printed_for_a_class_is_the_one_that_decides_its_star(run):
             "evaluate",
             written("m.h5", z * scale + bias, y),
             "--per-class",
-            "--no-split",
+            "--no-decomposition",
         ).out
         p_values = re.findall(
             r"^\d +[\d,]+ +[\d,]+ +[\d.]+ +[\d.]+ +[+-][\d.]+(\*?) +(<? ?[\d.]+)",
@@ -302,7 +302,7 @@ def test_p_values_of_units_that_are_drawn_are_said_to_be(run):
             draw_labels(softmax(z), rng),
             np.arange(1200) // 2,
         )
-    text = run("evaluate", "m.h5", "--full", "--no-split").out
+    text = run("evaluate", "m.h5", "--full", "--no-decomposition").out
     legend = unwrapped_line(text, "p-values: ")
     parts = {
         name: part
@@ -321,7 +321,7 @@ def test_the_legend_of_a_table_explains_what_is_in_it_and_no_more(run):
     written("m.h5", 2.0 * z, draw_labels(softmax(z), rng))
     text = run("evaluate", "m.h5").out
     assert "* significant." in text
-    assert "(calibrated): expected of a calibrated model." in text
+    assert "(expected): under calibration." in text
     assert "[ ]:" not in text
     accuracy = run("evaluate", "m.h5", "-m", "accuracy").out
     assert accuracy.splitlines()[-1] == "±: one standard error"
@@ -442,7 +442,7 @@ def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(r
         [np.arange(1500) < round(1500 * p) for p in (0.0922, 0.19, 0.81, 0.9078)]
     ).astype(int)
     written("m.h5", np.stack([0 * z, z], axis=1), outcome)
-    report = report_of(run, "m.h5", "--no-split")
+    report = report_of(run, "m.h5", "--no-decomposition")
     assert report["verdict_kind"] == "mixed"
     means = "(50.0% predicted, 50.0% observed)"
     words = f"miscalibrated: risks wrong in places, right on average {means}"

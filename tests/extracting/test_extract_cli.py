@@ -79,7 +79,7 @@ def test_as_a_process_it_is_the_same(here):
         "cal=50",
         "--split",
         "test=rest",
-        "--ordered",
+        "--no-shuffle",
         cwd=here,
     )
     assert (done.code, done.out) == (0, "a.h5\n")
@@ -143,12 +143,12 @@ def test_importing_npz_loads_nothing_heavy(here):
         (["a.npz", "-o", "x.h5", "--no-stratify"], 2, "--split"),
         (["a.npz", "-o", "x.h5", "--scores", "logit"], 2, "did you mean logits?"),
         (["a.npz", "-o", "x.h5", "--labels", "label"], 2, "did you mean labels?"),
-        (["a.npz", "-o", "x.h5", "--group", "val"], 2, "no group is named 'val'"),
+        (["a.npz", "-o", "x.h5", "--part", "val"], 2, "no part is named 'val'"),
         (["missing.npz", "-o", "x.h5"], 3, "missing.npz: no such file"),
         (
             ["a.npz:cal", "-o", "x.h5"],
             3,
-            "a.npz:cal: no such file; a group of a.npz is taken by --group cal",
+            "a.npz:cal: no such file; a part of a.npz is taken by --part cal",
         ),
         ([".", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
         (["empty.npz", "-o", "x.h5"], 3, "empty.npz: the file is empty"),
@@ -332,7 +332,7 @@ def test_the_first_rows_calibrate_when_asked(tmp_path, run, resnet20):
     out = tmp_path / "out.h5"
     source = SHARED_DATA / "cifar100_resnet20.npz"
     for split in (
-        ["cal=5000", "--split", "test=rest", "--ordered"],
+        ["cal=5000", "--split", "test=rest", "--no-shuffle"],
         ["cal=0:5000", "--split", "test=5000:"],
     ):
         assert run("extract", source, "-o", out, "--split", *split, "--force").code == 0

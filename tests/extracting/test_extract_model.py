@@ -490,11 +490,15 @@ def test_failing_batch_names_its_rows_and_keeps_the_others(folder):
         (
             {"scale": 16.0, "transform": ("zoom:0.5",)},
             DataError,
-            "transforms need 0 .black. to 1; pass --scale",
+            "transforms need 0 .black. to 1; pass --normalize scale=WHITE",
         ),
         ({"transform": ("frames:0.5",)}, UsageError, "needs sequences"),
         ({"transform": ("zoom:0.5",), "layout": "rows"}, UsageError, "needs images"),
-        ({"mean": (0.1, 0.2)}, UsageError, "--mean: has 2 numbers, expected 1 or 1"),
+        (
+            {"mean": (0.1, 0.2)},
+            UsageError,
+            "--normalize mean: has 2 numbers, expected 1 or 1",
+        ),
         ({"std": (0.0,)}, UsageError, "expected positive numbers"),
         ({"dtype": "int8"}, UsageError, "expected one of float16"),
         ({"device": "tpu"}, UsageError, "expected one of auto, cpu, cuda"),

@@ -20,7 +20,7 @@ COMMANDS = {
     "fit": ["fit", "-m", "bbq", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
     "diagram json": ["diagram", "{desk}/good.h5", "-q", "-o", "{disk}/out.json"],
     "diagram png": ["diagram", "{desk}/good.h5", "-q", "-o", "{disk}/out.png"],
-    "report": ["report", "{desk}/good.h5", "-q", "--no-split", "-o", "{disk}/out.html"],
+    "report": ["report", "{desk}/good.h5", "-q", "--no-decomposition", "-o", "{disk}/out.html"],
     "export": ["export", "{desk}/ts.json", "--to", "python", "-q", "-o", "{disk}/out.py"],
     "threshold": ["threshold", "{desk}/good.h5", "--accuracy", "0.1", "-q", "-o", "{disk}/out.json"],
     "compare": ["compare", "{desk}/good.h5", "-m", "identity,ts", "--folds", "2", "-q", "-o", "{disk}/out.json"],

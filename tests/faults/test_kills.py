@@ -48,7 +48,7 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
             "-o",
             "out.json",
         ],
-        ["report", f"{desk}/good.h5", "--no-split", "-q", "-o", "out.html"],
+        ["report", f"{desk}/good.h5", "--no-decomposition", "-q", "-o", "out.html"],
     ]
     whole, seconds = {}, {}
     for words in commands:

@@ -44,7 +44,7 @@ COMPARE = [
     "-o",
     "out.json",
 ]
-REPORT = ["report", "{desk}/good.h5", "--no-split", "-q", "-o", "out.html"]
+REPORT = ["report", "{desk}/good.h5", "--no-decomposition", "-q", "-o", "out.html"]
 EVERY = [APPLY, EXTRACT, FIT, DIAGRAM, JUNIT, EXPORT, THRESHOLD, COMPARE, REPORT]
 
 

@@ -428,7 +428,7 @@ def test_a_long_source_makes_no_long_page(run):
     with h5py.File("x.h5", "w", libver="latest") as file:
         file["logits"], file["labels"] = Z, Y
         file.attrs["source"] = '"' + "\x1b" * (1 << 20) + '"'
-    assert run("report", "x.h5", "--no-split", "-o", "o.html", "-q").code == 0
+    assert run("report", "x.h5", "--no-decomposition", "-o", "o.html", "-q").code == 0
     assert os.path.getsize("o.html") < 400_000
 
 

@@ -46,7 +46,7 @@ BASE = {
     "threshold": ["x.h5", "--accuracy", "0.5"],
     "watch": ["x.h5", "--state", "state.json", "--reset"],
     "export": ["ts.json", "--to", "python", "-o", "o.py", "--force"],
-    "report": ["x.h5", "-o", "o.html", "--force", "--no-split"],
+    "report": ["x.h5", "-o", "o.html", "--force", "--no-decomposition"],
     "methods": [],
     "metrics": [],
     "completion": [],
@@ -154,27 +154,28 @@ def here(monkeypatch, capsys, folder):
 MODEL = ["extract", "--model", "m.pt2", "--inputs", "s.npz", "-o", "n.h5"]
 IDLE = [
     *(["extract", "s.npz", "-o", "n.h5", *words.split()] for words in (
-        "--mean 0.5", "--std 1", "--resize 32", "--grey", "--layout nhwc", "--scale 255", "--transforms 3", "--batch 4",
+        "--normalize mean=0.5", "--normalize std=1", "--resize 32", "--grey", "--layout nhwc", "--normalize scale=255",
+        "--transform zoom:0.1:0.5:3", "--batch 4",
         "--device cpu", "--dtype float32", "--dtype float16", "--weights w.pt", "--inputs s.npz",
-        "--transform zoom:0.5", "--choices 4", "--filter none", "--normalize chars", "--ordered", "--no-stratify",
+        "--transform zoom:0.5", "--choices 4", "--filter none", "--normalize chars", "--no-shuffle", "--no-stratify",
         "--stratify",
     )),
     *([*MODEL, *words.split()] for words in (
         "--class-names a,b", "--normalize chars", "--choices 2", "--filter x", "--join", "--per-label",
         "--drop-duplicates", "--confidence a", "--correct b", "--scores *",
-        "--group a", "--unit a", "--ignore-label 1", "--scores a", "--transforms 4",
+        "--part a", "--unit a", "--ignore-label 1", "--scores a",
     )),
     ["extract", "s.npz", "-o", "n.h5", "--scores", "*", "--scores", "logits"],
     ["extract", "s.npz", "-o", "n.h5", "--labels", "none", "--labels", "labels"],
     ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--per-label"],
     ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
     *(["evaluate", "x.h5", *words.split()] for words in (
-        "-m nll --full", "-m nll --split", "-m nll --format value --per-class", "-m nll --format value --explain",
+        "-m nll --full", "-m nll --decomposition", "-m nll --format value --per-class", "-m nll --format value --explain",
         "-m nll --format value --baseline ts.json", "--json --explain", "--format markdown --per-class",
         "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
         "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --format value --bins 7",
         "-m nll --label class", "-m nll --compat guo", "-m nll --format value --group-by g",
-        "--format markdown --split", "--format csv --group-by g",
+        "--format markdown --decomposition", "--format csv --group-by g",
     )),
     ["compare", "x.h5", "--test", "t", "--folds", "5"], ["compare", "x.h5", "--thorough"],
     *(["export", "ts.json", "--to", "python", "-o", "n.py", *words.split()] for words in (
@@ -183,9 +184,9 @@ IDLE = [
     *(["diagram", "x.h5", *words.split()] for words in (
         "--panels 3", "--match", "--theme light", "--width column", "--no-stats",
         *(f"--style {name}" for name in (
-            "gaps --layout overlay", "gaps --bins 9", "gaps --scheme mass", "risk --label top",
-            "risk --layout overlay", "risk --bins 9", "temperature --scheme mass", "temperature --level 0.9",
-            "variance --layout overlay", "variance --level 0.9",
+            "gaps --arrange overlay", "gaps --bins 9", "gaps --scheme mass", "risk --label top",
+            "risk --arrange overlay", "risk --bins 9", "temperature --scheme mass", "temperature --level 0.9",
+            "variance --arrange overlay", "variance --level 0.9",
         )),
         "-o n.svg --style gaps --no-stats", "-o n.csv --theme dark", "-o n.csv --ascii", "--json --ascii",
         "-o n.json --no-stats",

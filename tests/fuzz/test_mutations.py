@@ -270,7 +270,7 @@ KINDS = {
         ["evaluate", "FILE:virtual", "-m", "ece", "-q"],
         ["extract", "FILE", "--scores", "*", "-o", "o.h5", "--force", "-q"],
         ["threshold", "FILE:cal", "--accuracy", "0.1", "-q"], ["diagram", "FILE:cal", "--json", "--resamples", "100"],
-        ["report", "FILE:cal", "--no-split", "-o", "o.html", "--force", "-q"],
+        ["report", "FILE:cal", "--no-decomposition", "-o", "o.html", "--force", "-q"],
         ["compare", "FILE:cal", "-m", "identity", "--folds", "2", "--json"],
         ["export", "ts.json", "--to", "python", "--check", "FILE:test", "-o", "o.py", "--force", "-q"],
     ]),

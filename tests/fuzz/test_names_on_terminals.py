@@ -125,7 +125,13 @@ def test_a_page_and_pictures_hold_no_markup_of_others(marked):
     title = ["--title", MARKUP[0]]
     assert (
         marked(
-            "report", f"{FORMULA}.h5", "-o", "o.html", "--no-split", *title, "-q"
+            "report",
+            f"{FORMULA}.h5",
+            "-o",
+            "o.html",
+            "--no-decomposition",
+            *title,
+            "-q",
         ).code
         == 0
     )

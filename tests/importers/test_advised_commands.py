@@ -280,7 +280,7 @@ def test_what_names_and_values_prove_is_read_without_options(
             "3",
             "--no-stratify",
         ],
-        ["--output", "new.h5", "--split=cal=100", "--split=test=rest", "--ordered"],
+        ["--output", "new.h5", "--split=cal=100", "--split=test=rest", "--no-shuffle"],
     ],
     ids=["shuffled", "ordered"],
 )

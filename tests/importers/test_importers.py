@@ -758,7 +758,7 @@ def test_a_source_that_is_split_keeps_its_groups_and_refuses_another_split(
     found = bring(tmp_path / "a.npz", tmp_path / "out.h5")
     assert set(found) == {"val", "test", "notes"}
     with pytest.raises(
-        UsageError, match=r"already split into val, test; .*--group val"
+        UsageError, match=r"already split into val, test; .*--part val"
     ):
         bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.5"])
     found = bring(

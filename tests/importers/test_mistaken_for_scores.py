@@ -27,7 +27,7 @@ COMMANDS = {
         "t.json",
         "--force",
     ),
-    "report": ("report", "{}", "-o", "r.html", "--force", "--no-split"),
+    "report": ("report", "{}", "-o", "r.html", "--force", "--no-decomposition"),
     "compare": ("compare", "{}", "--methods", "ts"),
     "threshold": ("threshold", "{}", "--accuracy", "0.6"),
     "inspect": ("inspect", "{}"),

@@ -238,7 +238,7 @@ def test_other_inputs_are_refused(run):
         "cal.h5",
         "-o",
         "noisy.json",
-        "--force-shift",
+        "--again",
         "-q",
     )
     assert forced.code == 0
@@ -416,7 +416,7 @@ def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequenci
     assert run("adapt", "svs.json", "new.h5", "-o", "new.json", "-q").code == 0
     told = {
         name: run(
-            "evaluate", "new.h5", "-c", f"{name}.json", "--no-split", "--full"
+            "evaluate", "new.h5", "-c", f"{name}.json", "--no-decomposition", "--full"
         ).out
         for name in ("svs", "new")
     }

@@ -401,7 +401,7 @@ def test_the_resolution_goes_along(run):
     p, y = model(n=400, decimals=2)
     order = np.argsort(p.max(axis=1) < 1.0, kind="stable")  # sure rows first
     np.savez("a.npz", probs=p[order], labels=y[order])
-    split = ["--split", "cal=100", "--split", "test=rest", "--ordered"]
+    split = ["--split", "cal=100", "--split", "test=rest", "--no-shuffle"]
     assert run("extract", "a.npz", "-o", "a.h5", *split).code == 0
     assert run("fit", "-m", "ts", "a.h5:cal", "-o", "t.json").code == 0
     assert run("apply", "t.json", "a.h5:test", "-o", "c.h5").code == 0

@@ -638,7 +638,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
         "r.html",
         "--max",
         "nll=9",
-        "--no-split",
+        "--no-decomposition",
         "-q",
     )
     assert (result.code, result.out) == (0, "r.html\n")
@@ -649,7 +649,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
     assert inside["limits"][0]["crossed"] is False
     shown = Elements(source)
     assert (
-        "calcli report logits.h5 -c logits.ts.json --max nll=9 --no-split -o r.html"
+        "calcli report logits.h5 -c logits.ts.json --max nll=9 --no-decomposition -o r.html"
         in shown.text()
     )
     assert inside["results"][0]["report"]["next"] in shown.text()
@@ -666,7 +666,7 @@ def test_command_writes_a_page_with_the_evaluation_in_it(run, bundle):
         "--force",
         "--max",
         "nll=0.01",
-        "--no-split",
+        "--no-decomposition",
         "-q",
     )
     assert crossed.code == 5
@@ -789,7 +789,16 @@ def test_rows_left_out_by_their_label_are_told(run, bundle):
 
 def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
     where = ["--scores", "cal/logits", "--labels", "cal/labels", "--kind", "logits"]
-    more = [*where, "--ignore-label", "99", "--bins", "7", "--no-split", "--seed", "3"]
+    more = [
+        *where,
+        "--ignore-label",
+        "99",
+        "--bins",
+        "7",
+        "--no-decomposition",
+        "--seed",
+        "3",
+    ]
     assert run("report", "logits.h5", "-o", "r.html", *more, "-q").code == 0
     shown = Elements((bundle / "r.html").read_text("utf-8")).text()
     assert shown.count(" ".join(more)) == 2
@@ -1054,7 +1063,14 @@ def test_a_page_draws_the_state_of_watch_alone(run, watched):
 def test_a_page_draws_the_state_of_watch_beside_bundles(run, watched):
     assert (
         run(
-            "report", "w6.h5", "--state", "s.json", "-o", "r.html", "--no-split", "-q"
+            "report",
+            "w6.h5",
+            "--state",
+            "s.json",
+            "-o",
+            "r.html",
+            "--no-decomposition",
+            "-q",
         ).code
         == 0
     )
@@ -1067,7 +1083,7 @@ def test_a_page_draws_the_state_of_watch_beside_bundles(run, watched):
     words = Elements(source).text()
     assert (
         "○ No alarm" in words
-        and "calcli report w6.h5 --state s.json --no-split -o r.html" in words
+        and "calcli report w6.h5 --state s.json --no-decomposition -o r.html" in words
     )
     watch = re.search(r'<section id="watch".*?</section>', source, re.S)[0]
     assert watch.count("<polyline") == 4  # two lines, each in two episodes

@@ -711,7 +711,7 @@ def test_a_unit_that_is_cut_by_files_is_refused(bundle):
 
 
 def test_extract_deals_out_whole_units(bundle):
-    """40 questions of five rows; with --ordered as the file has them, sizes to the rows of a unit."""
+    """40 questions of five rows; with --no-shuffle as the file has them, sizes to the rows of a unit."""
     assert (
         bundle(
             "extract",
@@ -736,7 +736,7 @@ def test_extract_deals_out_whole_units(bundle):
             "a=13",
             "--split",
             "b=rest",
-            "--ordered",
+            "--no-shuffle",
             "-q",
         ).code
         == 0

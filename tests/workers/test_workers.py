@@ -224,10 +224,19 @@ def test_rows_without_a_table_and_other_commands_by_workers(tmp_path, run, monke
             file["logits"], file["labels"] = z[rows].astype("f4"), y[rows]
     assert run("fit", "-m", "ts", "one.h5", "-o", "t.json").code == 0
     for words in (
-        ("evaluate", "--pool", "-c", "t.json", "--no-split"),
+        ("evaluate", "--pool", "-c", "t.json", "--no-decomposition"),
         ("diagram", "--pool", "-c", "t.json"),
         ("threshold", "-c", "t.json", "--accuracy", "0.6"),
-        ("report", "--pool", "-c", "t.json", "-o", "p.html", "--force", "--no-split"),
+        (
+            "report",
+            "--pool",
+            "-c",
+            "t.json",
+            "-o",
+            "p.html",
+            "--force",
+            "--no-decomposition",
+        ),
     ):
         alone, single = (
             run(*words, name, "--json", "-q") for name in ("s*.h5", "one.h5")

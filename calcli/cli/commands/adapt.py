@@ -100,7 +100,7 @@ class AdaptArgs(o.Reading, o.OutputOptions):
     force_shift: Annotated[
         bool,
         typer.Option(
-            "--force-shift", help="Adapt even where the rows contradict the assumption."
+            "--again", help="Go on although the rows contradict the assumption."
         ),
     ] = False
     seed: o.Seed = 0
@@ -221,7 +221,7 @@ def tell(adapted: Adapted, talk: Console) -> None:
     if not adapted.holds:
         talk.warn(
             "the rows contradict label shift; the calibrator was adapted because of"
-            " --force-shift"
+            " --again"
         )
     source = adapted.source
     target = adapted.target

@@ -108,9 +108,9 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             " models).",
         ),
     ] = False
-    layout: Annotated[
+    arrange: Annotated[
         Literal["side", "overlay"],
-        typer.Option("--layout", help="Calibrators side by side, or over each other."),
+        typer.Option("--arrange", help="Calibrators side by side, or over each other."),
     ] = "side"
     per_class: Annotated[
         bool, typer.Option("--per-class", help="One panel per predicted class.")
@@ -276,7 +276,7 @@ def run(args: DiagramArgs) -> int:
         quantity=args.label,
         progress=command.progress,
         title=args.title,
-        layout=args.layout,
+        layout=args.arrange,
         by=args.by,
         ordered=args.ordered,
         panels=args.panels,

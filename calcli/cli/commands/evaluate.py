@@ -1,6 +1,6 @@
 """Measure calibration with its uncertainty, and check limits.
 
-Every error comes with what a calibrated model would show, and a p-value.
+Every error comes with its value expected under calibration, and a p-value.
 Calibrators stand beside the uncalibrated scores.
 
 \b
@@ -177,7 +177,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         ),
     ] = "auto"
     seed: o.Seed = 0
-    split: o.Split = None
+    decomposition: o.Decomposition = None
     per_class: Annotated[
         bool, typer.Option("--per-class", help="One line per class.")
     ] = False
@@ -199,7 +199,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         bool,
         typer.Option(
             "--signature",
-            help="End with a line to quote: metric, bins, norm, rows, floor, version.",
+            help="End with a line to quote: metric, bins, norm, rows, expected value, version.",
         ),
     ] = False
     junit: Annotated[
@@ -257,7 +257,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             (self.metric, "fail_on", "--metric leaves the verdict out"),
             (
                 self.metric or short,
-                "split",
+                "decomposition",
                 "it is part of the whole report; leave --metric and --format out",
             ),
             (
@@ -317,13 +317,14 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         """
         names = [metric(name).name for name in self.metric or ()]
         if not names:
-            names = list(report_metrics(self.full))
+            names = list(report_metrics(self.full, label=self.label))
         settings = common_fields(MetricSettings, self)
         settings["norm"] = norm_of(self.norm)
         settings["label"] = self.label or "top"
         options = common_fields(Plan, self)
         options["per_group"] = self.per_group or self.names_groups
         options["limited"] = limited
+        options["split"] = self.decomposition
         return Plan(
             tuple(dict.fromkeys([*names, *limited])),
             MetricSettings(**settings),

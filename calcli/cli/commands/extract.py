@@ -13,7 +13,7 @@ labels labels, y or targets; class_names, ids, weights, group, and transformed_l
 with transforms come along. A model's outputs are logits unless --kind says otherwise.
 
 \b
-calcli extract logits.npy labels.npy -o logits.h5 --split cal=5000 --split test=rest --ordered
+calcli extract logits.npy labels.npy -o logits.h5 --split cal=5000 --split test=rest --no-shuffle
 calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o logits.h5
 """
 
@@ -29,7 +29,7 @@ import typer
 from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, Shard, made
-from calcli.cli.extract_options import Importing, RunningModel
+from calcli.cli.extract_options import ExtractOptions
 from calcli.cli.render import Console, print_json, print_path
 from calcli.errors import UsageError, check_choice
 from calcli.extracting.model_inputs import ModelJob, ModelOptions
@@ -50,7 +50,7 @@ EPILOG = (
     " NAME=0:5000 a range of positions. The split is stratified by label: every subset"
     " gets its proportion of each"
     " class to within a row; --no-stratify shuffles without regard to labels,"
-    " --ordered takes the first rows"
+    " --no-shuffle takes the first rows"
     " for the first group and so on. Within a group rows keep the order of the source."
     " A source that is split"
     " already (logits_val, logits_test; val/logits; a column named split) keeps its"
@@ -62,7 +62,7 @@ EPILOG = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
+class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         str,
         typer.Option("--output", "-o", metavar="OUT.h5", help="HDF5 file to write."),
@@ -94,10 +94,10 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
         ),
     ] = None
     kind: o.Kind = None
-    group: Annotated[
+    part: Annotated[
         list[str] | None,
         typer.Option(
-            "--group",
+            "--part",
             metavar="NAME",
             help="Take only this part of the source (repeatable).",
         ),
@@ -116,9 +116,9 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
             "--stratify/--no-stratify", help="Split each class in proportion."
         ),
     ] = True
-    ordered: Annotated[
+    no_shuffle: Annotated[
         bool,
-        typer.Option("--ordered", help="Split without shuffling: first rows first."),
+        typer.Option("--no-shuffle", help="Split without shuffling: first rows first."),
     ] = False
     seed: o.Seed = 0
     ignore_label: o.IgnoreLabel = None
@@ -148,21 +148,15 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
     @property
     def unused_options(self) -> dict[str, str]:
         of_model = " ".join(o.names_of(ModelOptions))
-        of_import = " ".join(
-            [*o.names_of(ImportOptions), "scores", "group", "ignore_label"]
-        )
+        names = [*o.names_of(ImportOptions), "scores", "part", "ignore_label"]
+        of_import = " ".join(name for name in names if name != "normalize")
         model = self.model is not None
         return o.unused(
             (not model, of_model, "it belongs to a --model to run, and none is named"),
             (model, of_import, "it is about saved scores, and --model runs a model"),
             (
-                model and not self.transform,
-                "transforms",
-                "it counts the values drawn from --transform NAME:FROM:TO",
-            ),
-            (
                 not self.split,
-                "stratify ordered",
+                "stratify no_shuffle",
                 "it says how to --split; add --split cal=0.5 --split test=0.5",
             ),
             (
@@ -190,7 +184,7 @@ class ExtractArgs(RunningModel, Importing, o.WorkerOptions, o.OutputOptions):
             tuple(map(parse_split, split)),
             self.seed,
             self.stratify,
-            self.ordered,
+            self.no_shuffle,
             split,
         )
 
@@ -319,7 +313,7 @@ def _import_request(args: ExtractArgs) -> ImportRequest:
     fields["no_labels"] = args.has_no_labels
     fields["scores"] = () if args.has_all_scores else tuple(args.scores or ())
     fields["labels"] = () if args.has_no_labels else tuple(args.labels or ())
-    fields["groups"] = tuple(args.group or ())
+    fields["groups"] = tuple(args.part or ())
     return ImportRequest(carry=True, typed=command_words(args), **fields)
 
 

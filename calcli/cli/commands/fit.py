@@ -148,8 +148,8 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     force_shift: Annotated[
         bool,
         typer.Option(
-            "--force-shift",
-            help="Fit a log of decisions to the answers of several models together.",
+            "--again",
+            help="Go on although a log has answers of several models.",
         ),
     ] = False
     strict: Annotated[

@@ -92,7 +92,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             "--level", metavar="P", help="Level of intervals.", min=0.5, max=0.999
         ),
     ] = 0.95
-    split: o.Split = None
+    decomposition: o.Decomposition = None
     ordered: o.Ordered = False
     again: o.Again = False
     seed: o.Seed = 0
@@ -168,7 +168,7 @@ def compose(args: ReportArgs) -> Composed:
     plan = Plan(
         needed,
         settings,
-        split=args.split,
+        split=args.decomposition,
         per_group=args.ordered,
         ordered=args.ordered,
     )

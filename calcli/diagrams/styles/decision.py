@@ -58,7 +58,7 @@ class Decision(Figure):
     notes: tuple[str, ...] = ()
 
     many = False
-    ignores = ("label", "layout", "bins", "scheme", "resamples")
+    ignores = ("label", "arrange", "bins", "scheme", "resamples")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

@@ -57,7 +57,7 @@ class Epochs(Figure):
     at: tuple[float, ...]
     courses: tuple[Course, ...]
 
-    ignores = ("label", "layout", "bins", "scheme")
+    ignores = ("label", "arrange", "bins", "scheme")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

@@ -83,7 +83,7 @@ class Gaps(Figure):
         return "mean confidence − accuracy", "underconfident", "overconfident"
 
     by_part = True
-    ignores = ("layout", "bins", "scheme", "no_stats")
+    ignores = ("arrange", "bins", "scheme", "no_stats")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

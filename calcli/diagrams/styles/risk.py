@@ -47,7 +47,7 @@ class Risk(Figure):
     curves: tuple[Coverage, ...]
     notes: tuple[str, ...] = ()
 
-    ignores = ("label", "layout", "bins", "scheme")
+    ignores = ("label", "arrange", "bins", "scheme")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

@@ -63,7 +63,7 @@ class TemperatureSweep(Figure):
 
     needs_scores = True
     many = False
-    ignores = ("label", "layout", "scheme", "level", "no_stats")
+    ignores = ("label", "arrange", "scheme", "level", "no_stats")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

@@ -46,7 +46,7 @@ class Scatter(Figure):
     title: str
     points: tuple[Point, ...]
 
-    ignores = ("label", "layout", "level", "no_stats")
+    ignores = ("label", "arrange", "level", "no_stats")
 
     @classmethod
     def measure(cls, request: Request) -> Figure:

@@ -36,7 +36,7 @@ def temperature_figure(sweep: TemperatureSweep, ident: str) -> Markup:
         error.polyline(log_t, sweep.ece_null_mean, "curve chance"),
         error.polyline(log_t, sweep.ece, "curve v0"),
         error.horizontal(0.0, "axis"),
-        label(8.0, 204.0, "ECE in points; dotted: expected if calibrated", "start"),
+        label(8.0, 204.0, "ECE in points; dotted: expected under calibration", "start"),
         error.y_label(largest, f"{100 * largest:.1f}"),
         error.y_label(0.0, "0"),
     ]
