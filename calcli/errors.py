@@ -13,32 +13,43 @@ from typing import Self
 
 
 class CalcliError(Exception):
-    """Base of the errors raised by calcli. commands : suggested commands in order, each a tuple of words."""
+    """Base of the errors raised by calcli.
+
+    advice : what to do, said where no command is suggested. commands : suggested commands
+    in order, each a tuple of words.
+    """
 
     exit_code = 1
     commands: tuple[tuple[str, ...], ...] = ()
 
+    def __init__(self, message: str = "", *, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
     def __str__(self) -> str:
-        return "; to try: ".join(
-            filter(
-                None, [super().__str__(), " && ".join(map(shlex.join, self.commands))]
-            )
-        )
+        parts = [self.message]
+        if self.commands:
+            parts.append(f"to try: {' && '.join(map(shlex.join, self.commands))}")
+        elif self.advice:
+            parts.append(self.advice)
+        return "; ".join(part for part in parts if part)
 
     @property
     def message(self) -> str:
-        """The message without the suggested commands."""
+        """The message without advice and suggested commands."""
         return super().__str__()
 
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
         """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
-        made = type(self)(super().__str__() + more)
+        made = type(self)(self.message + more, advice=self.advice)
         made.commands = tuple(map(tuple, commands)) or self.commands
         return made
 
     def translated(self, change: Callable[[str], str]) -> Self:
+        """Copy of the error with its words changed."""
+        made = type(self)(change(self.message), advice=change(self.advice))
         commands = [[change(each) for each in words] for words in self.commands]
-        return type(self)(change(super().__str__())).advising(*commands)
+        return made.advising(*commands)
 
 
 class UsageError(CalcliError):

@@ -47,6 +47,9 @@ from calcli.numerics import AnyArray
 MOST_COLUMNS = 40
 """Columns that are looked at."""
 
+MOST_LISTED = 8
+"""Columns that a message lists; ``calcli inspect`` lists all."""
+
 MOST_GROUP_OPTIONS = 2
 """Columns of groups that a command names."""
 
@@ -124,10 +127,10 @@ def with_command(
 ) -> CalcliError:
     """The error, with a guess at each array and the command that reads them so."""
     guesses = _Guesses(columns, request)
+    described = f"; it has {guesses.listing()}"
     if not guesses.looks:
         reason = "as nothing looks like scores or labels"
-        return problem.advising(more=f"; no command is proposed, {reason}")
-    described = f"; it has {guesses.listing()}"
+        return problem.advising(more=f"{described}; no command is proposed, {reason}")
     if isinstance(problem, NotToRead):
         return problem.advising(more=f"{described}; no command reads it as it is")
     if "," in where and not (request.join and request.typed):
@@ -214,10 +217,10 @@ def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliErr
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:
     """The error without its command, and why there is none, unless it says that itself."""
-    if problem.message.startswith(reason.removesuffix("…")):
-        return type(problem)(problem.message)
-    message = f"{problem.message}; no command is proposed, as it would end in: {reason}"
-    return type(problem)(message)
+    message = problem.message
+    if not message.startswith(reason.removesuffix("…")):
+        message += f"; no command is proposed, it would end in: {reason}"
+    return type(problem)(message, advice=problem.advice)
 
 
 # ---- guesses
@@ -247,13 +250,16 @@ class _Guesses:
         return self.has_percent_columns or self._look_of_scores() == "percentages"
 
     def listing(self) -> str:
-        """All arrays, with the guess at each."""
+        """The first arrays, with the guess at each, and how many more there are."""
         shown = []
         for path in self.paths:
             name = self.columns[path].shown
             look = self.looks.get(path)
             shown.append(f"{name} ({look}?)" if look else name)
-        return ", ".join(shown)
+        left = len(shown) - MOST_LISTED
+        if left > 0:
+            shown = [*shown[:MOST_LISTED], f"{left} more"]
+        return ", ".join(shown) or "nothing"
 
     def values(self, path: str) -> AnyArray | None:
         """All values of a column; None where they cannot be read."""
@@ -425,14 +431,14 @@ class _Guesses:
     def proposal(self) -> Proposal | str:
         """Options that read the arrays as guessed, or the reason why there are none."""
         if not self.scores:
-            return "none of these looks like scores, so that no command is proposed"
+            return "none of these looks like scores (no command is proposed)"
         if len(self.scores) > 1:
-            return "several may be the scores, so that no command is proposed"
+            return "several may be the scores (no command is proposed)"
         outcome = self._outcome() if self._is_single() else _Outcome([], False)
         look = self._look_of_scores()
         is_probability = KIND_OF_LOOK.get(look) == "probs"
         if len(self.labels) > 1:
-            return "several may be the labels, so that no command is proposed"
+            return "several may be the labels (no command is proposed)"
         if outcome.columns and is_probability:
             named = outcome.columns[0]
             options = (("--confidence", self.scores[0]), ("--correct", named))
@@ -440,13 +446,11 @@ class _Guesses:
             return Proposal(options, used, self._length(named.partition("=")[0]), True)
         is_lone_margin = look == "log-odds" and not self.labels
         if (outcome.is_confidence and not outcome.columns) or is_lone_margin:
-            return (
-                "nothing says which answers are right, so that no command is proposed"
-            )
+            return "nothing says which answers are right (no command is proposed)"
         if not self.labels:
-            return "none of these looks like labels, so that no command is proposed"
+            return "none of these looks like labels (no command is proposed)"
         if not self.kind:
-            return "the values do not tell the kind, so that no command is proposed"
+            return "the values do not tell the kind (no command is proposed)"
         label = self.labels[0]
         named_options = [("--scores", self.scores[0]), ("--labels", label)]
         named_options.append(("--kind", self.kind))

@@ -54,7 +54,7 @@ from calcli.io.locate import matching_files
 from calcli.io.read_line import read_line
 from calcli.io.writer import BundleWriter, new_bundles
 
-LONGEST_REASON = 160
+LONGEST_REASON = 100
 """Most characters of the reason why no command is proposed."""
 
 OF_CHOICES = ("lm-eval", "lighteval", "lm-eval-write-out")

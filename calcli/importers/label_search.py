@@ -24,9 +24,6 @@ from calcli.importers.names import (
 from calcli.importers.score_search import Arrays
 from calcli.numerics import AnyArray, IntArray
 
-MOST_NAMED = 40
-"""Most arrays that a message lists."""
-
 NEARLY_ALL = 0.98
 """Proportion of rows in which a prediction, beside labels, has the largest score."""
 
@@ -169,14 +166,12 @@ class LabelSearch:
     def refusal(self) -> DataError:
         """Error about scores without labels, with the command that takes them alone."""
         others = [path for path in real_names(self.names) if path != self.score.path]
-        listing = ", ".join(others[:MOST_NAMED])
-        among = f" among {listing}" if others else ", the only array"
         scores = self.arrays.columns[self.score.path]
         shown = scores.shown if is_generated(self.score) else self.score.path
         problem = DataError(
-            f"{self.where}: found no labels for {shown!r}{among}; name them"
-            f" with --labels {self._option()}, or pass --labels none for scores that are"
-            " only to be calibrated; --gold FILE joins them from another file"
+            f"{self.where}: found no labels for {shown!r}",
+            advice=f"name them with --labels {self._option()} (none: calibrate only;"
+            " --gold FILE: from another file)",
         )
         if others or not self.request.carry:
             return problem

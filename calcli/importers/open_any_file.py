@@ -214,24 +214,27 @@ def _imported(
             try:
                 report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
-                raise problem.advising(more=_whose_options(problem)) from None
+                raise _with_owner_of_options(problem) from None
             imports.known[key] = _import_of(file, report)
         yield imports.known[key]
 
 
-def _whose_options(problem: CalcliError) -> str:
-    """End of a message that advises options which only ``calcli extract`` has."""
+def _with_owner_of_options(problem: CalcliError) -> CalcliError:
+    """The error, which says of options that only ``calcli extract`` has whose they are."""
     message = str(problem)
     if "calcli extract" in message:
-        return ""
+        return problem
     options = [
         option
         for option in dict.fromkeys(OPTION.findall(message))
         if option not in OPTIONS_OF_COMMANDS
     ]
     if not options:
-        return ""
-    return f"; {', '.join(options)}: of calcli extract, which makes a bundle of it"
+        return problem
+    owner = f"; {', '.join(options)}: of calcli extract, which makes a bundle of it"
+    if not problem.advice:
+        return problem.advising(more=owner)
+    return type(problem)(problem.message, advice=problem.advice + owner)
 
 
 def _is_foreign(path: Path) -> bool:

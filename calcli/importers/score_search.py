@@ -20,7 +20,6 @@ from calcli.importers.names import (
     matching,
     may_be_scores,
     parse_name,
-    real_names,
     says_correct,
 )
 from calcli.importers.ragged import Parts
@@ -372,11 +371,10 @@ def score_names(
         return [_with_named_columns(name, names, arrays) for name in scores]
     if LEFT_OVER in arrays.columns and arrays.load(LEFT_OVER) is not None:
         raise _unclear_columns(arrays, where)
-    listing = ", ".join(real_names(names)[:20]) or "nothing"
-    advice = "name yours with --scores NAME --labels NAME --kind logits|log_probs|probs"
     raise DataError(
-        f"{where}: holds no array named logits, log_probs or probs (it has: {listing});"
-        f" {advice}"
+        f"{where}: holds no array named logits, log_probs or probs",
+        advice="name yours with --scores NAME --labels NAME --kind"
+        " logits|log_probs|probs",
     )
 
 
@@ -445,8 +443,9 @@ def _unclear_columns(arrays: Arrays, where: str) -> UsageError:
     """Error about columns that may be scores, or anything else."""
     reason = kind_of_scores(arrays.load(LEFT_OVER)).reason
     return UsageError(
-        f"{where}: say what the columns hold with --kind logits, log_probs or probs,"
-        f" and which are the scores; of all numbers together, {reason}"
+        f"{where}: which columns are the scores? of all numbers together, {reason}",
+        advice="name them with --scores, and what they hold with --kind"
+        " logits|log_probs|probs",
     )
 
 

@@ -180,9 +180,7 @@ def check_scores(
         if len(bad):
             row, column = bad[0]
             value = wide[row, column]
-            advice = (
-                "drop the row or fix the model's output (apply no mask before saving)"
-            )
+            advice = "drop the row or fix the model's output"
             if kind == "log_probs" and value < 0:
                 advice = "save probs instead, where a zero is allowed"
             if np.isnan(value):

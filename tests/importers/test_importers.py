@@ -640,7 +640,7 @@ def test_ignored_labels_leave_rows_out_before_the_split(tmp_path, scores, labels
 def test_scores_without_labels_are_never_a_silent_outcome(tmp_path, scores, labels):
     np.savez(tmp_path / "a.npz", logits=scores, said=labels)
     with pytest.raises(
-        DataError, match=r"no labels .* among said; name them with --labels said, or"
+        DataError, match=r"no labels for 'logits'; it has .*said \(classes\?\)"
     ):
         bring(tmp_path / "a.npz", tmp_path / "out.h5")
     assert (
@@ -757,9 +757,7 @@ def test_a_source_that_is_split_keeps_its_groups_and_refuses_another_split(
     )
     found = bring(tmp_path / "a.npz", tmp_path / "out.h5")
     assert set(found) == {"val", "test", "notes"}
-    with pytest.raises(
-        UsageError, match=r"already split into val, test; .*--part val"
-    ):
+    with pytest.raises(UsageError, match=r"already split into val, test; .*--part val"):
         bring(tmp_path / "a.npz", tmp_path / "out.h5", split=["cal=0.5"])
     found = bring(
         tmp_path / "a.npz",

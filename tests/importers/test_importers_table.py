@@ -503,7 +503,7 @@ def test_no_inner_name_is_shown(tmp_path, out):
         bring(path, out, scores=("bird",))
     np.savez(tmp_path / "v.npz", val_logits=np.stack([p, p], axis=1))
     with pytest.raises(
-        DataError, match="found no labels for 'val_logits', the only array"
+        DataError, match="found no labels for 'val_logits'; it has val_logits"
     ):
         bring(tmp_path / "v.npz", out)
     path = table_of(tmp_path / "b.csv", p0=1 - p, p1=p, label=(y == "yes").astype(int))
