@@ -170,7 +170,8 @@ IDLE = [
     ["extract", "s.npz", "-o", "n.h5", "--confidence", "logits", "--correct", "labels", "--per-label"],
     ["fit", "-m", "ts", "x.h5", "-o", "-", "--json"], ["fit", "-m", "ts", "x.h5", "-o", "n.json", "--thorough"],
     *(["evaluate", "x.h5", *words.split()] for words in (
-        "-m nll --full", "-m nll --decomposition", "-m nll --format value --per-class", "-m nll --format value --explain",
+        "-m nll --full", "-m nll --decomposition", "-m nll --format value --per-class",
+        "-m nll --format value --explain",
         "-m nll --format value --baseline ts.json", "--json --explain", "--format markdown --per-class",
         "--junit n.xml", "-m nll --bins 7", "-m nll -m brier --norm 2",
         "-m mce --norm 2", "-m ece_mass --scheme mass", "-m smece --scheme mass", "-m accuracy --format value --bins 7",
