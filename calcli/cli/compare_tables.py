@@ -10,9 +10,9 @@ from calcli.cli.render import (
     Table,
     number,
     print_line,
+    print_sentence,
     print_table,
     width_of_output,
-    wrapped,
 )
 from calcli.evaluation.leaderboard import (
     COMPARED,
@@ -280,12 +280,6 @@ def _without(table: Table, place: int) -> Table:
     for row in table.rows:
         rows.append([*row[:place], *row[place + 1 :]])
     return Table(columns, rows)
-
-
-def print_sentence(text: str) -> None:
-    """Print a sentence in as many lines as it takes."""
-    for line in wrapped(text):
-        print_line(line)
 
 
 def _nll_or_infinity(entry: LeaderboardEntry) -> float:

@@ -200,6 +200,12 @@ def print_line(text: str = "", file: TextIO | None = None) -> None:
     print(begin + plain(text.removeprefix("\n")), file=file or sys.stdout)
 
 
+def print_sentence(text: str) -> None:
+    """Print a sentence in as many lines as it takes."""
+    for line in wrapped(text):
+        print_line(line)
+
+
 def print_made(text: str) -> None:
     """Print tables, drawings and scripts, whose makers have made names harmless."""
     print(text, end="")

@@ -6,7 +6,7 @@ from typing import Any
 
 from calcli.cli.context import CommandContext
 from calcli.cli.fit_log import MOST_LINES
-from calcli.cli.render import Cell, print_json, print_line, print_table
+from calcli.cli.render import Cell, print_json, print_sentence, print_table
 from calcli.errors import LimitCrossed
 from calcli.evaluation.watch import LabelledBatch
 from calcli.evaluation.watch_log import LogState, QuestionBatch, watch_log
@@ -48,7 +48,7 @@ def watch_log_command(args: Any, given: dict[str, Any]) -> int:
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
-        print_line(state.sentence())
+        print_sentence(state.sentence())
         if not args.quiet:
             _print_questions(state, command)
     return 0 if state.alarm_at is None else LimitCrossed.exit_code

@@ -189,7 +189,7 @@ class ThresholdSearch:
         asked, best = self.highest(level)
         if best is None:
             return f"{none}{few}, nor any other accuracy: give more samples"
-        most = f"the highest accuracy that can be guaranteed here is {asked:g}, at coverage {best.coverage:.1%}"
+        most = f"guaranteed is at most {asked:g}, at coverage {best.coverage:.1%}"
         take, rate = (
             f"{most}: take --accuracy {asked:g}",
             self.curve.right / self.curve.accepted,
@@ -199,8 +199,8 @@ class ThresholdSearch:
             return f"{none}{few}; {take}, or give more samples"
         if len(reached := enough[rate[enough] >= accuracy]):
             there = self.curve.at(int(reached[-1]))
-            seen = f"of these samples {there.accuracy:.1%} are right from confidence {there.threshold:.4g} on"
-            return f"{none}{few}; {seen} (coverage {there.coverage:.1%}), an estimate; {take}, or give more samples"
+            seen = f"{there.accuracy:.1%} of the samples from {there.threshold:.4g} on are right"
+            return f"{none}{few}; {seen} (coverage {there.coverage:.1%}); {take}, or give more samples"
         j = int(enough[rate[enough].argmax()])
         there = self.curve.at(j)
         effect = (

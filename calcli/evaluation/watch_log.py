@@ -143,10 +143,10 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         facts = self.to_dict()
         count = facts["batches"]
         batches = f"{count} batch" if count == 1 else f"{count} batches"
-        evidence = f"evidence {facts['e']:.3g} of the {facts['alarm_at_e']:g}"
+        evidence = f"evidence {facts['e']:.3g} (alarm at {facts['alarm_at_e']:g})"
         numbers = (
             f"{len(self.questions)} questions, {batches}, {facts['rows']} samples;"
-            f" {evidence} that raise an alarm"
+            f" {evidence}"
         )
         if not facts["alarm"]:
             return f"no alarm: {numbers}; most in {facts['leading']}"

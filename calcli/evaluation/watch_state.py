@@ -201,12 +201,12 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         count = facts["batches"]
         batches = f"{count} batch" if count == 1 else f"{count} batches"
         alarm_at = f"{facts['alarm_at_e']:g}"
-        evidence = f"evidence {facts['e']:.3g} of the {alarm_at} that raise an alarm"
+        evidence = f"evidence {facts['e']:.3g} (alarm at {alarm_at})"
         overconfidence = f"{facts['overconfidence']:+.4f}"
         numbers = [
             f"{batches}, {facts['rows']} samples",
             evidence,
-            f"overconfidence of the newest batch {overconfidence}",
+            f"newest overconfidence {overconfidence}",
         ]
         if not facts["alarm"]:
             return f"no alarm: {'; '.join(numbers)}"

@@ -43,7 +43,7 @@ class Case:
     scores: str = "of classes"
 
 
-# ---- twelve kinds of data
+# ---- twelve kinds of data, of logs of language models two
 
 
 def rows(n=400, k=3, seed=0, temperature=2.0):
@@ -116,6 +116,28 @@ def confidences():
 
 
 def language_model_logs():
+    """Samples of lm-evaluation-harness as it logs them: log-likelihoods of four choices."""
+    z, y = rows(800, 4)
+    log_p = np.log(probabilities(z))
+    for name, part in (("val", slice(0, 400)), ("test", slice(400, 800))):
+        lines = []
+        for at, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
+            record = {
+                "doc_id": at,
+                "doc": {},
+                "target": str(label),
+                "arguments": [["Q:", f" {letter}"] for letter in "ABCD"],
+                "resps": [[[str(value), "False"]] for value in row],
+                "filtered_resps": [[str(value), "False"] for value in row],
+                "filter": "none",
+                "acc": float(row.argmax() == label),
+            }
+            lines.append(json.dumps(record))
+        Path(f"samples_{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return Case("samples_val.jsonl", ["samples_test.jsonl"])
+
+
+def chat_logs():
     """Chat completions with the log-probabilities of four letters, made bundles by extract."""
     z, y = rows(800, 4)
     log_p = np.log(probabilities(z))
@@ -188,6 +210,7 @@ KINDS: dict[str, Callable[[], Case]] = {
     "units": units,
     "confidences": confidences,
     "language-model logs": language_model_logs,
+    "chat logs": chat_logs,
     "one row": one_row,
     "all right": all_right,
     "mislabelled": mislabelled,
@@ -200,7 +223,7 @@ KINDS: dict[str, Callable[[], Case]] = {
 def case(request, run):
     """The files of one kind of data, in the current folder."""
     made = KINDS[request.param]()
-    if request.param == "language-model logs":
+    if request.param == "chat logs":
         assert run(*EXTRACT_THE_LOG.split(), "-q").code == 0
     return made
 
@@ -422,3 +445,43 @@ def test_fail_on_the_verdict(run, case):
     assert run(*words, "--fail-on", ",".join(sorted(others - {kind}))).code == 0
     if kind != "calibrated":
         assert run(*words, "--fail-on", kind).code == 5
+
+
+BESIDE = {
+    "diagram": ["diagram", "TEST", "-c", "c.json"],
+    "report": [
+        "report",
+        "TEST",
+        "-c",
+        "c.json",
+        "-o",
+        "page.html",
+        "--no-decomposition",
+    ],
+    "watch": ["watch", "TEST", "-c", "c.json", "--state", "state.json"],
+    "threshold": ["threshold", "TEST", "-c", "c.json", "--accuracy", "0.3"],
+    "export": ["export", "c.json", "--to", "python", "-o", "c.py"],
+}
+"""Commands beside those above, on the first test set and a calibrator."""
+
+LONGEST_REFUSAL = 300
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_other_commands(run, monkeypatch, case, width):
+    """Nothing is wider than the terminal; a refusal is one line that is not long."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "ts" if case.scores == "of classes" else "platt"
+    fitted = run("fit", case.calibration, *case.options, "-m", name, "-o", "c.json")
+    assert fitted.code == 0, fitted.err
+    for command, template in BESIDE.items():
+        words = [case.test[0] if word == "TEST" else word for word in template]
+        options = [] if command == "export" else case.options
+        done = run(*words, *options)
+        assert done.code in (0, 2, 3, 4, 5), done.err
+        if done.code in (2, 3, 4):
+            refusal = done.err.splitlines()[-1]
+            assert len(refusal) <= LONGEST_REFUSAL, refusal
+            continue
+        for line in (done.out + done.err).splitlines():
+            assert columns(line) <= width or is_to_paste(line), (command, line)

@@ -147,7 +147,10 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
 
     @property
     def unused_options(self) -> dict[str, str]:
-        of_model = " ".join(o.names_of(ModelOptions))
+        # --normalize is of both, and refuses itself what does not belong to it
+        of_inputs = ("scale", "mean", "std")
+        names = [name for name in o.names_of(ModelOptions) if name not in of_inputs]
+        of_model = " ".join(names)
         names = [*o.names_of(ImportOptions), "scores", "part", "ignore_label"]
         of_import = " ".join(name for name in names if name != "normalize")
         model = self.model is not None

@@ -31,7 +31,7 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.render import print_json, print_line
+from calcli.cli.render import print_json, print_sentence
 from calcli.cli.watch_log import are_logs, is_state_of_log, watch_log_command
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
@@ -152,7 +152,7 @@ def run(args: WatchArgs) -> int:
     if args.json:
         print_json({"calcli_watch": 1, **state.to_dict()})
     else:
-        print_line(state.sentence())
+        print_sentence(state.sentence())
     if state.alarm_at is not None:
         return LimitCrossed.exit_code
     return 0
