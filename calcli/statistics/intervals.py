@@ -186,15 +186,15 @@ def t_interval(mean: Mean, level: float) -> Interval | None:
 def bootstrap_interval(
     values: FloatArray, level: float, resamples: int, rng: np.random.Generator
 ) -> list[Interval]:
-    """Studentised bootstrap intervals of the means of columns, all from the same resamples.
+    """Studentised bootstrap intervals of the means of columns, all from the same draws of places.
 
     values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its own standard error, which
     corrects the skewness of a loss (Efron, Tibshirani 1993, section 12.5). With few rows each misses a skewed mean on
     one side, so an end is never nearer than Student's. A column without spread has an interval of no length.
-    Rows are sorted first, so that their order changes nothing.
+    Each column is sorted first: its interval depends neither on the order of the rows nor on the other columns.
     """
     n, m = values.shape
-    values = values[np.lexsort(values.T)]
+    values = np.sort(values, axis=0)
     mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
     centred = values - mean
     both = np.hstack([centred, centred**2])

@@ -106,7 +106,9 @@ def test_doubts_about_labels_need_rows_and_no_exception(n, right, told):
     scores[np.arange(n), np.where(np.arange(n) < right, labels, (labels + 1) % 4)] = 1.0
     slabs = [Slab(0, scores[: n // 2], None), Slab(n // 2, scores[n // 2 :], None)]
     with remarks() as doubts:
-        counted = _Doubts(SimpleNamespace(labels=labels, k=4, where="t.csv"))
+        counted = _Doubts(
+            SimpleNamespace(labels=labels, k=4, where="t.csv", kind="logits")
+        )
         for slab in slabs:
             counted.add(slab)
         counted.remark()
