@@ -548,7 +548,7 @@ def compare(
 
     scores, labels, kind, weights, units, class_names : as for ``fit``. methods : names,
     with options as in ``hb(bins=20)``, or ``all``; left out, those that ``calcli
-    methods`` lists first. settings : ``baseline``, what differences are taken to,
+    methods`` lists first. settings : ``baseline``, the reference for differences,
     ``ts`` unless named; ``folds``, random parts of the rows (2..1000, else 5), each
     scored by the fit to the others; ``seed``; ``level`` of intervals; ``thorough``, of
     ``all`` also methods with more parameters than rows. Returns what ``calcli compare
@@ -878,7 +878,7 @@ def watch(
     ``alarm``, ``e``, ``log_e``, ``batches``, ``rows``, ``overconfidence``, ``since``, …
 
     Raises UsageError for settings that do not exist, DataError for bad rows, a batch
-    that was there before, rows of the fit, and where calibrator or settings are others
+    that was already counted, rows of the fit, and where calibrator or settings are others
     than before.
     """
     from calcli.evaluation.watch import check_state_path

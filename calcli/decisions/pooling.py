@@ -280,14 +280,6 @@ def _sums_by_unit(
     return np.asarray(sums, dtype=np.float64)
 
 
-def _z(gains: FloatArray, units: IntArray) -> tuple[float, int]:
-    """Sum of gains over its standard error, by unit; and the number of units."""
-    _, codes = np.unique(units, return_inverse=True)
-    sums = np.bincount(codes, gains)
-    error = float(np.sqrt((sums**2).sum()))
-    return (float(sums.sum()) / error if error > 0.0 else 0.0), len(sums)
-
-
 @dataclass(frozen=True)
 class TypeFit:
     """Maps of the questions of a type.

@@ -223,13 +223,13 @@ def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
             share += found
     if not (by_ids or by_scores):
         return
-    told = f"{part_in_words(share)} of these rows were there before"
+    told = f"{part_in_words(share)} of these rows were already counted"
     if share >= ALL:
-        told = "these rows, or copies of them, were there before"
+        told = "these rows, or copies of them, were already counted"
     advice = "a row counts once: give the new rows alone"
     if by_ids:
         advice += ", or pass --ids none if every file counts its ids anew"
-    told += f", as {_listed(by_ids + by_scores)}"
+    told += f" ({_listed(by_ids + by_scores)})"
     raise DataError(f"{batch.name}: {told}; {advice}")
 
 

@@ -336,15 +336,14 @@ def _first_new_row(
     if run is not None and run.n < n:
         if not is_no_chance(batch, run.n, earlier):
             return 0
-        told = f"the first {run.n} of {n} rows were there before, as {run.called}"
+        told = f"the first {run.n} of {n} rows were already counted ({run.called})"
         tell(f"{batch.name}: {told}; the other {n - run.n} are counted")
         return run.n
     same = run.called if run is not None else _batch_with(bets, batch, records)
     if same is None:
         return 0
     if is_no_chance(batch, n, earlier):
-        told = f"these rows were there before, as {same}; a batch counts once"
-        raise CountedBefore(f"{batch.name}: {told}")
+        raise CountedBefore(f"{batch.name}: this batch was already counted ({same})")
     reason = "they have few values, and chance makes that likely"
     told = f"the rows are equal to those of {same}; {reason}"
     tell(f"{batch.name}: {told}: they count as new")

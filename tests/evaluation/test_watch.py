@@ -142,8 +142,8 @@ def test_two_classes_watch_what_is_asked_for(run):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("w0.h5",), "there before, as w0.h5"),
-        (("shuffled.h5",), "there before, as w0.h5"),
+        (("w0.h5",), "already counted (w0.h5)"),
+        (("shuffled.h5",), "already counted (w0.h5)"),
         (("w1.h5", "-c", "ts.json"), "another calibrator"),
         (("w1.h5", "--tolerance", "0.05"), "another tolerance"),
         (("w1.h5", "--level", "0.01"), "another level"),
@@ -273,7 +273,7 @@ def test_python_gives_the_same(run, tmp_path):
     printed = json.loads(run("watch", "w0.h5", "--state", "a.json", "--json").out)
     assert printed.pop("calcli_watch") == 1
     assert calcli.watch(z, y, state="b.json") == printed
-    with pytest.raises(DataError, match="there before"):
+    with pytest.raises(DataError, match="already counted"):
         calcli.watch(z[::-1], y[::-1], state="b.json")
     with pytest.raises(UsageError, match="tolerance"):
         calcli.watch(z, y, state="c.json", tolerance=0.7)

@@ -11,7 +11,7 @@ calcli watch --state watch.json
 The state file keeps the evidence, so that the command can be run after every batch, by
 cron or in a pipeline. The alarm goes off with chance at most --level in an episode in
 which the probabilities are right, however often one looks. It stays until --reset, which
-opens the next episode. Samples that were there before are refused; of a log that grows
+opens the next episode. Samples that were already counted are refused; of a log that grows
 the new ones count.
 
 Of a log of decisions all questions are watched, in one state file and with one level for
