@@ -11,9 +11,10 @@ from calcli.cli.commands.report import (
     model_of_rows,
 )
 from calcli.cli.context import CommandContext
+from calcli.cli.evaluation_headlines import named_headline
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.cli.fit_log import MOST_LINES, bundles_of
-from calcli.cli.print_evaluation import named_headline, next_command, say
+from calcli.cli.print_evaluation import next_command, say
 from calcli.cli.render import Cell, print_table
 from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names

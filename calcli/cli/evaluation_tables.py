@@ -1,0 +1,359 @@
+"""The tables of an evaluation: versions, groups, and one line a bundle."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from calcli.cli.evaluation_headlines import name_words, version_name
+from calcli.cli.render import (
+    number,
+    table_lines,
+    width_of_output,
+)
+from calcli.evaluation.evaluation import Evaluation
+from calcli.evaluation.facts import Difference
+from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.results import GroupLine, Judgement, Result
+from calcli.evaluation.words import (
+    LONGEST_NAME,
+    gap_words,
+    percent,
+    points,
+    samples,
+)
+from calcli.statistics.p_values import p_cell
+
+EXPECTED = "(expected)"
+"""Head of the column of the calibration error expected under calibration."""
+
+
+@dataclass(frozen=True)
+class VersionColumn:
+    """A column of the table of versions."""
+
+    head: str
+    cell: Callable[[Result], str]
+
+
+def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
+    """The columns with a value that fit, without the least important where there is no room."""
+    columns = []
+    for column in version_columns(results[0]):
+        if any(column.cell(result).strip() != "-" for result in results):
+            columns.append(column)
+    for head in ("Brier", EXPECTED, "ROC AUC", "slope"):
+        lines = version_lines(results, columns)
+        if table_width(lines) <= width_of_output():
+            break
+        columns = [column for column in columns if column.head != head]
+    return columns
+
+
+def version_lines(
+    results: Sequence[Result], columns: Sequence[VersionColumn]
+) -> list[list[str]]:
+    """The head of the table, then a line per version."""
+    lines = [[samples(results[0].n), *(column.head for column in columns)]]
+    for result in results:
+        cells = [column.cell(result) for column in columns]
+        lines.append([version_name(result, results), *cells])
+    return lines
+
+
+def version_columns(result: Result) -> list[VersionColumn]:
+    """Columns of the table: for two classes of P(class 1), else of the confidence."""
+    if is_about_class_one(result):
+        about = [
+            VersionColumn("predicted", _predicted),
+            VersionColumn("slope", partial(_value, "slope")),
+            VersionColumn("ROC AUC", partial(_value, "roc_auc")),
+        ]
+    else:
+        about = [VersionColumn("confidence", partial(_value, "mean_confidence"))]
+    error = _error_name(result)
+    losses = [
+        VersionColumn("NLL", partial(_value, "nll")),
+        VersionColumn("Brier", partial(_value, "brier")),
+    ]
+    if result.n_classes is None:
+        losses = [VersionColumn("Brier", partial(_value, "brier_top"))]
+    return [
+        VersionColumn("accuracy", partial(_value, "accuracy")),
+        *about,
+        VersionColumn("ECE", partial(_error, error)),
+        VersionColumn(EXPECTED, partial(_expected, error)),
+        *losses,
+    ]
+
+
+def is_about_class_one(result: Result) -> bool:
+    """True if the table is about P(class 1), as the verdict is."""
+    if result.report is None:
+        return result.n_classes == 2
+    return result.report.facts.is_about_class_one
+
+
+def _error_name(result: Result) -> str:
+    is_known = "ece_positive" in result.scores
+    return "ece_positive" if is_known and is_about_class_one(result) else "ece"
+
+
+def _value(name: str, result: Result) -> str:
+    score = result.scores.get(name)
+    return "-" if score is None else number(score.value)
+
+
+def _predicted(result: Result) -> str:
+    report = result.report
+    if report is None or report.facts.class_one is None:
+        return "-"
+    return number(report.facts.class_one.predicted)
+
+
+def _error(name: str, result: Result) -> str:
+    """A calibration error, with a star where it is significant."""
+    star = "*" if is_significant_error(name, result) else " "
+    return f"{_value(name, result)}{star}"
+
+
+def is_significant_error(name: str, result: Result) -> bool:
+    """True if the verdict finds miscalibration, and this error shows it."""
+    report = result.report
+    if report is None or not report.verdict.has_findings:
+        return False
+    return report.facts.errors.get(name, 1.0) <= LEVEL
+
+
+def _expected(name: str, result: Result) -> str:
+    score = result.scores.get(name)
+    if score is None or score.null is None:
+        return "-"
+    return f"({number(score.null.mean)})"
+
+
+def legend_lines(results: Sequence[Result], heads: Sequence[str]) -> Iterator[str]:
+    """What the signs mean, and the changes of the loss. heads : of the columns."""
+    parts = []
+    error = _error_name(results[0])
+    if any(is_significant_error(error, result) for result in results):
+        parts.append("* significant.")
+    if EXPECTED in heads:
+        parts.append(f"{EXPECTED}: under calibration.")
+    changes = []
+    for result in results[1:]:
+        change = result.loss_change
+        if change is not None:
+            name = f"{version_name(result, results)}: " if len(results) > 2 else ""
+            changes.append(f"{name}{loss_word(result)} {change_words(change)}")
+    for result in results[1:]:
+        if result.n_folds:
+            name = version_name(result, results)
+            yield f"{name}: cross-fitted, {result.n_folds} folds."
+    legend = " ".join(parts)
+    if len(changes) == 1:
+        together = f"{legend} {changes[0]}".lstrip()
+        if len(together) <= width_of_output():
+            yield together
+            return
+    if legend:
+        yield legend
+    yield from changes
+
+
+def loss_word(result: Result) -> str:
+    """Name of the loss that decides, for people."""
+    return "squared error" if result.n_classes is None else "NLL"
+
+
+def change_words(change: Difference) -> str:
+    """A change with its interval, ``-0.270 [-0.299, -0.243]``."""
+    words = f"{change.value:+z.4f}"
+    if change.interval is not None:
+        low, high = change.interval.low, change.interval.high
+        return f"{words} [{low:z.4f}, {high:z.4f}]"
+    reason = change.reason or "no interval"
+    return f"{words} ({reason})"
+
+
+# ---- groups, before and after in one row
+
+
+def group_table_lines(
+    shown: Sequence[Result], results: Sequence[Result], most: int | None
+) -> Iterator[str]:
+    """A line per group, before and after in one line, single columns first.
+
+    shown : the versions, at most two. most : lines; None prints all.
+    """
+    first = shown[0]
+    last = shown[-1]
+    assert first.per_group is not None and last.per_group is not None
+    of_positive = first.per_group[0].of_positive
+    observed = "observed" if of_positive else "right"
+    by_name = [{line.group: line for line in r.per_group or ()} for r in shown]
+    largest = {
+        line.group: max(abs(lines[line.group].gap) for lines in by_name)
+        for line in last.per_group
+    }
+    order = sorted(
+        last.per_group, key=lambda line: (not line.margin, -largest[line.group])
+    )
+    kept = order if most is None else order[:most]
+    columns = [GroupColumn("samples", lambda line: f"{line.n:,}")]
+    columns.append(GroupColumn(observed, lambda line: percent(line.observed)))
+    for lines_of_version, result in zip(by_name, shown, strict=True):
+        title = version_name(result, results) if len(shown) > 1 else ""
+        columns += gap_columns(title, lines_of_version, of_positive)
+    yield f"by group (p adjusted for {len(order)} rows; gap in points)"
+    yield from table_lines(fitting_group_table(kept, columns))
+    if len(kept) < len(order):
+        yield f"{len(order) - len(kept)} more with --full"
+
+
+@dataclass(frozen=True)
+class GroupColumn:
+    """A column of the table of groups. title : of its version, above the head."""
+
+    head: str
+    cell: Callable[[GroupLine], str]
+    title: str = ""
+
+
+def gap_columns(
+    title: str, lines_of_version: Mapping[object, GroupLine], of_positive: bool
+) -> list[GroupColumn]:
+    """Mean score, gap and p-value of every group in one version."""
+
+    def predicted(line: GroupLine) -> str:
+        return percent(lines_of_version[line.group].predicted)
+
+    def gap(line: GroupLine) -> str:
+        line_of_version = lines_of_version[line.group]
+        star = "*" if line_of_version.significant else " "
+        return f"{points(line_of_version.gap)}{star}"
+
+    def p_value(line: GroupLine) -> str:
+        cell = p_cell(lines_of_version[line.group].p_adjusted)
+        return cell.replace("< 0.", "<.").removeprefix("0")
+
+    return [
+        GroupColumn("predicted" if of_positive else "sure", predicted, title),
+        GroupColumn("gap", gap),
+        GroupColumn("p", p_value),
+    ]
+
+
+SHORTEST_GROUP = 16
+"""Characters of a group's name that a narrow table keeps."""
+
+
+def fitting_group_table(
+    kept: Sequence[GroupLine], columns: Sequence[GroupColumn]
+) -> list[list[str]]:
+    """The table of groups: shorter names, then fewer columns, where there is no room."""
+    for without in ((), ("samples",), ("samples", "observed", "right")):
+        left = [column for column in columns if column.head not in without]
+        for longest in (LONGEST_NAME, 24, SHORTEST_GROUP):
+            lines = _group_table(kept, left, longest)
+            if table_width(lines) <= width_of_output():
+                return lines
+    return lines
+
+
+def _group_table(
+    kept: Sequence[GroupLine], columns: Sequence[GroupColumn], longest: int
+) -> list[list[str]]:
+    """Heads and lines of the table of groups. longest : characters of a name."""
+    titles = ["", *(name_words(column.title, longest) for column in columns)]
+    lines = [["group", *(column.head for column in columns)]]
+    if any(titles):
+        lines.insert(0, titles)
+    for line in kept:
+        cells = [column.cell(line) for column in columns]
+        lines.append([name_words(line.group, longest), *cells])
+    return lines
+
+
+# ---- one line a bundle
+
+
+def overview_lines(evaluation: Evaluation) -> Iterator[str]:
+    """A line per result; columns that do not fit are left out."""
+    several = len(evaluation.results) > len(evaluation.bundles)
+    columns = [
+        VersionColumn("bundle", lambda result: name_words(result.bundle, 36)),
+        VersionColumn("verdict", lambda result: verdict_word(result.report)),
+        VersionColumn("samples", lambda result: f"{result.n:,}"),
+        VersionColumn("accuracy", partial(_value, "accuracy")),
+        VersionColumn("gap in points", _gap),
+        VersionColumn("ECE", _own_error),
+        VersionColumn("NLL", partial(_value, "nll")),
+    ]
+    if several:
+        version = VersionColumn("version", lambda r: name_words(r.title, 20))
+        columns.insert(1, version)
+    for head in ("NLL", "ECE", "samples", "accuracy"):
+        lines = _overview_lines(evaluation, columns)
+        if table_width(lines) <= width_of_output():
+            break
+        columns = [column for column in columns if column.head != head]
+    yield from table_lines(_overview_lines(evaluation, columns))
+    yield "* significant; more with --full"
+
+
+def _overview_lines(
+    evaluation: Evaluation, columns: Sequence[VersionColumn]
+) -> list[list[str]]:
+    lines = [[column.head for column in columns]]
+    for result in evaluation.results:
+        lines.append([column.cell(result) for column in columns])
+    return lines
+
+
+def _own_error(result: Result) -> str:
+    return _error(_error_name(result), result)
+
+
+def _gap(result: Result) -> str:
+    assert result.report is not None
+    return gap_words(result.report.facts.main_gap).replace(" points", "")
+
+
+def verdict_word(report: Judgement | None) -> str:
+    """The verdict in one or two words, for tables."""
+    if report is None:
+        return "-"
+    words = {
+        "mixed": "miscalibrated",
+        "too_few": "too few samples",
+        "check_labels": "check the labels",
+    }
+    return words.get(report.kind, report.kind)
+
+
+# ---- layout
+
+
+def side_by_side(
+    names: Sequence[str], lines_of: Callable[[Sequence[str]], list[list[str]]]
+) -> Iterator[str]:
+    """Tables of columns, as many beside each other as fit; more continue below.
+
+    lines_of : makes the lines of the table of some columns.
+    """
+    left = list(names)
+    while left:
+        n_fitting = 1
+        while n_fitting < len(left):
+            wider = lines_of(left[: n_fitting + 1])
+            if table_width(wider) > width_of_output():
+                break
+            n_fitting += 1
+        yield from table_lines(lines_of(left[:n_fitting]))
+        left = left[n_fitting:]
+
+
+def table_width(lines: Sequence[Sequence[str]]) -> int:
+    """Characters in a line of a printed table."""
+    columns = zip(*lines, strict=True)
+    return sum(max(map(len, column)) + 2 for column in columns) - 2
