@@ -227,7 +227,8 @@ def test_a_refusal_says_which_accuracy_can_be_guaranteed_and_it_can(at_work):
         and "guarantees accuracy >= 0.99 with probability 0.95" in done.line
     )
     asked, coverage = re.search(
-        r"here is (0\.\d+), at coverage ([\d.]+)%: take --accuracy", done.line
+        r"guaranteed is at most (0\.\d+), at coverage ([\d.]+)%: take --accuracy",
+        done.line,
     ).groups()
     assert f"take --accuracy {asked}" in done.line
     there = json.loads(at_work("threshold", "a.h5", "--accuracy", asked, "--json").out)
@@ -272,9 +273,7 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
     words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure
     assert words.endswith(", or give more samples")
     # By hand: 375 of 500 are right at .9, half of the rows. Its upper bound is the .975 quantile of Beta(376, 125).
-    assert (
-        "75.0% are right from confidence 0.9 on (coverage 50.0%), an estimate" in words
-    )
+    assert "75.0% of the samples from 0.9 on are right (coverage 50.0%)" in words
     words = told.why_not(told.choose(0.78), "a", 0.78, 0.95)
     assert words.endswith(
         "more samples may not help, as at no coverage (from 30 samples) more than 75.0% are right"

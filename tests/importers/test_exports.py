@@ -477,7 +477,7 @@ def test_lists_of_different_lengths_beside_no_scores_end_in_one_line(run):
     ]
     Path("kserve.json").write_text(json.dumps({"outputs": outputs}))
     refused = run("evaluate", "kserve.json")
-    assert refused.code == 3 and "it has: name, shape, data" in refused.line
+    assert refused.code == 3 and "it has name (ids?), shape, data" in refused.line
 
 
 def test_an_answer_named_label_beside_the_gold_is_the_prediction(run):

@@ -58,7 +58,7 @@ def test_columns_named_after_classes_need_their_kind(tmp_path):
         [1, 0],
         ["cat", "dog", "eel"],
     )
-    with pytest.raises(UsageError, match="say what the columns hold with --kind"):
+    with pytest.raises(UsageError, match="what they hold with --kind"):
         table(tmp_path, PLAIN)
 
 

@@ -496,7 +496,7 @@ def test_labels_class_and_all():
     assert measure("ece", random_context(label="all")[1]).value == pytest.approx(
         float(binned_error(pooled)), abs=1e-12
     )
-    with pytest.raises(UsageError, match="width bins"):
+    with pytest.raises(UsageError, match="bins of equal width"):
         measure("ece_mass", random_context(label="all")[1])
 
 
