@@ -49,31 +49,30 @@ class Adapted:
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli adapt --json``."""
-        shift, k = self.shift, len(self.source)
+        k = len(self.source)
         names: Sequence[str | None] = self.artifact.class_names or [None] * k
-        ends = (
-            [None] * k
-            if shift is None
-            else np.stack([shift.low, shift.high], axis=1).tolist()
-        )
-        keys = "index", "name", "source", "target", "ci"
-        lines = zip(
-            range(k),
-            names,
-            self.source.tolist(),
-            self.target.tolist(),
-            ends,
-            strict=True,
-        )
-        facts = {"adapted": self.changed, "method": self.artifact.method, "n": self.n}
-        p_values = {
-            "no_shift_p_value": shift and shift.ratio_p,
-            "label_shift_p_value": shift and shift.distance_p,
-        }
+        shift = self.shift
+        classes = []
+        for c in range(k):
+            interval = None
+            if shift is not None:
+                interval = [float(shift.low[c]), float(shift.high[c])]
+            classes.append(
+                {
+                    "index": c,
+                    "name": names[c],
+                    "source": float(self.source[c]),
+                    "target": float(self.target[c]),
+                    "ci": interval,
+                }
+            )
         return {
-            **facts,
-            **p_values,
-            "classes": [dict(zip(keys, line, strict=True)) for line in lines],
+            "adapted": self.changed,
+            "method": self.artifact.method,
+            "n": self.n,
+            "no_shift_p_value": None if shift is None else shift.ratio_p,
+            "label_shift_p_value": None if shift is None else shift.distance_p,
+            "classes": classes,
         }
 
 
@@ -99,73 +98,96 @@ def adapt(
     and where the rows contradict label shift.
     """
     k = artifact.n_classes
-    laws = artifact.calibrator.laws
-    if artifact.method.endswith("+prior"):
-        raise UsageError(
-            f"{where}: is adapted already; adapt the calibrator that it was made from"
-        )
-    if (
-        not laws.class_shares
-        or (laws.top_label_only and k != 2)
-        or artifact.input_kind == "confidence"
-    ):
-        lacks = "has no class biases, so it shows no class frequencies"
-        raise UsageError(
-            f"{where}: method {artifact.method} {lacks}; fit svs (or vs, auto) and adapt that"
-        )
-    shift, n = None, 0 if rows is None else rows.n
+    _check_has_shares(artifact, where)
+    n = 0 if rows is None else rows.n
+    shift: Shift | None = None
     if rows is not None and source is not None:
-        for each in (rows, source):
-            check_fits(artifact, where, each)
-        if n < ROWS_A_CLASS * k:
-            needed = f"at least {ROWS_A_CLASS * k}"
-            raise FitError(
-                f"{rows.name}: {n} rows say too little of {k} class frequencies; {needed}"
-            )
-        raw = Identity()
-        before = Source(
-            _held_out(artifact, source, context, own),
-            source.labels(),
-            _probabilities(raw, source),
-            Sampling.of(source.n, source.units(), source.weights()),
-        )
-        p = _probabilities(artifact.calibrator, rows)
-        shift = estimate_shift(
-            p,
-            _probabilities(raw, rows),
-            before,
-            RESAMPLES,
-            context.rng(),
-            Sampling.of(rows.n, rows.units(), rows.weights()),
-        )
-        shares = before.shares
+        for samples in (rows, source):
+            check_fits(artifact, where, samples)
+        shift, shares = _estimated(artifact, rows, source, context, own)
     elif source is not None:
         p = _probabilities(artifact.calibrator, source)
         shares = np.average(p, axis=0, weights=source.weights())
-    elif artifact.fit.effective_rows is not msgspec.UNSET:
-        raise DataError(
-            f"{where}: was fitted with sample weights, of which it keeps no class"
-            " frequencies; name labelled rows of then: --source BUNDLE"
-        )
-    elif not artifact.fit.label_counts:
-        lacks = "lacks the class frequencies of its fit, as calibrators of older versions do"
-        raise DataError(
-            f"{where}: {lacks}; fit again, or name labelled rows of then: --source BUNDLE"
-        )
     else:
-        shares = np.array(artifact.fit.label_counts, dtype=float) + 0.5
+        shares = _shares_of_fit(artifact, where)
     shares = np.maximum(shares / shares.sum(), LEAST)
     target = shares if shift is None else shift.shares
     if prior is not None:
         target = checked_shares("--prior", prior, k)
-    changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     target = np.maximum(target / target.sum(), LEAST)
+    changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     adapted = with_prior(artifact, shares, target, n) if changed else artifact
-    found = Adapted(adapted, changed, shares, target, shift, n)
-    if not found.holds and not force:
+    result = Adapted(adapted, changed, shares, target, shift, n)
+    if not result.holds and not force:
         assert rows is not None and source is not None and shift is not None
         raise _contradiction(rows.name, source, shift.distance_p)
-    return found
+    return result
+
+
+def _check_has_shares(artifact: Artifact, where: str) -> None:
+    """Refuse a calibrator that shows no class frequencies. Raises UsageError."""
+    if artifact.method.endswith("+prior"):
+        raise UsageError(
+            f"{where}: is adapted already; adapt the calibrator that it was made from"
+        )
+    laws = artifact.calibrator.laws
+    is_top_only = laws.top_label_only and artifact.n_classes != 2
+    is_confidence = artifact.input_kind == "confidence"
+    if not laws.class_shares or is_top_only or is_confidence:
+        lacks = "has no class biases, so it shows no class frequencies"
+        raise UsageError(
+            f"{where}: method {artifact.method} {lacks}; fit svs (or vs, auto) and"
+            " adapt that"
+        )
+
+
+def _estimated(
+    artifact: Artifact, rows: DataSet, source: DataSet, context: Context, own: bool
+) -> tuple[Shift, FloatArray]:
+    """The shift from labelled to unlabelled rows, and the class frequencies before it.
+
+    Raises FitError for fewer than 5 unlabelled rows a class.
+    """
+    k = artifact.n_classes
+    if rows.n < ROWS_A_CLASS * k:
+        raise FitError(
+            f"{rows.name}: {rows.n} rows say too little of {k} class frequencies; at"
+            f" least {ROWS_A_CLASS * k}"
+        )
+    uncalibrated = Identity()
+    before = Source(
+        _held_out(artifact, source, context, own),
+        source.labels(),
+        _probabilities(uncalibrated, source),
+        Sampling.of(source.n, source.units(), source.weights()),
+    )
+    shift = estimate_shift(
+        _probabilities(artifact.calibrator, rows),
+        _probabilities(uncalibrated, rows),
+        before,
+        RESAMPLES,
+        context.rng(),
+        Sampling.of(rows.n, rows.units(), rows.weights()),
+    )
+    return shift, before.shares
+
+
+def _shares_of_fit(artifact: Artifact, where: str) -> FloatArray:
+    """Class frequencies that the artifact has from its fit, (k,) not normalised.
+
+    Raises DataError where it has none.
+    """
+    if artifact.fit.effective_rows is not msgspec.UNSET:
+        raise DataError(
+            f"{where}: was fitted with sample weights, of which it keeps no class"
+            " frequencies; name labelled rows of then: --source BUNDLE"
+        )
+    if not artifact.fit.label_counts:
+        raise DataError(
+            f"{where}: lacks the class frequencies of its fit, as calibrators of older"
+            " versions do; fit again, or name labelled rows of then: --source BUNDLE"
+        )
+    return np.array(artifact.fit.label_counts, dtype=float) + 0.5
 
 
 def known_shift(
@@ -201,10 +223,10 @@ def checked_shares(option: str, shares: Sequence[float], k: int) -> FloatArray:
 
 
 def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
-    gone = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
-    lacks = (
-        f" or are of class {gone[0]}, which {source.name} lacks" if len(gone) else ""
-    )
+    absent = np.flatnonzero(np.bincount(source.labels(), minlength=source.k) == 0)
+    lacks = ""
+    if len(absent):
+        lacks = f" or are of class {absent[0]}, which {source.name} lacks"
     told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
     why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
     return FitError(
@@ -216,11 +238,9 @@ def with_prior(
     artifact: Artifact, source: FloatArray, target: FloatArray, n: int
 ) -> Artifact:
     """Append the prior shift as a last stage; the record of the fit is kept, with the number of rows adapted to."""
-    old, options, name = (
-        artifact.calibrator,
-        artifact.options,
-        f"{artifact.method}+prior",
-    )
+    old = artifact.calibrator
+    options = artifact.options
+    name = f"{artifact.method}+prior"
     if isinstance(old, Composition):
         stages = old.stages
     else:
@@ -258,7 +278,8 @@ def _held_out(
     fold = content_folds(source, FOLDS, context.seed)
     for f in np.unique(fold):
         context.progress("cross-fitting", int(f), FOLDS)
-        kept, held = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
+        kept = np.flatnonzero(fold != f)
+        held = np.flatnonzero(fold == f)
         fitted = (
             method(artifact.method)
             .fit(source.take(kept), _options(artifact), Context(context.seed))

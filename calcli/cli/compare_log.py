@@ -1,6 +1,7 @@
 """``compare`` of two logs of decisions: question by question, on the same records."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from calcli import __version__
@@ -11,7 +12,6 @@ from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (
     ComparedQuestion,
     ModelAnswers,
-    adjusted,
     compare_question,
     comparison_of_logs,
 )
@@ -55,7 +55,7 @@ def compare_log(args: Any) -> int:
     if args.output is not None:
         text = json.dumps(finite(content), indent=1, allow_nan=False) + "\n"
         write_bytes(args.output, text, force=args.force)
-    table = _table(questions)
+    table = _table(questions, content["questions"])
     if not args.people:
         args.print("compare", [table], content["results"], content)
     elif not args.quiet:
@@ -140,14 +140,14 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
         )
 
 
-def _table(questions: list[ComparedQuestion]) -> Table:
-    """A line for each question."""
+def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table:
+    """A line for each question. facts : as in the JSON, with adjusted p-values."""
     head = ["question", "pairs", "right", "right before", "fixed", "broken"]
     head += ["p fixed", "NLL", "NLL before", "p NLL"]
-    by_accuracy = adjusted([each.accuracy.p_value for each in questions])
-    by_nll = adjusted([each.nll.p_value for each in questions])
     rows: list[list[Cell]] = []
-    for each, p_accuracy, p_nll in zip(questions, by_accuracy, by_nll, strict=True):
+    for each in questions:
+        p_accuracy = facts[each.question]["accuracy"]["p_adjusted"]
+        p_nll = facts[each.question]["nll"]["p_adjusted"]
         rows.append(
             [
                 each.question,

@@ -17,7 +17,7 @@ from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, score_json
 from calcli.evaluation.leaderboard import holm
-from calcli.evaluation.question_thresholds import records_of
+from calcli.evaluation.question_thresholds import records_of, units_of
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
@@ -25,7 +25,6 @@ from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ArrayRows
-from calcli.statistics.units import Units
 
 METRICS = ("accuracy", "nll", "brier")
 
@@ -83,8 +82,7 @@ class ModelAnswers:
         """Some of the rows."""
         units = None
         if self.units is not None:
-            named = Units.of(np.array([str(self.units[row]) for row in rows]))
-            units = None if named.single else named
+            units = units_of([self.units[row] for row in rows])
         scores, labels = self.log_p[rows], self.labels[rows]
         return ArrayRows(scores, labels, "log_probs", units=units)
 
@@ -193,8 +191,8 @@ def _check_labels(
         )
 
 
-def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """P-values adjusted for their number; None stays."""
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm-adjusted p-values; None stays."""
     known = [p for p in p_values if p is not None]
     steps = iter(holm(known))
     return [None if p is None else next(steps) for p in p_values]
@@ -207,8 +205,8 @@ def comparison_of_logs(
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """The JSON of ``calcli compare`` of two logs."""
-    by_accuracy = adjusted([each.accuracy.p_value for each in questions])
-    by_nll = adjusted([each.nll.p_value for each in questions])
+    by_accuracy = _adjusted([each.accuracy.p_value for each in questions])
+    by_nll = _adjusted([each.nll.p_value for each in questions])
     results, facts = [], {}
     for each, p_accuracy, p_nll in zip(questions, by_accuracy, by_nll, strict=True):
         for log, metrics in ((new, each.new), (baseline, each.baseline)):

@@ -114,7 +114,8 @@ def best_by_group(
             ]
             table = held_out_table(fits, folds, against, units=whole.units())
             held_out = MetricContext(table, settings)
-            change = compared(held_out, MetricContext(one_map, settings))[loss_of(rows)]
+            changes = compared(held_out, MetricContext(one_map, settings))
+            change = changes[_loss_of(rows.k)]
             trials.append(Trial(name, by, change, held_out, _p_value(change)))
     except (FitError, *BREAKDOWNS):
         return None
@@ -126,9 +127,9 @@ def best_by_group(
     return min(helping or judged, key=lambda trial: trial.change.value)
 
 
-def loss_of(rows: Rows) -> str:
-    """Name of the loss that decides: for confidences alone that of being right."""
-    return "nll" if rows.k > 1 else "brier_top"
+def _loss_of(k: int) -> str:
+    """Name of the loss that decides: for confidences (k = 1) that of being right."""
+    return "nll" if k > 1 else "brier_top"
 
 
 def _p_value(change: Difference) -> float:
@@ -158,7 +159,7 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     It helps where its loss is significantly below that of one map for all, and below that
     of the evaluated version: else whoever has a better calibrator would lose by it.
     """
-    loss = "nll" if evaluated.table.k > 1 else "brier_top"
+    loss = _loss_of(evaluated.table.k)
     beside = compared(trial.held_out, evaluated)[loss]
     helps = trial.helps and _is_reduced(beside, _p_value(beside))
     interval = trial.change.interval

@@ -10,7 +10,6 @@ E = 1 / (its share x level), which the log's evidence then exceeds, too.
 Reference: Vovk, Wang (2021), Annals of Statistics 49(3) (means of e-values).
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ from calcli.evaluation.watch_state import (
     LARGEST_LOG,
     Settings,
     State,
-    damaged,
-    is_whole,
+    check_whole,
     locked_state,
     save_state,
 )
@@ -103,16 +101,6 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
                 return at
         return None
 
-    def digest(self) -> str:
-        """SHA-256 of the state without its ``sha256``."""
-        content = msgspec.structs.replace(self, sha256="")
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
-
-    def dumps(self) -> bytes:
-        """The bytes of the file."""
-        self.sha256 = self.digest()
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli watch --json``."""
         log_e = self.log_e
@@ -172,12 +160,7 @@ def loads(data: bytes, where: str) -> LogState:
         told = "is no state of calcli watch of a log of decisions"
         advice = "name another --state"
         raise DataError(f"{where}: {told} ({problem}); {advice}") from None
-    if state.calcli_watch != FORMAT:
-        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
-        raise DataError(f"{where}: {told}; upgrade calcli")
-    are_whole = all(map(is_whole, state.questions.values()))
-    if state.sha256 != state.digest() or not are_whole or not state.questions:
-        raise damaged(where)
+    check_whole(state, state.questions.values(), where)
     return state
 
 

@@ -4,8 +4,9 @@ episode."""
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
@@ -163,15 +164,6 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
             None,
         )
 
-    def digest(self) -> str:
-        """SHA-256 of the state without its ``sha256``."""
-        content = msgspec.structs.replace(self, sha256="")
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
-
-    def dumps(self) -> bytes:
-        self.sha256 = self.digest()
-        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
@@ -222,14 +214,41 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 # ---- the file
 
 
-class Written(Protocol):
-    """Content of a state file."""
+class Stored(Protocol):
+    """Content of a state file, a struct. sha256 : of all the rest."""
 
-    def dumps(self) -> bytes:
-        """The bytes of the file."""
+    calcli_watch: int
+    sha256: str
 
 
-AnyState = TypeVar("AnyState", bound=Written)
+AnyState = TypeVar("AnyState", bound=Stored)
+
+
+def dumps(state: Stored) -> bytes:
+    """The bytes of a state file."""
+    state.sha256 = digest(state)
+    return msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
+
+
+def digest(state: Stored) -> str:
+    """SHA-256 of a state without its ``sha256``."""
+    content = copy(state)
+    content.sha256 = ""
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
+
+
+def check_whole(state: Stored, parts: Collection["State"], where: str) -> None:
+    """Refuse a file of another format, or one that was edited. Raises DataError.
+
+    parts : the states of single bundles in it.
+    """
+    if state.calcli_watch != FORMAT:
+        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
+        raise DataError(f"{where}: {told}; upgrade calcli")
+    are_whole = len(parts) > 0 and all(map(_is_whole, parts))
+    if state.sha256 != digest(state) or not are_whole:
+        told = "was edited or damaged (its checksum differs)"
+        raise DataError(f"{where}: {told}; restore it, or start a new state file")
 
 
 def read(path: str) -> State:
@@ -251,25 +270,15 @@ def loads(data: bytes, where: str) -> State:
             advice = "calcli watch takes it for whole logs; name another --state"
             raise DataError(f"{where}: {told}; {advice}") from None
         raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
-    if state.calcli_watch != FORMAT:
-        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
-        raise DataError(f"{where}: {told}; upgrade calcli")
-    if state.sha256 != state.digest() or not is_whole(state):
-        raise damaged(where)
+    check_whole(state, [state], where)
     return state
 
 
-def is_whole(state: State) -> bool:
+def _is_whole(state: State) -> bool:
     """True where the numbers of the evidence belong to the batches."""
     known = (FORMER_ALTERNATIVES, len(ALTERNATIVES)) if state.current else (0,)
     sizes = {len(state.log_sums), len(state.log_best), len(state.best_start)}
     return len(sizes) == 1 and sizes <= set(known) and bool(state.batches)
-
-
-def damaged(where: str) -> DataError:
-    """The error of a file whose checksum does not hold."""
-    told = "was edited or damaged (its checksum differs)"
-    return DataError(f"{where}: {told}; restore it, or start a new state file")
 
 
 @contextmanager
@@ -297,11 +306,11 @@ def locked_state(
             in_use(descriptor, "LOCK_UN")
 
 
-def save_state(path: Path, state: Written, *, is_new: bool) -> None:
+def save_state(path: Path, state: Stored, *, is_new: bool) -> None:
     """Write a state file in one step. is_new : there was none. Raises UsageError where
     another process has made it meanwhile, CalcliError where it cannot be written."""
     try:
-        write_bytes(real_place(path), state.dumps(), force=not is_new)
+        write_bytes(real_place(path), dumps(state), force=not is_new)
     except UsageError:
         if not (is_new and os.path.exists(path)):
             raise
