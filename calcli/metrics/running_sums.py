@@ -98,6 +98,7 @@ class BinSums(BinStats):
         outcomes: FloatArray,
         weight: FloatArray | None = None,
     ) -> Self:
+        assert weight is None, "rows with weights are evaluated as a table"
         squares = np.bincount(index, (outcomes - scores) ** 2, bins)
         variance = np.bincount(index, scores * (1.0 - scores), bins)
         return cls(

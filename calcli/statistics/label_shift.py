@@ -124,22 +124,28 @@ class Sampling:
         times = np.divide(
             ratio, mean[self.unit], out=np.zeros(len(ratio)), where=ratio > 0.0
         )
-        return Resampling(self.unit, mean / mean.sum(), times)
+        chance = mean / mean.sum()
+        expected = float(chance @ np.bincount(self.unit, weights=times))
+        return Resampling(self.unit, chance, times, expected)
 
 
 @dataclass(frozen=True)
 class Resampling:
-    """Draws of units. chance : (g,) of each unit. times : (n,) of a row in its unit."""
+    """Draws of units.
+
+    chance : (g,) of each unit. times : (n,) of a row in its unit. expected : rows in a
+    unit that is drawn.
+    """
 
     unit: IntArray
     chance: FloatArray
     times: FloatArray
+    expected: float
 
     def draw(self, rng: np.random.Generator, units: int, total: float) -> FloatArray:
         """Multiplicity of every row, (n,), in a draw of units with ``total`` rows expected."""
         drawn = rng.multinomial(units, self.chance)
-        size = np.bincount(self.unit, weights=self.times)
-        scale = total / (units * float(self.chance @ size))
+        scale = total / (units * self.expected)
         return np.asarray(drawn[self.unit] * self.times * scale)
 
 
@@ -199,88 +205,36 @@ def estimate_shift(
     rows. All draws are of units, as rows of a unit depend on each other.
     """
     k = p.shape[1]
-    n_cells = k * FIFTHS
     of_source = source.sampling or Sampling.of(len(source.y))
     of_target = sampling or Sampling.of(len(p))
-    n_rows = float(of_target.weight.sum())
-    # Estimate the shares, and compute both statistics.
+    weight = of_target.weight
     source_counts = np.bincount(source.y, weights=of_source.weight, minlength=k)
     absent = source_counts == 0
     before = source.shares
-    weight = of_target.weight
     shares = class_shares(p, before, k, weight, fixed=absent)
     ratio = float(
         likelihood_ratio(p, before[:, None], shares[:, None], weight[:, None])[0]
     )
     cells, edges = cells_of(source.raw)
-    target_cells = cells_of(raw, edges)[0]
-    target_counts = np.bincount(target_cells, weights=weight, minlength=n_cells)
+    target_counts = np.bincount(
+        cells_of(raw, edges)[0], weights=weight, minlength=k * FIFTHS
+    )
     distance = _distance(source.y, cells, shares, target_counts, of_source.weight)
-    # Resample many rows by a bag of their units, whose estimate is the centre of its own.
-    bag = p
-    of_bag = of_target
-    centre = shares
-    scale = 1.0
-    if len(p) > BAG:
-        n_units = max(2, of_target.n_units * BAG // len(p))
-        chosen = np.zeros(of_target.n_units, dtype=bool)
-        chosen[rng.choice(of_target.n_units, n_units, replace=False)] = True
-        kept = np.flatnonzero(chosen[of_target.unit])
-        bag = p[kept]
-        of_bag = Sampling(
-            np.unique(of_target.unit[kept], return_inverse=True)[1],
-            of_target.weight[kept],
-        )
-        scale = float(of_bag.weight.sum()) / n_rows
-        centre = class_shares(bag, before, k * scale, of_bag.weight, fixed=absent)
+    bag = _bag_of(p, of_target, shares, before, absent, rng)
     class_ratio = shares / np.where(absent, 1.0, source_counts)
-    same_draws = of_source.resampling(of_source.weight)
-    shifted_draws = of_source.resampling(of_source.weight * class_ratio[source.y])
-    bag_draws = of_bag.resampling(of_bag.weight)
-    # Simulate both null distributions: resample the source, draw a target of the same
-    # size from it (for the check: from the source reweighted to the estimate), and
-    # estimate the class frequencies anew each time.
-    n_source = len(source.y)
-    ratios = np.empty(resamples)
-    distances = np.empty(resamples)
-    drawn_shares = np.empty((resamples, k))
-    step = min(max(AT_ONCE // max(n_source, len(bag)), 1), resamples)
-    for start in range(0, resamples, step):
-        chunk = range(start, min(start + step, resamples))
-        m = len(chunk)
-        same = np.empty((n_source, m))
-        shifted = np.empty((n_source, m))
-        bag_counts = np.empty((len(bag), m))
-        times = np.empty((n_source, m))
-        missing = np.empty((k, m), dtype=bool)
-        for r in range(m):
-            sample = rng.integers(0, of_source.n_units, of_source.n_units)
-            drawn = np.bincount(sample, minlength=of_source.n_units)
-            same[:, r] = same_draws.draw(rng, of_target.n_units, n_rows)
-            shifted[:, r] = shifted_draws.draw(rng, of_target.n_units, n_rows)
-            bag_counts[:, r] = bag_draws.draw(rng, of_target.n_units, n_rows) * scale
-            times[:, r] = drawn[of_source.unit] * of_source.weight
-            held = np.bincount(source.y, weights=times[:, r], minlength=k)
-            missing[:, r] = held == 0
-        sample_shares = source.p.T @ times / times.sum(axis=0)
-        estimates = class_shares(
-            source.p,
-            np.tile(sample_shares, 2),
-            k,
-            np.hstack([same, shifted]),
-            np.tile(missing, 2),
-        )
-        same_shares = estimates[:, :m]
-        shifted_shares = estimates[:, m:]
-        ratios[chunk] = likelihood_ratio(source.p, sample_shares, same_shares, same)
-        bag_shares = class_shares(bag, sample_shares, k * scale, bag_counts, missing)
-        drawn_shares[chunk] = bag_shares.T
-        for r in range(m):
-            in_cells = np.bincount(cells, weights=shifted[:, r], minlength=n_cells)
-            distances[chunk[r]] = _distance(
-                source.y, cells, shifted_shares[:, r], in_cells, times[:, r]
-            )
-    errors = np.quantile(drawn_shares - centre, [0.025, 0.975], axis=0)
+    simulation = _Simulation(
+        source=source,
+        sampling=of_source,
+        cells=cells,
+        same=of_source.resampling(of_source.weight),
+        shifted=of_source.resampling(of_source.weight * class_ratio[source.y]),
+        bag=bag,
+        from_bag=bag.sampling.resampling(bag.sampling.weight),
+        n_units=of_target.n_units,
+        n_rows=float(weight.sum()),
+    )
+    ratios, distances, drawn_shares = simulation.run(resamples, rng)
+    errors = np.quantile(drawn_shares - bag.centre, [0.025, 0.975], axis=0)
     low, high = np.clip(shares + errors, 0.0, 1.0)
     return Shift(
         shares=shares,
@@ -291,6 +245,119 @@ def estimate_shift(
         distance=distance,
         distance_p=_p_value(distance, distances),
     )
+
+
+@dataclass(frozen=True)
+class _Bag:
+    """Rows that stand for all unlabelled rows in resamples.
+
+    p : (b, k) probabilities. sampling : of these rows. scale : their effective number
+    over that of all rows. centre : (k,) estimate from them alone.
+    """
+
+    p: FloatArray
+    sampling: Sampling
+    scale: float
+    centre: FloatArray
+
+
+def _bag_of(
+    p: FloatArray,
+    sampling: Sampling,
+    shares: FloatArray,
+    before: FloatArray,
+    absent: BoolArray,
+    rng: np.random.Generator,
+) -> _Bag:
+    """Take some of the units of many rows, else all rows, of which the shares are known."""
+    if len(p) <= BAG:
+        return _Bag(p, sampling, 1.0, shares)
+    n_units = max(2, sampling.n_units * BAG // len(p))
+    is_chosen = np.zeros(sampling.n_units, dtype=bool)
+    is_chosen[rng.choice(sampling.n_units, n_units, replace=False)] = True
+    kept = np.flatnonzero(is_chosen[sampling.unit])
+    units = np.unique(sampling.unit[kept], return_inverse=True)[1]
+    of_bag = Sampling(units, sampling.weight[kept])
+    scale = float(of_bag.weight.sum()) / float(sampling.weight.sum())
+    prior_rows = p.shape[1] * scale
+    centre = class_shares(p[kept], before, prior_rows, of_bag.weight, fixed=absent)
+    return _Bag(p[kept], of_bag, scale, centre)
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """What both statistics and the estimate are where a hypothesis holds.
+
+    The source is resampled, and a target of the same size is drawn from it: unchanged, or
+    reweighted to the estimate (for the check). Class frequencies are estimated anew each
+    time. cells : (n,) of the source rows. same, shifted, from_bag : draws of a target.
+    n_units, n_rows : size of the target.
+    """
+
+    source: Source
+    sampling: Sampling
+    cells: IntArray
+    same: Resampling
+    shifted: Resampling
+    bag: _Bag
+    from_bag: Resampling
+    n_units: int
+    n_rows: float
+
+    def run(
+        self, resamples: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Likelihood ratios (r,) without a shift, distances (r,), estimates (r, k)."""
+        step = max(AT_ONCE // max(len(self.source.y), len(self.bag.p)), 1)
+        parts = []
+        for start in range(0, resamples, step):
+            parts.append(self._some(min(step, resamples - start), rng))
+        ratios, distances, shares = zip(*parts, strict=True)
+        return np.concatenate(ratios), np.concatenate(distances), np.vstack(shares)
+
+    def _some(
+        self, m: int, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """m resamples at once."""
+        source = self.source
+        n, k = source.p.shape
+        same = np.empty((n, m))
+        shifted = np.empty((n, m))
+        times = np.empty((n, m))
+        missing = np.empty((k, m), dtype=bool)
+        in_bag = np.empty((len(self.bag.p), m))
+        of_source = self.sampling
+        for r in range(m):
+            sample = rng.integers(0, of_source.n_units, of_source.n_units)
+            drawn = np.bincount(sample, minlength=of_source.n_units)
+            same[:, r] = self.same.draw(rng, self.n_units, self.n_rows)
+            shifted[:, r] = self.shifted.draw(rng, self.n_units, self.n_rows)
+            from_bag = self.from_bag.draw(rng, self.n_units, self.n_rows)
+            in_bag[:, r] = from_bag * self.bag.scale
+            times[:, r] = drawn[of_source.unit] * of_source.weight
+            held = np.bincount(source.y, weights=times[:, r], minlength=k)
+            missing[:, r] = held == 0
+        before = source.p.T @ times / times.sum(axis=0)
+        estimates = class_shares(
+            source.p,
+            np.tile(before, 2),
+            k,
+            np.hstack([same, shifted]),
+            np.tile(missing, 2),
+        )
+        shifted_shares = estimates[:, m:]
+        ratios = likelihood_ratio(source.p, before, estimates[:, :m], same)
+        prior_rows = k * self.bag.scale
+        bag_shares = class_shares(self.bag.p, before, prior_rows, in_bag, missing)
+        distances = np.empty(m)
+        for r in range(m):
+            in_cells = np.bincount(
+                self.cells, weights=shifted[:, r], minlength=k * FIFTHS
+            )
+            distances[r] = _distance(
+                source.y, self.cells, shifted_shares[:, r], in_cells, times[:, r]
+            )
+        return ratios, distances, bag_shares.T
 
 
 def cells_of(
