@@ -20,12 +20,14 @@ from calcli.metrics.collect import predicted
 from calcli.numerics import FloatArray
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
+from calcli.statistics.intervals import normal_quantile
 from calcli.statistics.label_shift import Sampling, Shift, Source, estimate_shift
 
 FOLDS = 5
 RESAMPLES = 200
 OPEN = 0.05  # the calibrator is changed where the p-value of no shift is at most this
 REFUSED = 0.01  # nothing is changed where the p-value of the assumption of label shift is at most this
+SMALL = 0.0005  # least difference of two frequencies that three decimals show
 ROWS_A_CLASS = 5  # fewest unlabelled rows per class
 
 
@@ -46,6 +48,24 @@ class Adapted:
     def holds(self) -> bool:
         """True unless the rows contradict label shift from the source."""
         return self.shift is None or self.shift.distance_p > REFUSED
+
+    @property
+    def contradicted(self) -> list[int]:
+        """Classes whose frequency now is not what the rows show, most distant first.
+
+        The intervals are widened so that all of them hold together (Bonferroni). A
+        difference below ``SMALL`` does not count.
+        """
+        if self.shift is None:
+            return []
+        estimate = self.shift.shares
+        wider = normal_quantile(1.0 - 0.025 / len(estimate)) / normal_quantile(0.975)
+        low = estimate - wider * (estimate - self.shift.low)
+        high = estimate + wider * (self.shift.high - estimate)
+        distance = np.abs(self.target - estimate)
+        is_outside = (self.target < low) | (self.target > high)
+        classes = np.flatnonzero(is_outside & (distance >= SMALL))
+        return [int(c) for c in classes[np.argsort(-distance[classes], kind="stable")]]
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli adapt --json``."""
@@ -83,6 +103,7 @@ def adapt(
     source: DataSet | None,
     prior: Sequence[float] | None,
     context: Context,
+    *,
     force: bool,
     own: bool,
 ) -> Adapted:
@@ -110,11 +131,10 @@ def adapt(
         shares = np.average(p, axis=0, weights=source.weights())
     else:
         shares = _shares_of_fit(artifact, where)
-    shares = np.maximum(shares / shares.sum(), LEAST)
-    target = shares if shift is None else shift.shares
+    shares = _normalised(shares)
+    target = shares if shift is None else _normalised(shift.shares)
     if prior is not None:
         target = checked_shares("--prior", prior, k)
-    target = np.maximum(target / target.sum(), LEAST)
     changed = prior is not None or (shift is not None and shift.ratio_p <= OPEN)
     adapted = with_prior(artifact, shares, target, n) if changed else artifact
     result = Adapted(adapted, changed, shares, target, shift, n)
@@ -179,13 +199,14 @@ def _shares_of_fit(artifact: Artifact, where: str) -> FloatArray:
     """
     if artifact.fit.effective_rows is not msgspec.UNSET:
         raise DataError(
-            f"{where}: was fitted with sample weights, of which it keeps no class"
-            " frequencies; name labelled rows of then: --source BUNDLE"
+            f"{where}: was fitted with sample weights, and stores no weighted class"
+            " frequencies; name labelled rows of the model before: --source BUNDLE"
         )
     if not artifact.fit.label_counts:
         raise DataError(
             f"{where}: lacks the class frequencies of its fit, as calibrators of older"
-            " versions do; fit again, or name labelled rows of then: --source BUNDLE"
+            " versions do; fit again, or name labelled rows of the model before: --source"
+            " BUNDLE"
         )
     return np.array(artifact.fit.label_counts, dtype=float) + 0.5
 
@@ -217,9 +238,14 @@ def checked_shares(option: str, shares: Sequence[float], k: int) -> FloatArray:
     """Shares of k classes, (k,). Raises UsageError unless they are positive and sum to 1."""
     given = np.array(shares, dtype=float)
     if len(given) == k and np.all(given > 0) and abs(given.sum() - 1.0) <= 1e-6:
-        return np.maximum(given / given.sum(), LEAST)
+        return _normalised(given)
     words = ",".join(f"{share:g}" for share in shares)
     raise UsageError(f"{option} {words}: expected {k} positive shares that sum to 1")
+
+
+def _normalised(shares: FloatArray) -> FloatArray:
+    """Shares with sum 1, none of them 0."""
+    return np.maximum(shares / shares.sum(), LEAST)
 
 
 def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
@@ -230,7 +256,8 @@ def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
     told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
     why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
     return FitError(
-        f"{name}: {told}: {why}; label some rows and refit, or pass --again"
+        f"{name}: {told}: {why}; label some rows and refit, or adapt all the same with"
+        " --again"
     )
 
 
@@ -272,7 +299,7 @@ def _held_out(
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
         if own:
-            told = "holds other rows than at the fit; name labelled rows of then: --source BUNDLE"
+            told = "holds other rows than at the fit; name labelled rows of the model before: --source BUNDLE"
             raise DataError(f"{source.name}: {told}")
         return p
     fold = content_folds(source, FOLDS, context.seed)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -1067,13 +1068,16 @@ class FittedCalibrator:
 
     def __repr__(self) -> str:
         n = self._artifact.fit.n
+        origin = f"fitted to {n} rows" if n else "from known class frequencies"
         return (
-            f"<calcli {self.method}: {classes(self.n_classes)}, fitted to {n} rows,"
+            f"<calcli {self.method}: {classes(self.n_classes)}, {origin},"
             f" {self.status}>"
         )
 
     def _repr_html_(self) -> str:
         """A table for notebooks: what the fit did to the calibration rows."""
+        if not self._artifact.fit.n:
+            return f"<p>{escape(repr(self))}</p>"
         rows = {"before": self.before, "after": self.after}
         lines = {
             name: ["-" if x is None else f"{x:.4f}" for x in values.values()]

@@ -196,7 +196,7 @@ class Composition(Calibrator):
         for name, method, own in stages:
             if not method.is_stage(own):
                 raise UsageError(
-                    f"method {whole!r}: {name} chooses a whole composition and cannot be part of one"
+                    f"method {whole!r}: {name} cannot be a stage of a composition"
                 )
         for (name, method, own), following in zip(
             stages, cls.classes[1:], strict=False

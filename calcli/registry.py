@@ -121,12 +121,17 @@ def by_group(name: str) -> str:
     for known in method_names():
         if known.endswith(BY_GROUP):
             able.append(known.removesuffix(BY_GROUP))
-    plain_name = name.removesuffix(BY_GROUP)
+    plain_name = without_group(name)
     if plain_name not in able:
         raise UsageError(
             f"by group there are the methods {' and '.join(able)}, not {name!r}"
         )
     return f"{plain_name}{BY_GROUP}"
+
+
+def without_group(name: str) -> str:
+    """Name of the method whose maps another one fits for every group; else the same."""
+    return name.removesuffix(BY_GROUP)
 
 
 def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
@@ -136,13 +141,15 @@ def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
     It comes last, too, where the final stage leaves another class above the prediction:
     who reads the probabilities takes the largest. options : as of ``resolve_options``.
     """
+    if is_by_group(name) and method(name).moves_predictions(options):
+        raise UsageError(
+            f"{name}: maps by group cannot keep predictions here; ts --by keeps them"
+        )
     stages = stages_of(name, options)
     if method(name).moves_predictions(options):
         stages = _restored_after_moving(stages)
-    last, last_options = stages[-1]
-    laws = method(last).laws
-    is_kept = laws.monotone or method(last).moves_predictions(last_options)
-    if last != "auto" and not is_kept:
+    last = stages[-1][0]
+    if last != "auto" and not method(last).laws.monotone:
         stages.append(("keep", method("keep").Options()))
     return of_stages(stages)
 
@@ -151,17 +158,18 @@ def _restored_after_moving(
     stages: list[tuple[str, Options]],
 ) -> list[tuple[str, Options]]:
     """Stages with ``keep`` after the last that moves predictions, or ``auto`` told to."""
-    last_moving = 0
-    for place, (stage, stage_options) in enumerate(stages):
-        if method(stage).moves_predictions(stage_options):
-            last_moving = place
-    stage, stage_options = stages[last_moving]
+    moving = [
+        place
+        for place, (stage, stage_options) in enumerate(stages)
+        if method(stage).moves_predictions(stage_options)
+    ]
+    last = moving[-1]
+    stage, stage_options = stages[last]
     if stage == "auto":
         keeping = msgspec.structs.replace(stage_options, keep_argmax=True)
-        stages[last_moving] = (stage, keeping)
-    else:
-        stages.insert(last_moving + 1, ("keep", method("keep").Options()))
-    return stages
+        return [*stages[:last], (stage, keeping), *stages[last + 1 :]]
+    keep = ("keep", method("keep").Options())
+    return [*stages[: last + 1], keep, *stages[last + 1 :]]
 
 
 def with_predictions_free(name: str, options: Options) -> tuple[str, Options]:

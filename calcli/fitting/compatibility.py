@@ -52,7 +52,8 @@ def check_fits(
     for column in calibrator.required_columns:
         rows.carry(column)
     warnings = []
-    if kind != rows.kind:
+    is_fitted = artifact.fit.n > 0  # else it was made from class frequencies alone
+    if is_fitted and kind != rows.kind:
         warnings.append(f"{rows.name}: holds {rows.kind}, {where} was fitted on {kind}")
     warnings += check_names(artifact.class_names, where, rows)
     warnings += unseen(calibrator, rows, rows.name)
@@ -101,9 +102,11 @@ def unseen(calibrator: Calibrator, rows: Rows, where: str) -> list[str]:
         count = int(is_new[code].sum())
         if not count:
             continue
-        groups = _groups([name for name, new in zip(names, is_new, strict=True) if new])
+        groups = quoted_groups(
+            [name for name, new in zip(names, is_new, strict=True) if new]
+        )
         if count == rows.n:
-            known_groups = _groups(known) or "none"
+            known_groups = quoted_groups(known) or "none"
             raise DataError(
                 f"{where}: no row is of a group that the calibrator knows ({column}"
                 f" here: {groups}; known: {known_groups}); name the column of these"
@@ -136,7 +139,7 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
                 f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
                 f" {of_fit.index(name)} of {where}: the classes are in another order;"
                 " put the columns of scores and the labels in the order"
-                f" {_some(names_of_fit)}, or fit a calibrator to these rows"
+                f" {first_names(names_of_fit)}, or fit a calibrator to these rows"
             )
     if not differing:
         return []
@@ -147,15 +150,15 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
     ]
 
 
-def _groups(names: Sequence[str]) -> str:
-    """Names of groups, in quotes where a comma in one could part two."""
+def quoted_groups(names: Sequence[str]) -> str:
+    """Names of groups, each in quotes where one contains a comma."""
     has_comma = any("," in name or not name for name in names)
     if has_comma:
         names = [repr(name) for name in names]
-    return _some(names)
+    return first_names(names)
 
 
-def _some(names: Sequence[str]) -> str:
+def first_names(names: Sequence[str]) -> str:
     """The first ten names."""
     text = ", ".join(names[:10])
     return f"{text}, …" if len(names) > 10 else text

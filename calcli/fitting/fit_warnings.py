@@ -18,7 +18,7 @@ from calcli.metrics.collect import CALIBRATED, reduced, summarise
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import data_warnings, zero_warnings
 from calcli.numerics import FloatArray
-from calcli.registry import method
+from calcli.registry import is_by_group, method, without_group
 from calcli.rows import Rows
 from calcli.statistics.intervals import mean_of, t_p_value
 from calcli.statistics.p_values import p_text
@@ -98,7 +98,7 @@ def judged_fit(
         warnings.append(worse)
     warnings += _zero_warnings(fitted)
     warnings += _leap_of_accuracy(fitted)
-    warnings += risen_losses(fitted.before, fitted.after, is_said=bool(worse))
+    warnings += risen_losses(fitted.before, fitted.after, nll_is_reported=bool(worse))
     warnings += _counted_events(fitted)
     return status, warnings
 
@@ -156,8 +156,12 @@ def fallen_accuracy(fitted: FittedRows) -> list[str]:
     if p_value > LEVEL:
         return []
     fell = f"accuracy on the calibration data fell from {before:.4f} to {after:.4f}"
-    kept = "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
-    return [f"{fell} ({p_text(p_value)}, McNemar's test); {kept}"]
+    advice = "ts --by is accuracy-preserving"
+    if not is_by_group(fitted.name):
+        advice = (
+            "--keep-predictions keeps it; ts, ec, ets and ft are accuracy-preserving"
+        )
+    return [f"{fell} ({p_text(p_value)}, McNemar's test); {advice}"]
 
 
 def _changes_of_right(tables: Sequence[RowTable]) -> FloatArray:
@@ -289,9 +293,8 @@ def _zero_warnings(fitted: FittedRows) -> list[str]:
 def _advice_on_zeros(name: str) -> str:
     """What to do where a method takes logarithms and the data have zeros."""
     how = "floor+ts"
-    by_all = name.removesuffix("-by")
-    if by_all != name:
-        how = f"floor+{by_all}, for all groups alike"
+    if is_by_group(name):
+        how = f"floor+{without_group(name)}, for all groups alike"
     return (
         "a probability of 0 has no logarithm: fit with --method auto, or put floor+"
         f" before the method ({how})"
@@ -310,16 +313,18 @@ def _leap_of_accuracy(fitted: FittedRows) -> list[str]:
     ]
 
 
-def risen_losses(before: Summary, after: Summary, *, is_said: bool) -> list[str]:
+def risen_losses(
+    before: Summary, after: Summary, *, nll_is_reported: bool
+) -> list[str]:
     """Warnings where the NLL or the Brier score of the calibration data rose.
 
-    is_said : it is said of the loss that the method fits.
+    nll_is_reported : the rise of the fitted loss is already reported.
     """
     values_before = before.values()
     values_after = after.values()
     warnings = []
     nll = values_after.get("nll")
-    if nll is not None and not is_said and nll > values_before["nll"] + WORSE:
+    if nll is not None and not nll_is_reported and nll > values_before["nll"] + WORSE:
         hint = "" if before.zeros else "; ts, iop and mono never worsen it"
         warnings.append(f"NLL {_rose(values_before['nll'], nll)}{hint}")
     brier = values_after.get("brier")

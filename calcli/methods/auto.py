@@ -224,7 +224,7 @@ class Auto(Mixture):
         plan = Plan.of(rows, options.folds, context.seed)
         why_not = reason_not_to_weigh(rows, plan)
         if why_not:
-            return cls.first_of(candidates, rows, context, why_not, average=is_average)
+            return cls.first_of(candidates, rows, options, context, why_not)
         if is_average and not options.candidates:
             candidates |= safe_candidates(next(iter(candidates)), rows)
         work = Trying(candidates, rows, plan, context, options.budget)
@@ -243,17 +243,18 @@ class Auto(Mixture):
         cls,
         candidates: dict[str, Candidate],
         rows: Rows,
+        options: AutoOptions,
         context: Context,
         reason: str,
-        *,
-        average: bool,
     ) -> Fit[Any]:
         """Fit of the first candidate alone, where nothing can be weighed."""
         name, candidate = next(iter(candidates.items()))
+        if options.keep and rows.k > 1:
+            candidate = with_predictions_kept(*candidate)
         fit = fit_candidate(candidate, rows, FittedPrefixes(), context)
         warnings = (*fit.warnings, f"{reason}; auto takes {name}")
         details = {**fit.details, "auto": {"fallback": reason, "chosen": name}}
-        if not average:
+        if options.rule != "average":
             return replace(alone(fit, candidate), warnings=warnings, details=details)
         member = Member(*candidate, fit.calibrator, 1.0)
         calibrator = cls((member,), UNIFORM_ROWS / (rows.effective_n + 1))
@@ -353,7 +354,7 @@ def shares(rows: Rows) -> FloatArray:
 def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
     """Choose the candidate that may take over weight where few rows are wrong.
 
-    It stands beside the first. Temperature scaling without a prior, which is too strong
+    Temperature scaling without a prior, as a second candidate: the prior is too strong
     for underconfident scores.
     """
     if rows.k < 3 or rows.n > FEW_ROWS:
@@ -492,6 +493,8 @@ def chosen(
     trial = next(trial for trial in trials if trial.name == name)
     candidate = trial.candidate
     record: dict[str, Any] = {"rule": options.rule, "table": list(table.values())}
+    if options.keep and rows.k > 1:
+        candidate = with_predictions_kept(*candidate)
     if method(candidate[0]).moves_predictions(candidate[1]) and rows.k > 1:
         predictions = predictions_of(trial, rows, plan, options.keep)
         record["predictions"] = predictions.record()

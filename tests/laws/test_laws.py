@@ -295,7 +295,7 @@ def test_methods_recommended_against_a_worse_nll_promise_not_to_worsen_it():
     rows = ArrayRows(np.eye(2), np.arange(2))
     summary = summarise(rows, None, Context().progress)
     worse = dataclasses.replace(summary, nll=summary.nll + 1.0)
-    (sentence,) = risen_losses(summary, worse, is_said=False)
+    (sentence,) = risen_losses(summary, worse, nll_is_reported=False)
     named = (
         sentence.split("; ")[1]
         .replace(" and ", ", ")

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import calcli
+from calcli.adapt import Adapted
 from calcli.io.artifact import load
 from calcli.statistics.label_shift import (
     Sampling,
+    Shift,
     Source,
     class_shares,
     estimate_shift,
@@ -68,6 +70,8 @@ def population(n, shares, seed, noise=1.0):
     x = 2.0 * np.eye(4)[y] + noise * rng.normal(size=(n, 4))
     return 2.0 * x, y
 
+
+KNOWN = ("--from", ".5,.5", "--prior", ".9,.1")
 
 EVEN, RARE = np.full(4, 0.25), np.array([0.7, 0.1, 0.1, 0.1])
 
@@ -283,6 +287,12 @@ def test_known_shares_of_training_need_no_calibrator(run):
         (("--from", ".5,.6", "--prior", ".9,.1"), "2 positive shares that sum to 1"),
         (("--from", ".5,.5", "--prior", ".9,.05,.05"), "2 positive shares"),
         ((), "name a calibrator"),
+        ((*KNOWN, "--kind", "confidence"), "expected one of logits"),
+        ((*KNOWN, "--kind", "xx"), "--kind"),
+        ((*KNOWN, "--source", "s.npz"), "--from reads no rows"),
+        ((*KNOWN, "--unit", "x"), "--from reads no rows"),
+        ((*KNOWN, "--again"), "--from reads no rows"),
+        ((*KNOWN, "--seed", "3"), "--from reads no rows"),
     ],
 )
 def test_shares_that_say_nothing_are_refused(run, words, part):
@@ -296,6 +306,45 @@ def test_shares_that_the_rows_contradict_are_said(run):
     done = run("adapt", "svs.json", "rare.h5", *words)
     assert done.code == 0
     assert "warning: the rows contradict --prior: class 3 0.700, where" in done.err
+
+
+@pytest.mark.slow
+def test_true_shares_of_many_classes_are_rarely_called_contradicted():
+    """Level .05 of all ten classes together: more than 6 of 40 have chance .003."""
+    target = np.r_[0.3, np.full(9, 0.7 / 9)]
+    contradicted = 0
+    for seed in range(40):
+        z, y = ten_classes(1500, np.full(10, 0.1), [1, seed])
+        z_new, _ = ten_classes(1000, target, [2, seed])
+        source = Source(softmax(2.5 * z), y, softmax(z))
+        rng = np.random.default_rng(seed)
+        p_new = softmax(2.5 * z_new)
+        shift = estimate_shift(p_new, softmax(z_new), source, 200, rng)
+        found = Adapted(None, True, np.full(10, 0.1), target, shift, 1000)
+        contradicted += bool(found.contradicted)
+    assert contradicted <= 6
+
+
+def ten_classes(n, shares, seed):
+    """Logits z whose true probabilities under even shares are softmax(2.5 z); labels."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(10, n, p=shares)
+    return 2.5 * np.eye(10)[labels] + rng.normal(size=(n, 10)), labels
+
+
+def test_a_class_of_tiny_share_without_rows_contradicts_nothing():
+    shift = Shift(
+        shares=np.array([0.6, 0.399, 0.001]),
+        low=np.array([0.57, 0.37, 0.001]),
+        high=np.array([0.63, 0.43, 0.002]),
+        ratio=0.0,
+        ratio_p=1.0,
+        distance=0.0,
+        distance_p=1.0,
+    )
+    source = np.array([0.5, 0.499, 0.001])
+    target = np.array([0.6, 0.3994, 0.0006])
+    assert Adapted(None, True, source, target, shift, 500).contradicted == []
 
 
 def test_calibrators_of_weighted_rows_name_their_rows(run):

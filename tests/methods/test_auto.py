@@ -315,7 +315,7 @@ def test_a_later_stage_is_fitted_to_out_of_fold_predictions(name):
 
 
 def test_rules_that_choose_are_no_stage():
-    with pytest.raises(UsageError, match="chooses a whole composition"):
+    with pytest.raises(UsageError, match="auto cannot be a stage of a composition"):
         calcli.fit(*truth(60, 3), "auto+hb", rule="best")
 
 

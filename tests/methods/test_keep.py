@@ -1,6 +1,7 @@
 """Predictions kept: the projection, as a stage, and as an option of every method."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -106,7 +107,19 @@ def test_keep_comes_after_the_last_stage_that_moves(name, expected):
 
 @pytest.mark.parametrize(
     "name",
-    ["svs", "vs", "platt", "ir", "beta", "quadratic", "hb", "irm", "svs+hb", "auto"],
+    [
+        "svs",
+        "vs",
+        "platt",
+        "ir",
+        "beta",
+        "quadratic",
+        "hb",
+        "irm",
+        "svs+hb",
+        "auto",
+        "auto(rule=best;candidates=hb)",
+    ],
 )
 @pytest.mark.parametrize("k", [2, 4])
 def test_every_method_keeps_predictions_on_request(name, k):
@@ -119,6 +132,30 @@ def test_every_method_keeps_predictions_on_request(name, k):
     np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
     np.testing.assert_array_equal(p.astype("f4").argmax(axis=1), z.argmax(axis=1))
     assert not any("predictions changed" in w for w in calibrator.warnings)
+
+
+@pytest.mark.parametrize("rule", ["average", "best"])
+@pytest.mark.parametrize("candidate", ["hb", "prior", "ir(mode=ova)"])
+def test_auto_keeps_predictions_where_nothing_can_be_weighed(candidate, rule):
+    """All labels are of one class, so that auto takes its first candidate."""
+    z, _ = truth(400, 4, seed=3)
+    labels = np.ones(400, dtype=int)
+    options = {"rule": rule, "candidates": candidate}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator = calcli.fit(z, labels, "auto", keep_predictions=True, **options)
+    np.testing.assert_array_equal(calibrator.predict(z), z.argmax(axis=1))
+    p = calibrator.predict_proba(z)
+    np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
+
+
+def test_maps_by_group_cannot_keep_predictions(run):
+    z, y = truth(400, 2, seed=3)
+    np.savez("g.npz", logits=z, labels=y, site=np.arange(400) % 2)
+    words = ["fit", "-m", "platt", "--by", "site", "--keep-predictions", "g.npz"]
+    done = run(*words)
+    assert done.code == 2
+    assert "maps by group cannot keep predictions" in done.err
 
 
 def test_from_the_command_line(run):

@@ -35,12 +35,12 @@ from calcli.calibrator import Context
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Console
-from calcli.errors import UsageError
+from calcli.errors import UsageError, check_choice
 from calcli.io.artifact import Artifact, load, save
 from calcli.io.atomic import check_output
 from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
-from calcli.rows import ScoreKind
+from calcli.rows import SCORE_KINDS, ScoreKind
 
 EPILOG = (
     "Exit code 4: the rows are too few, or not what other class frequencies would make"
@@ -97,7 +97,7 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             help="The shares of the classes in training, in place of a calibrator.",
         ),
     ] = None
-    force_shift: Annotated[
+    again: Annotated[
         bool,
         typer.Option(
             "--again", help="Go on although the rows contradict the assumption."
@@ -112,6 +112,8 @@ class AdaptArgs(o.Reading, o.OutputOptions):
                 raise UsageError(
                     "--from P,P,… goes with --prior P,P,…, and in place of a calibrator"
                 )
+            if self.kind is not None:
+                check_choice("--kind", self.kind, SCORE_KINDS)
             return
         if self.artifact is None:
             raise UsageError(
@@ -124,6 +126,18 @@ class AdaptArgs(o.Reading, o.OutputOptions):
                 " P,P,…)"
             )
 
+    @property
+    def unused_options(self) -> dict[str, str]:
+        is_alone = self.from_ is not None
+        reading = [name for name in o.names_of(o.Reading) if name != "kind"]
+        return o.unused(
+            (
+                is_alone,
+                " ".join([*reading, "source", "again", "seed"]),
+                "--from reads no rows",
+            ),
+        )
+
 
 def run(args: AdaptArgs) -> int:
     """Adapt the calibrator, save it, and say what changed."""
@@ -133,7 +147,7 @@ def run(args: AdaptArgs) -> int:
     adapted = _adapted(args, command)
     command.clear()
     save(adapted.artifact, args.output, force=args.force)
-    tell(adapted, command)
+    tell(adapted, args.prior is not None, command)
     facts = {"calcli_adapt": 1, **adapted.to_dict(), "output": args.output}
     command.written(args.output, facts)
     return 0
@@ -164,7 +178,6 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
         old = command.rows([source_name], o.CALIBRATION)
     with new as rows, old as source:
         context = Context(args.seed, progress=command.progress)
-        is_rows_of_fit = args.source is None
         return adapt(
             artifact,
             name,
@@ -172,8 +185,8 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
             source,
             shares,
             context,
-            args.force_shift,
-            is_rows_of_fit,
+            force=args.again,
+            own=args.source is None,
         )
 
 
@@ -206,7 +219,7 @@ def _rows_of_fit(artifact: Artifact, artifact_name: str, bundle: str) -> str:
     )
 
 
-def tell(adapted: Adapted, talk: Console) -> None:
+def tell(adapted: Adapted, is_prior_given: bool, talk: Console) -> None:
     """Say how the class frequencies changed, and whether the rows speak against it."""
     shift = adapted.shift
     if shift is not None:
@@ -234,12 +247,10 @@ def tell(adapted: Adapted, talk: Console) -> None:
         if shift is not None:
             interval = f" [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
         talk.say(f"{names[c]}: {source[c]:.3f} -> {target[c]:.3f}{interval}")
-    if shift is None:
+    if shift is None or not is_prior_given:
         return
-    for c in order:
-        if not shift.low[c] <= target[c] <= shift.high[c]:
-            talk.warn(
-                f"the rows contradict --prior: {names[c]} {target[c]:.3f}, where they"
-                f" show {shift.shares[c]:.3f} [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
-            )
-            break
+    for c in adapted.contradicted[:1]:
+        talk.warn(
+            f"the rows contradict --prior: {names[c]} {target[c]:.3f}, where they"
+            f" show {shift.shares[c]:.3f} [{shift.low[c]:.3f}, {shift.high[c]:.3f}]"
+        )

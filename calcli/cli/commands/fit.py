@@ -56,6 +56,7 @@ from calcli.registry import (
     parse_options,
     settings_of,
     split_method,
+    without_group,
 )
 from calcli.rows import classes
 
@@ -448,7 +449,7 @@ def with_default_method(args: FitArgs, rows: DataSet) -> FitArgs:
     if not args.by_default:
         return args
     name = default_method(rows, args.by is not None)
-    if name == args.method.removesuffix("-by"):
+    if name == without_group(args.method):
         return args
     # --by sets the option "by" again
     kept = [text for text in args.set_ or () if not text.startswith("by=")]
