@@ -145,13 +145,18 @@ class Command(TyperCommand):
             option = getattr(problem, "option_name", None)
             if type(problem).__name__ != "NoSuchOption" or option is None:
                 raise
+            if getattr(problem, "possibilities", None):
+                raise  # it says which option was meant
             owners = _commands_with(option)
             if not owners:
                 raise
-            commands = " and ".join(f"calcli {owner}" for owner in owners)
+            listing = ", ".join(owners[:3])
+            if len(owners) > 3:
+                listing += f" and {len(owners) - 3} more"
+            have = "has it" if len(owners) == 1 else "have it"
             raise UsageError(
-                f"{self.command_name} has no option {option}, which is one of {commands};"
-                f" see calcli {owners[0]} --help-all"
+                f"{self.command_name} has no option {option} ({listing} {have}); see"
+                f" calcli {self.command_name} --help-all"
             ) from None
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]

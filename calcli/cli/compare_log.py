@@ -1,12 +1,12 @@
 """``compare`` of two logs of decisions: question by question, on the same records."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calcli import __version__
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES
+from calcli.cli.fit_log import MOST_LINES, by_question
 from calcli.cli.render import Cell, Table, print_table
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (
@@ -15,6 +15,7 @@ from calcli.evaluation.compare_logs import (
     compare_question,
     comparison_of_logs,
 )
+from calcli.evaluation.leaderboard import CompareSettings
 from calcli.importers.open_any_file import is_log, logs_once
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import BundleRows
@@ -22,6 +23,9 @@ from calcli.io.harmless import finite
 from calcli.io.locate import split_where
 from calcli.metrics.settings import MetricSettings
 from calcli.statistics.p_values import p_cell
+
+P_VALUES = ("p (McNemar)", "p NLL")
+"""Columns with p-values."""
 
 
 def are_two_logs(args: Any) -> bool:
@@ -59,25 +63,29 @@ def compare_log(args: Any) -> int:
     if not args.people:
         args.print("compare", [table], content["results"], content)
     elif not args.quiet:
-        print_table(table.columns, table.rows[:MOST_LINES])
+        print_table(table.columns, _rows_in_words(table)[:MOST_LINES])
         if len(questions) > MOST_LINES:
             command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
         command.say(
-            f"before: {baseline_log.name}; p-values of two sides, adjusted for"
-            f" {len(questions)} questions; of fixed and broken by McNemar's test"
+            f"before: {baseline_log.name}; two-sided p-values{_adjustment(questions)};"
+            " fixed against broken by McNemar's test"
         )
     return 0
 
 
 def _refuse_others(args: Any) -> None:
     """Raise UsageError for options that logs do not have."""
-    others = {
-        "--methods": args.methods,
-        "--test": args.test,
-        "--diagram": args.diagram,
+    is_given = {
+        "--methods": args.methods is not None,
+        "--test": args.test is not None,
+        "--diagram": args.diagram is not None,
+        "--workers": args.workers is not None,
+        "--cluster": args.cluster is not None,
+        "--folds": args.folds != CompareSettings.folds,
+        "--thorough": args.thorough,
     }
-    for option, value in others.items():
-        if value is not None:
+    for option, was_given in is_given.items():
+        if was_given:
             raise UsageError(
                 f"{option}: two logs are compared as they are; calcli extract LOG makes"
                 " bundles, which have methods"
@@ -86,19 +94,20 @@ def _refuse_others(args: Any) -> None:
 
 def _compared(args: Any, command: CommandContext) -> list[ComparedQuestion]:
     """The questions of both logs. Raises DataError where there is none."""
-    ours = {split_where(name)[1] or "": name for name in args.expanded}
-    expanded = args.expand(args.baseline_bundle)
-    theirs = {split_where(name)[1] or "": name for name in expanded}
-    if len(ours) == len(theirs) == 1:
-        shared = [next(iter(ours))]
-        theirs = {shared[0]: next(iter(theirs.values()))}
-    else:
-        shared = [question for question in ours if question in theirs]
+    ours = by_question(args.expanded)
+    theirs = by_question(args.expand(args.baseline_bundle))
+    asked = split_where(args.given[0])[1]
+    asked_before = split_where(args.baseline_bundle)[1]
+    if asked is not None and asked_before is not None:
+        # Both were named, so that they may have different names.
+        theirs = {asked: theirs[asked_before]}
+    shared = [question for question in ours if question in theirs]
+    if asked is None and asked_before is None:
         _say_missing(list(ours), list(theirs), command)
     questions = []
     for number, question in enumerate(shared, start=1):
-        new = _answers(ours[question], command)
-        baseline = _answers(theirs[question], command)
+        new = _answers(ours[question][0], command)
+        baseline = _answers(theirs[question][0], command)
         settings = MetricSettings(level=args.level, seed=args.seed, interval="t")
         compared = compare_question(question, new, baseline, settings)
         if compared is None:
@@ -143,7 +152,7 @@ def _say_unpaired(compared: ComparedQuestion, command: CommandContext) -> None:
 def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table:
     """A line for each question. facts : as in the JSON, with adjusted p-values."""
     head = ["question", "pairs", "right", "right before", "fixed", "broken"]
-    head += ["p fixed", "NLL", "NLL before", "p NLL"]
+    head += [*P_VALUES[:1], "NLL", "NLL before", *P_VALUES[1:]]
     rows: list[list[Cell]] = []
     for each in questions:
         p_accuracy = facts[each.question]["accuracy"]["p_adjusted"]
@@ -156,10 +165,30 @@ def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table
                 each.baseline["accuracy"]["value"],
                 each.fixed,
                 each.broken,
-                "-" if p_accuracy is None else p_cell(p_accuracy),
+                p_accuracy,
                 each.new["nll"]["value"],
                 each.baseline["nll"]["value"],
-                "-" if p_nll is None else p_cell(p_nll),
+                p_nll,
             ]
         )
     return Table(head, rows)
+
+
+def _rows_in_words(table: Table) -> list[list[Cell]]:
+    """The rows with p-values as people read them."""
+    rows = []
+    for row in table.rows:
+        cells = list(row)
+        for head in P_VALUES:
+            place = table.columns.index(head)
+            p_value = row[place]
+            cells[place] = p_cell(p_value) if isinstance(p_value, float) else "-"
+        rows.append(cells)
+    return rows
+
+
+def _adjustment(questions: Sequence[ComparedQuestion]) -> str:
+    """What is said of the adjustment of the p-values; nothing for one question."""
+    if len(questions) < 2:
+        return ""
+    return f", adjusted for {len(questions)} questions (Holm)"

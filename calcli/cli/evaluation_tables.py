@@ -8,6 +8,7 @@ from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.render import (
     number,
     table_lines,
+    table_width,
     width_of_output,
 )
 from calcli.evaluation.evaluation import Evaluation
@@ -41,9 +42,21 @@ def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
     for column in version_columns(results[0]):
         if any(column.cell(result).strip() != "-" for result in results):
             columns.append(column)
-    for head in ("Brier", EXPECTED, "ROC AUC", "slope"):
-        lines = version_lines(results, columns)
-        if table_width(lines) <= width_of_output():
+    return _without_least(
+        columns,
+        ("Brier", EXPECTED, "ROC AUC", "slope"),
+        lambda kept: version_lines(results, kept),
+    )
+
+
+def _without_least(
+    columns: list[VersionColumn],
+    least: Sequence[str],
+    lines_of: Callable[[Sequence[VersionColumn]], list[list[str]]],
+) -> list[VersionColumn]:
+    """The columns that fit. least : heads of those that go first, in this order."""
+    for head in least:
+        if table_width(lines_of(columns)) <= width_of_output():
             break
         columns = [column for column in columns if column.head != head]
     return columns
@@ -292,11 +305,11 @@ def overview_lines(evaluation: Evaluation) -> Iterator[str]:
     if several:
         version = VersionColumn("version", lambda r: name_words(r.title, 20))
         columns.insert(1, version)
-    for head in ("NLL", "ECE", "samples", "accuracy"):
-        lines = _overview_lines(evaluation, columns)
-        if table_width(lines) <= width_of_output():
-            break
-        columns = [column for column in columns if column.head != head]
+    columns = _without_least(
+        columns,
+        ("NLL", "ECE", "samples", "accuracy"),
+        lambda kept: _overview_lines(evaluation, kept),
+    )
     yield from table_lines(_overview_lines(evaluation, columns))
     yield "* significant; more with --full"
 
@@ -351,9 +364,3 @@ def side_by_side(
             n_fitting += 1
         yield from table_lines(lines_of(left[:n_fitting]))
         left = left[n_fitting:]
-
-
-def table_width(lines: Sequence[Sequence[str]]) -> int:
-    """Characters in a line of a printed table."""
-    columns = zip(*lines, strict=True)
-    return sum(max(map(len, column)) + 2 for column in columns) - 2

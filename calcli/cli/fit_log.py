@@ -12,7 +12,7 @@ from calcli.errors import DataError, UsageError
 from calcli.fit_questions import FittedLog, fit_questions, opened_questions
 from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.atomic import check_output
-from calcli.io.locate import Layout
+from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
 
 MOST_LINES = 12
@@ -21,6 +21,20 @@ MOST_LINES = 12
 def is_whole_log(names: Sequence[str], layout: Layout) -> bool:
     """True for one name that is a log of decisions, without a question."""
     return len(names) == 1 and is_log(Path(names[0]), layout)
+
+
+def are_logs(names: Sequence[str], layout: Layout) -> bool:
+    """True for logs of decisions without a question."""
+    return bool(names) and all(is_log(Path(name), layout) for name in names)
+
+
+def by_question(bundles: Sequence[str]) -> dict[str, list[str]]:
+    """Bundles of logs by their question, in the order of the first of each."""
+    questions: dict[str, list[str]] = {}
+    for bundle in bundles:
+        question = split_where(bundle)[1] or ""
+        questions.setdefault(question, []).append(bundle)
+    return questions
 
 
 def bundles_of(name: str, layout: Layout) -> list[str]:

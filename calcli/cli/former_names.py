@@ -46,6 +46,7 @@ FORMER: dict[str, dict[str, tuple[str, ...]]] = {
 Where the last word ends with ``=``, the value of the option belongs to it.
 """
 
+TRANSFORM = "--transform"
 NUMBER_OF_DRAWS = "--transforms"
 """Former option of ``extract``: values to draw from each range of ``--transform``."""
 
@@ -78,9 +79,11 @@ def with_present_names(
         elif equals:
             present[-1] += f"={value}"
         notes.append(f"{name} is now {' '.join(replacement)}")
-    if command == "extract" and NUMBER_OF_DRAWS in present:
-        present = _with_draws_in_ranges(present)
-        notes.append(f"{NUMBER_OF_DRAWS} N is now --transform NAME:FROM:TO:N")
+    if command == "extract":
+        in_ranges = _with_draws_in_ranges(present)
+        if in_ranges != present:
+            notes.append(f"{NUMBER_OF_DRAWS} N is now {TRANSFORM} NAME:FROM:TO:N")
+        present = in_ranges
     return present, notes
 
 
@@ -89,19 +92,37 @@ def _openings(former: dict[str, tuple[str, ...]]) -> list[str]:
     return [words[-1] for words in former.values() if words[-1].endswith("=")]
 
 
-def _with_draws_in_ranges(words: Sequence[str]) -> list[str]:
-    """Write the number of ``--transforms`` behind every range of ``--transform``."""
-    place = words.index(NUMBER_OF_DRAWS)
-    number = words[place + 1 : place + 2]
-    others = [*words[:place], *words[place + 2 :]]
-    found = []
+def _with_draws_in_ranges(words: list[str]) -> list[str]:
+    """Write the number of ``--transforms`` behind every range of ``--transform``.
+
+    Other words stay, as do those behind ``--``.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    options: list[str] = []
+    for word in words[:end]:
+        name, equals, value = word.partition("=")
+        if equals and name in (TRANSFORM, NUMBER_OF_DRAWS):
+            options += [name, value]
+        else:
+            options.append(word)
+    if NUMBER_OF_DRAWS not in options[:-1]:
+        return words
+    place = options.index(NUMBER_OF_DRAWS)
+    number = options[place + 1]
+    others = [*options[:place], *options[place + 2 :]]
+    present = []
     for before, word in zip(["", *others], others, strict=False):
-        if before != "--transform" or not number:
-            found.append(word)
-            continue
-        parts = []
-        for part in word.split("+"):
-            is_range = part.count(":") == 2
-            parts.append(f"{part}:{number[0]}" if is_range else part)
-        found.append("+".join(parts))
-    return found
+        if before == TRANSFORM:
+            present.append(_with_draws(word, number))
+        else:
+            present.append(word)
+    return [*present, *words[end:]]
+
+
+def _with_draws(transforms: str, number: str) -> str:
+    """A chain of transforms with a number of draws behind every range."""
+    parts = []
+    for part in transforms.split("+"):
+        is_range = part.count(":") == 2
+        parts.append(f"{part}:{number}" if is_range else part)
+    return "+".join(parts)

@@ -10,7 +10,7 @@ COMMON = {
     " confidence correct join normalize drop_missing model inputs transform",
     "run": "method keep_predictions set_ output full group_by unit seed force json",
     "fit": "method keep_predictions set_ by output full seed force json quiet",
-    "adapt": "output source prior from_ force_shift seed force json quiet",
+    "adapt": "output source prior from_ again seed force json quiet",
     "apply": "output as_ form threshold again files_from workers force json quiet",
     "evaluate": "calibrator metric full group_by per_class baseline label bins level"
     " max_ min_ fail_on junit pool form signature json quiet",

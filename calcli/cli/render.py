@@ -294,7 +294,7 @@ class Table(NamedTuple):
     @property
     def width(self) -> int:
         """Characters in a line of the table as text."""
-        return sum(width + 2 for width in _widths(self.lines)) - 2
+        return table_width(self.lines)
 
     @property
     def lines(self) -> list[list[str]]:
@@ -334,6 +334,11 @@ def print_table(
     is_drawn = out.isatty() and not os.environ.get("CALCLI_PLAIN")
     text = _rich(table, out) if is_drawn else _text(table)
     print(text, end="", file=out)
+
+
+def table_width(lines: Sequence[Sequence[str]]) -> int:
+    """Characters in a line of a printed table."""
+    return sum(width + 2 for width in _widths(lines)) - 2
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:

@@ -6,26 +6,40 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, bundles_of
+from calcli.cli.fit_log import MOST_LINES, are_logs, bundles_of, by_question
 from calcli.cli.render import Cell, print_json, print_path, print_table
 from calcli.decisions.answers import NO
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.question_thresholds import Answers, Demand, Records, thresholds
-from calcli.importers.open_any_file import logs_once
+from calcli.importers.open_any_file import is_log, logs_once
+from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.bundle import BundleRows
+from calcli.io.locate import split_where
+from calcli.io.provenance import link_to
 from calcli.io.question_artifact import load_for
 
 WHOLE_RECORD = "whole record"
 """What the table calls the threshold of all questions of a record at once."""
 
 
-def threshold_log(args: Any, bundles: Sequence[str] = ()) -> int:
-    """Find a threshold for every question of a log. args : those of ``threshold``.
+def is_by_question(args: Any) -> bool:
+    """True where every question gets a threshold of its own.
 
-    bundles : the questions; none for all of the log. Returns 4 where nothing has a
-    threshold.
+    So it is for whole logs, for bundles of several questions, and for what logs of
+    decisions alone have. args : those of ``threshold``.
+    """
+    if args.record or args.precision or are_logs(args.given, args.where):
+        return True
+    are_parts = all(is_log(split_where(name)[0], args.where) for name in args.given)
+    return are_parts and len(by_question(args.expanded)) > 1
+
+
+def threshold_log(args: Any) -> int:
+    """Find a threshold for every question of logs. args : those of ``threshold``.
+
+    Returns 4 where nothing has a threshold.
     """
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
@@ -37,14 +51,24 @@ def threshold_log(args: Any, bundles: Sequence[str] = ()) -> int:
     records = Records()
     unknown = set(demand.precisions)
     with logs_once(args.given, args.where), command:
-        names = bundles or bundles_of(args.given[0], args.where)
-        for number, bundle in enumerate(names, start=1):
-            answers = _answers(bundle, args, command)
-            questions[answers.question] = thresholds(answers, demand)
+        for name in args.given:
+            if is_log(Path(name), args.where):
+                bundles_of(name, args.where)  # refuses a log without labels
+        parts = by_question(args.expanded)
+        for number, bundles in enumerate(parts.values(), start=1):
+            artifact = None
+            if args.calibrator is not None:
+                artifact = load_for(args.calibrator, bundles[0])
+            answers = Answers.joined(
+                [_answers(bundle, artifact, args, command) for bundle in bundles]
+            )
+            facts = thresholds(answers, demand)
+            chosen_for = None if artifact is None else link_to(artifact).sha256
+            questions[answers.question] = {**facts, "calibrator_sha256": chosen_for}
             unknown.difference_update(answers.classes or ())
             if args.record:
                 records.add(answers)
-            command.progress("questions", number, len(names))
+            command.progress("questions", number, len(parts))
         command.clear()
     if unknown:
         listing = ", ".join(sorted(unknown))
@@ -55,16 +79,17 @@ def threshold_log(args: Any, bundles: Sequence[str] = ()) -> int:
     content: dict[str, Any] = {"calcli_threshold": 1, "questions": questions}
     if args.record:
         content["record"] = records.threshold(args.accuracy, args.confidence)
-    if args.output is not None:
+    is_found = _has_any(content)
+    if args.output is not None and is_found:
         text = json.dumps(content, indent=1) + "\n"
         write_bytes(Path(args.output), text, force=args.force)
     if args.json:
         print_json(content)
     else:
         _print(content, command)
-        if args.output is not None:
+        if args.output is not None and is_found:
             print_path(Path(args.output))
-    return 0 if _has_any(content) else FitError.exit_code
+    return 0 if is_found else FitError.exit_code
 
 
 def precisions_of(texts: Sequence[str] | None) -> dict[str, float]:
@@ -85,11 +110,10 @@ def precisions_of(texts: Sequence[str] | None) -> dict[str, float]:
     return precisions
 
 
-def _answers(bundle: str, args: Any, command: CommandContext) -> Answers:
+def _answers(
+    bundle: str, artifact: Artifact | None, args: Any, command: CommandContext
+) -> Answers:
     """Answers to a question, calibrated."""
-    artifact = None
-    if args.calibrator is not None:
-        artifact = load_for(args.calibrator, bundle)
     with command.rows([bundle]) as rows:
         assert isinstance(rows, BundleRows)
         command.check_fits(artifact, args.calibrator, rows)
@@ -143,7 +167,8 @@ def _print(content: Mapping[str, Any], command: CommandContext) -> None:
         highest = facts.get("highest_accuracy")
         if highest is not None:
             command.say(
-                f"{name}: no threshold; {highest:g} is the most that holds here"
+                f"{name}: no threshold guarantees this accuracy; at most {highest:g}"
+                " can be guaranteed"
             )
     for name, facts in shown.items():
         if facts["ties"] is not None:

@@ -1,25 +1,19 @@
 """``watch`` of a log of decisions: all its questions in one state file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES
+from calcli.cli.fit_log import MOST_LINES, by_question
 from calcli.cli.render import Cell, print_json, print_sentence, print_table
 from calcli.errors import LimitCrossed
 from calcli.evaluation.watch import LabelledBatch
 from calcli.evaluation.watch_log import LogState, QuestionBatch, watch_log
 from calcli.evaluation.watch_state import BY_QUESTION
-from calcli.importers.open_any_file import is_log, logs_once
+from calcli.importers.open_any_file import logs_once
 from calcli.io.bundle import QUESTION_TYPE, BundleRows
-from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import load_for
-
-
-def are_logs(names: Sequence[str], layout: Layout) -> bool:
-    """True for logs of decisions without a question."""
-    return bool(names) and all(is_log(Path(name), layout) for name in names)
 
 
 def is_state_of_log(path: Path) -> bool:
@@ -56,11 +50,8 @@ def watch_log_command(args: Any, given: dict[str, Any]) -> int:
 
 def _batches(args: Any, command: CommandContext) -> Iterator[QuestionBatch]:
     """The questions of the logs, each opened while it is taken in."""
-    by_question: dict[str, list[str]] = {}
-    for bundle in args.expanded:
-        question = split_where(bundle)[1] or ""
-        by_question.setdefault(question, []).append(bundle)
-    for number, (question, bundles) in enumerate(by_question.items(), start=1):
+    questions = by_question(args.expanded)
+    for number, (question, bundles) in enumerate(questions.items(), start=1):
         artifact = None
         if args.calibrator is not None:
             artifact = load_for(args.calibrator, bundles[0])
@@ -71,7 +62,7 @@ def _batches(args: Any, command: CommandContext) -> Iterator[QuestionBatch]:
                 question_type = rows.text_attribute(QUESTION_TYPE)
             labelled = LabelledBatch(rows, artifact, command.say)
             yield QuestionBatch(question, question_type, labelled)
-        command.progress("questions", number, len(by_question))
+        command.progress("questions", number, len(questions))
 
 
 def _print_questions(state: LogState, command: CommandContext) -> None:

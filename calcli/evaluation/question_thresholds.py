@@ -40,8 +40,9 @@ class Answers:
     type : of the question, None where the bundle does not say it. classes : names of the
     options, None where they differ from row to row. probabilities : (n, k), padded with
     0. n_options : (n,). prediction, label : (n,) places of options. confidence : (n,) of
-    the prediction. formula : of the field of that name, None where none is proven. records : (n,) id and number of its
-    occurrence. unit_names : (n,) names of the units, None for independent rows.
+    the prediction. formula : of the field of that name, None where none is proven.
+    records : (n,) id and number of its occurrence. unit_names : (n,) names of the units,
+    None for independent rows.
     """
 
     question: str
@@ -86,7 +87,7 @@ class Answers:
             names = tuple(map(str, rows.class_names))
         units = rows.column("unit") if rows.given_units is not None else None
         return cls(
-            question=rows.text_attribute(QUESTION) or rows.group or rows.name,
+            question=_question_of(rows),
             type=rows.text_attribute(QUESTION_TYPE),
             classes=names,
             probabilities=np.concatenate(probabilities),
@@ -97,6 +98,46 @@ class Answers:
             formula=rows.text_attribute(CONFIDENCE_FORMULA),
             records=records_of(rows),
             unit_names=None if units is None else units.tolist(),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Answers"]) -> "Answers":
+        """The answers of several logs to one question, one log after the other.
+
+        Records of two logs are two records, whatever their ids. Units of one name are
+        one unit. Raises DataError for other options than those of the first log.
+        """
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        widest = max(part.probabilities.shape[1] for part in parts)
+        probabilities, records, unit_names = [], [], []
+        for number, part in enumerate(parts):
+            if part.classes != first.classes or part.formula != first.formula:
+                raise DataError(
+                    f"{first.question}: the logs have other options or another formula"
+                    " of confidence; find thresholds for each of them"
+                )
+            missing = widest - part.probabilities.shape[1]
+            probabilities.append(np.pad(part.probabilities, ((0, 0), (0, missing))))
+            records += [(f"{number}:{name}", times) for name, times in part.records]
+            names = part.unit_names
+            if names is None:
+                names = [f"{number}:{row}" for row in range(part.n)]
+            unit_names += list(names)
+        has_units = any(part.unit_names is not None for part in parts)
+        return cls(
+            question=first.question,
+            type=first.type,
+            classes=first.classes,
+            probabilities=np.concatenate(probabilities),
+            n_options=np.concatenate([part.n_options for part in parts]),
+            prediction=np.concatenate([part.prediction for part in parts]),
+            confidence=np.concatenate([part.confidence for part in parts]),
+            label=np.concatenate([part.label for part in parts]),
+            formula=first.formula,
+            records=records,
+            unit_names=unit_names if has_units else None,
         )
 
     @property
@@ -124,6 +165,16 @@ class Answers:
         for row, k in enumerate(self.n_options.tolist()):
             values[row] = formula(self.probabilities[row, :k].tolist())
         return np.round(values, DECIMALS)
+
+
+def _question_of(rows: BundleRows) -> str:
+    """Name of the question of a bundle. Raises UsageError for one that has none."""
+    question = rows.text_attribute(QUESTION)
+    if question is None:
+        raise UsageError(
+            f"{rows.name}: is no log of decisions, which --record and --precision need"
+        )
+    return question
 
 
 def records_of(rows: BundleRows) -> list[tuple[str, int]]:

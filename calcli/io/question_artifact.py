@@ -219,6 +219,7 @@ def load(path: str) -> Artifact:
     if colon:
         artifact = read_questions(file)
         if artifact is None:
+            load_one(file)  # refuses what is no calibrator, such as a file of scores
             message = "is no calibrator by question; name it without a question"
             raise DataError(f"{file}: {message}")
         return artifact.map_of(question, file).artifact(path)

@@ -219,7 +219,7 @@ def test_inputs_are_never_outputs(run, bundle):
         (
             ["apply", "logits.h5:test", "ts.json", "-o", "p.h5"],
             3,
-            "is no calibrator by question; name it without a question",
+            "scores in the place of a calibrator?",
         ),
     ],
 )

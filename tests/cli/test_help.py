@@ -108,6 +108,21 @@ def test_a_value_stands_behind_the_words_that_a_former_name_became():
     assert with_present_names("extract", ["--", "--mean"])[0] == ["--", "--mean"]
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--transform=a:0:1", "--transforms=3"], ["--transform", "a:0:1:3"]),
+        (["--transforms", "3", "--transform", "a:0:1"], ["--transform", "a:0:1:3"]),
+        (["--transform=a:0:1", "--", "--transforms", "4"], None),
+        (["--transform=a:0:1", "--transforms"], None),
+    ],
+)
+def test_the_number_of_draws_stands_behind_the_range(words, expected):
+    present, notes = with_present_names("extract", words)
+    assert present == (words if expected is None else expected)
+    assert bool(notes) == (expected is not None)
+
+
 MEANINGS = {
     "--confidence": "extract",  # an array; of threshold it was the level
     "--layout": "extract",

@@ -25,7 +25,10 @@ def scores(tmp_path):
         (("run", "https://example.org/scores.npz"), "web address"),
         (("ft", "scores.npz"), "did you mean fit?"),
         (("scores.npz",), "calcli run scores.npz"),
-        (("run", "scores.npz", "--gold", "t.csv"), "which is one of calcli extract"),
+        (
+            ("run", "scores.npz", "--gold", "t.csv"),
+            "has no option --gold (extract has it)",
+        ),
         (("run", "scores.npz", "--nothing"), "no such option: --nothing"),
         (("train", "scores.npz"), "did you mean fit?"),
     ],

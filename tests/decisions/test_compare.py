@@ -96,6 +96,46 @@ def test_one_question_is_compared(run, two):
     assert content["questions"]["refund"]["n"] == 110
 
 
+def test_a_question_of_one_log_is_taken_from_the_other(run, two):
+    words = ("new.jsonl:refund", "--baseline-bundle", "old.jsonl")
+    done = run("compare", *words)
+    assert done.code == 0
+    assert "only in" not in done.err
+    assert list(compared(run, *words)["questions"]) == ["refund"]
+    swapped = ("new.jsonl", "--baseline-bundle", "old.jsonl:refund")
+    assert list(compared(run, *swapped)["questions"]) == ["refund"]
+
+
+def test_questions_of_other_names_are_compared_only_where_both_are_named(run, two):
+    text = Path("old.jsonl").read_text("utf-8").replace('"refund"', '"fraud"')
+    entries = [json.loads(line) for line in text.splitlines()]
+    for entry in entries:
+        del entry["answers"]["team"], entry["label"]["team"]
+    Path("fraud.jsonl").write_text(logs.lines(entries), "utf-8")
+    done = run("compare", "new.jsonl:refund", "--baseline-bundle", "fraud.jsonl")
+    assert done.code == 3
+    assert "no record answers a question of both" in done.line
+    named = ("new.jsonl:refund", "--baseline-bundle", "fraud.jsonl:fraud")
+    assert compared(run, *named)["questions"]["refund"]["n"] == 110
+
+
+@pytest.mark.parametrize(
+    "words", [["--folds", "7"], ["--workers", "2"], ["--thorough"], ["-m", "ts"]]
+)
+def test_what_logs_do_not_have_is_refused(run, two, words):
+    command = ("compare", "new.jsonl", "--baseline-bundle", "old.jsonl")
+    assert run(*command, *words).code == 2
+
+
+def test_a_table_for_programs_has_p_values_with_all_digits(run, two):
+    words = ("new.jsonl", "--baseline-bundle", "old.jsonl")
+    expected = compared(run, *words)["questions"]["team"]["nll"]["p_adjusted"]
+    lines = run("compare", *words, "--format", "csv").out.splitlines()
+    head = lines[0].split(",")
+    team = next(line for line in lines if line.startswith("team"))
+    assert float(team.split(",")[head.index("p NLL")]) == expected
+
+
 def test_the_table_and_the_file(run, two):
     words = ("compare", "new.jsonl", "--baseline-bundle", "old.jsonl")
     done = run(*words, "-o", "c.json")

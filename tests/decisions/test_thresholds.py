@@ -2,7 +2,10 @@
 
 import json
 import math
+import os
+from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -137,13 +140,76 @@ def test_some_questions_of_a_record_are_named(run, records):
     assert content["record"]["questions"] == ["team", "refund"]
 
 
+@pytest.fixture
+def halves(records):
+    """The same records as two logs, whose ids both begin at r0."""
+    for name, half in (("a.jsonl", records[:250]), ("b.jsonl", records[250:])):
+        renumbered = [{**entry, "id": f"r{i}"} for i, entry in enumerate(half)]
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(logs.lines(renumbered))
+
+
+def test_two_logs_count_together_question_by_question(run, halves):
+    whole = of_json(run, "--accuracy", ".7", "--record")
+    words = ("--accuracy", ".7", "--record", "--json")
+    both = json.loads(run("threshold", "a.jsonl", "b.jsonl", *words).out)
+    assert both == whole
+    parts = ("a.jsonl:refund", "b.jsonl:refund")
+    cuts = json.loads(run("threshold", *parts, "--precision", "yes=.8", "--json").out)[
+        "questions"
+    ]["refund"]["cuts"]
+    expected = of_json(run, "--precision", "yes=.8")["questions"]["refund"]["cuts"]
+    assert cuts == expected
+
+
+def test_two_questions_are_not_one(run, halves):
+    words = ("a.jsonl:refund", "b.jsonl:team", "--accuracy", ".7", "--json")
+    content = json.loads(run("threshold", *words).out)
+    assert list(content["questions"]) == ["refund", "team"]
+
+
+def test_nothing_is_written_where_nothing_is_found(run, records):
+    done = run("threshold", "log.jsonl", "--accuracy", ".999999", "-o", "none.json")
+    assert done.code == 4
+    assert "none.json" not in done.out
+    assert not os.path.exists("none.json")
+
+
+def test_a_file_of_thresholds_serves_apply_one_question_at_a_time(run, records):
+    assert run("fit", "log.jsonl", "-o", "q.json", "-q").code == 0
+    words = ("-c", "q.json", "--accuracy", ".7", "-o", "t.json", "-q")
+    assert run("threshold", "log.jsonl", *words).code == 0
+    least = json.loads(Path("t.json").read_text("utf-8"))["questions"]["refund"][
+        "threshold"
+    ]
+    apply = ("apply", "q.json:refund", "log.jsonl:refund", "-q", "--threshold")
+    assert run(*apply, "t.json", "-o", "by_file.h5").code == 0
+    assert run(*apply, repr(least), "-o", "by_number.h5").code == 0
+    with h5py.File("by_file.h5") as first, h5py.File("by_number.h5") as second:
+        assert set(first) == set(second)
+        for name in first:
+            np.testing.assert_array_equal(first[name][()], second[name][()])
+    other = ("apply", "q.json:team", "log.jsonl:refund", "-o", "x.h5")
+    assert run(*other, "--threshold", "t.json").code == 3
+
+
+@pytest.mark.parametrize("words", [["--record"], ["--precision", "1=.8"]])
+def test_a_bundle_is_no_log(run, words):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(300, 2))
+    np.savez("s.npz", logits=logits, labels=logits.argmax(axis=1))
+    done = run("threshold", "s.npz", "--accuracy", ".8", *words)
+    assert done.code == 2
+    assert "s.npz: is no log of decisions" in done.err
+
+
 def test_ties_and_missing_thresholds_are_said(run, records):
     done = run("threshold", "log.jsonl", "--accuracy", ".99")
     assert done.code == 4
     assert "500 of 500 answers share the highest confidence, 0.70" in done.err
-    assert "team: no threshold; 0." in done.err
+    assert "team: no threshold guarantees this accuracy; at most 0." in done.err
     done = run("threshold", "log.jsonl", "--accuracy", ".99", "--record")
-    assert "whole record: no threshold; 0." in done.err
+    assert "whole record: no threshold guarantees this accuracy; at most 0." in done.err
     ties = of_json(run, "--accuracy", ".99")["questions"]["urgency"]["ties"]
     right = np.mean([each["label"]["urgency"] == 2 for each in records])
     assert ties == {"confidence": 0.7, "n": 500, "accuracy": pytest.approx(right)}

@@ -339,7 +339,12 @@ def run(args: ApplyArgs) -> int:
         if by_question is not None:
             return apply_log(args, by_question)
     artifact = load(args.artifact)
-    least = None if args.threshold is None else read_threshold(args.threshold, artifact)
+    least = None
+    if args.threshold is not None:
+        question = None
+        if len(args.expanded) == 1:
+            question = split_where(args.expanded[0])[1]
+        least = read_threshold(args.threshold, artifact, question)
     done: list[dict[str, object]] = []
     new_folder = not os.path.exists(args.output)
     targets = _targets(args)
@@ -437,9 +442,11 @@ def _targets(args: ApplyArgs) -> list[Path]:
     return targets
 
 
-def read_threshold(text: str, artifact: Artifact) -> float:
+def read_threshold(text: str, artifact: Artifact, question: str | None = None) -> float:
     """Read a threshold on confidence: a number, or a file that calcli threshold wrote
     for this calibrator.
+
+    question : of the rows, whose threshold a file by question holds.
     """
     with suppress(ValueError):
         least = float(text)
@@ -452,6 +459,8 @@ def read_threshold(text: str, artifact: Artifact) -> float:
     try:
         what = "a number or a file of calcli threshold"
         content = json.loads(read_document(text, 1 << 24, what))
+        if "questions" in content:
+            content = _of_question(content["questions"], question, text)
         least = content["threshold"]
         chosen_with = content["calibrator_sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -468,3 +477,16 @@ def read_threshold(text: str, artifact: Artifact) -> float:
             f"{text}: was chosen for {other}; run calcli threshold with this calibrator"
         )
     return least
+
+
+def _of_question(
+    questions: Mapping[str, Any], question: str | None, where: str
+) -> dict[str, Any]:
+    """Threshold of a question in a file that has one for each. Raises DataError."""
+    if question is None or question not in questions:
+        names = ", ".join(map(str, list(questions)[:5]))
+        raise DataError(
+            f"{where}: has a threshold for each question ({names}); apply them to one"
+            " question at a time, LOG:QUESTION"
+        )
+    return dict(questions[question])

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 
 EPILOG = (
-    "A result file (-o) is gone on from: what it holds of the same rows, seed and"
+    "A result file (-o) is continued: what it holds of the same rows, seed and"
     " baseline is not fitted again."
     " It is replaced with --force. Methods with options are written"
     " hb(bins=20;scheme=mass)."

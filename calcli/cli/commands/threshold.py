@@ -31,9 +31,8 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import is_whole_log
 from calcli.cli.render import fail, print_line
-from calcli.cli.threshold_log import threshold_log
+from calcli.cli.threshold_log import is_by_question, threshold_log
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import search_threshold
@@ -107,10 +106,8 @@ def run(args: ThresholdArgs) -> int:
     """Find the threshold, write it, and say what it accepts."""
     if args.accuracy is None and not args.precision:
         raise UsageError("--accuracy: expected that of accepted rows, such as .95")
-    if is_whole_log(args.given, args.where):
+    if is_by_question(args):
         return threshold_log(args)
-    if args.record or args.precision:
-        return threshold_log(args, args.expanded)
     assert args.accuracy is not None
     command = CommandContext(args)
     bundles = args.expanded

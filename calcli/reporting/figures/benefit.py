@@ -3,9 +3,11 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from markupsafe import Markup
 
 from calcli.diagrams.styles.decision import Benefit, benefit_range
+from calcli.numerics import FloatArray
 from calcli.reporting.figures.reliability import LEFT, SIDE, WIDTH
 from calcli.reporting.figures.svg import (
     Axes,
@@ -37,14 +39,13 @@ def benefit_figure(curves: Sequence[Benefit], class_1: str, ident: str) -> Marku
     parts.append(label(axes.left + axes.width / 2, axes.bottom + 44.0, about))
     parts += _two_policies(axes, curves[0], low)
     for number, curve in enumerate(curves):
-        kept = thinned(len(curve.threshold))
-        line = axes.polyline(
-            curve.threshold[kept],
-            curve.benefit[kept],
-            f"curve {line_class(number)}",
-            data_curve=number,
-        )
-        parts.append(line)
+        class_ = f"curve {line_class(number)}"
+        for threshold, benefit in _inside(curve.threshold, curve.benefit, low):
+            kept = thinned(len(threshold))
+            line = axes.polyline(
+                threshold[kept], benefit[kept], class_, data_curve=number
+            )
+            parts.append(line)
     names = ", ".join(curve.label for curve in curves)
     title = f"Decision curves of {names}, beside treating all and treating none"
     return figure(WIDTH, axes.bottom + 56.0, title, parts, ident)
@@ -63,13 +64,23 @@ def _round_ticks(low: float, high: float) -> list[float]:
 def _two_policies(axes: Axes, curve: Benefit, low: float) -> list[Markup]:
     """The lines of treating all and of treating none, each with its name."""
     treat_none = f"M{axes.left} {axes.y(0.0):.1f}H{axes.right}"
-    inside = curve.treat_all >= low
-    treat_all = axes.polyline(
-        curve.threshold[inside], curve.treat_all[inside], "diagonal"
-    )
-    parts = [element("path", d=treat_none, class_="axis"), treat_all]
+    parts = [element("path", d=treat_none, class_="axis")]
     parts.append(label(axes.right - 6.0, axes.y(0.0) - 8.0, "treat none", "end"))
-    if inside.any():
-        end = axes.x(float(curve.threshold[inside][-1]))
+    for threshold, benefit in _inside(curve.threshold, curve.treat_all, low):
+        parts.append(axes.polyline(threshold, benefit, "diagonal"))
+        end = axes.x(float(threshold[-1]))
         parts.append(label(end + 8.0, axes.bottom - 8.0, "treat all", "start"))
     return parts
+
+
+def _inside(
+    threshold: FloatArray, benefit: FloatArray, low: float
+) -> list[tuple[FloatArray, FloatArray]]:
+    """The pieces of a curve that do not lie below the axes."""
+    is_inside = benefit >= low
+    changes = np.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
+    pieces = []
+    for rows in np.split(np.arange(len(benefit)), changes):
+        if is_inside[rows[0]]:
+            pieces.append((threshold[rows], benefit[rows]))
+    return pieces
