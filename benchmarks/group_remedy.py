@@ -1,6 +1,6 @@
 """How often ``evaluate`` names ``fit --by``, and what following it does on new rows.
 
-python benchmarks/group_remedy.py 300 [--record benchmarks/group_remedy.json]
+python benchmarks/group_remedy.py 100 [--record benchmarks/group_remedy.json]
 python benchmarks/group_remedy.py --cost
 
 Scores are too extreme for every group; the groups are alike, or have a temperature, or a
@@ -126,7 +126,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("samples", nargs="?", type=int, default=300)
+    parser.add_argument("samples", nargs="?", type=int, default=100)
     parser.add_argument("--record", type=Path, help="JSON file for the table")
     parser.add_argument("--cost", action="store_true")
     args = parser.parse_args()

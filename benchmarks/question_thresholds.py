@@ -144,7 +144,7 @@ def broken(made: Mapping[str, Answers], fresh: Fresh) -> dict[str, tuple[bool, f
     alone = thresholds(made["refund"], Demand(None, {"yes": ACCURACY}, LEVEL))
     found["refund: precision"] = side(alone["cuts"]["yes"], 1, fresh, False)
     record = records.threshold(OF_RECORDS, LEVEL)
-    least = above(record["threshold"]) - 1e-12
+    least = above(record["threshold"])
     found["record"] = outcome(fresh.product >= least, fresh.all_right, OF_RECORDS)
     return found
 

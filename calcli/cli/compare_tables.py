@@ -19,10 +19,10 @@ from calcli.evaluation.leaderboard import (
     LEADERBOARD_METRICS,
     LeaderboardEntry,
     Ranking,
-    holm,
 )
 from calcli.evaluation.metric_limits import end_of
 from calcli.statistics.friedman import not_told_apart
+from calcli.statistics.p_values import holm
 
 MOST_TABLES = 3
 """Bundles up to which each has a table in the terminal, before the summary."""

@@ -71,11 +71,14 @@ def _print_questions(state: LogState, command: CommandContext) -> None:
     for name in state.by_evidence[:MOST_LINES]:
         facts = state.questions[name].to_dict()
         mark = "alarm" if facts["alarm"] else ""
+        gap = "-"
+        if facts["overconfidence"] is not None:
+            gap = f"{facts['overconfidence']:+.4f}"
         table.append(
             [
                 name,
                 facts["rows"],
-                f"{facts['overconfidence'] or 0.0:+.4f}",
+                gap,
                 f"{facts['e']:.3g}",
                 f"{facts['alarm_at_e']:.3g}",
                 mark,

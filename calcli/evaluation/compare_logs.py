@@ -16,15 +16,20 @@ from calcli.evaluation.differences import compared
 from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, score_json
-from calcli.evaluation.leaderboard import holm
-from calcli.evaluation.question_thresholds import records_of, units_of
+from calcli.evaluation.question_thresholds import (
+    classes_of,
+    records_of,
+    unit_names_of,
+    units_of,
+)
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray
 from calcli.rows import ArrayRows
+from calcli.statistics.p_values import holm
 
 METRICS = ("accuracy", "nll", "brier")
 
@@ -44,23 +49,20 @@ class ModelAnswers:
     labels: IntArray
     table: RowTable
     records: Sequence[tuple[str, int]]
-    units: AnyArray | None
+    units: Sequence[Any] | None
 
     @classmethod
     def of(cls, rows: BundleRows) -> "ModelAnswers":
         """Read the rows of a question."""
-        classes = None
-        if rows.n_options is None and rows.class_names is not None:
-            classes = tuple(map(str, rows.class_names))
-        units = rows.column("unit") if rows.given_units is not None else None
+        assert rows.weights() is None, "logs of decisions have no sample weights"
         return cls(
             name=rows.name,
-            classes=classes,
-            log_p=np.concatenate([block.z for block in rows.counted().blocks()]),
+            classes=classes_of(rows),
+            log_p=np.concatenate([block.z for block in rows.blocks()]),
             labels=rows.labels_at(0, rows.n),
             table=collect(rows),
             records=records_of(rows),
-            units=units,
+            units=unit_names_of(rows),
         )
 
     def in_order_of(self, other: "ModelAnswers") -> "ModelAnswers":

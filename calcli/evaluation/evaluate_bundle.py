@@ -21,6 +21,7 @@ from calcli.evaluation.group_remedy import (
 )
 from calcli.evaluation.groups import (
     TestedGroup,
+    fit_factor,
     gaps_of_groups,
     group_lines,
 )
@@ -427,7 +428,8 @@ def _result(
     if plan.per_class:
         names = None if subject.class_names is None else list(subject.class_names)
         gate = gates.get("classes", 0.0)
-        per_class = class_lines(context, names, gate, _fit_factor(candidate, context))
+        factor = fit_factor(context, context, candidate.fit_size)
+        per_class = class_lines(context, names, gate, factor)
     per_group = None
     if plan.per_group:
         order = context.table.group if plan.ordered else None
@@ -462,14 +464,6 @@ def _tested_groups(
     margins = {} if plan.ordered else subject.margins
     positive = _is_about_class_one(context, plan) and not plan.ordered
     return gaps_of_groups(context, margins, positive, candidate.fit_size)
-
-
-def _fit_factor(candidate: Candidate, context: MetricContext) -> float:
-    if candidate.fit_size is None:
-        return 1.0
-    units = context.table.units
-    n_units = None if units is None else units.n
-    return candidate.fit_size.error_factor(context.effective_n, n_units)
 
 
 def _split(

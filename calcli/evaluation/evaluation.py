@@ -3,16 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calcli.evaluation.json_output import evaluation_json
+from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
 from calcli.optional_packages import optional_import
 from calcli.rows import classes
-
-if TYPE_CHECKING:
-    from calcli.evaluation.results import Result
-from calcli.evaluation.results import Ranks, Result
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from calcli.evaluation.differences import compared
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.findings import Finding
 from calcli.evaluation.levels import LEVEL
+from calcli.evaluation.overlapping_folds import over_folds
 from calcli.io.locate import columns_in, columns_joined
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
@@ -41,7 +42,8 @@ class Trial:
 
     method : of the maps, ``ts`` or ``platt``. by : the column, or several joined. change :
     of the loss against one map for all, cross-fitted likewise. held_out : the rows under
-    it. p_value : of the change, adjusted for all choices of columns.
+    it. p_value : of the change, adjusted for all choices of columns. n_folds : that the
+    fits were made without.
     """
 
     method: str
@@ -49,6 +51,7 @@ class Trial:
     change: Difference
     held_out: MetricContext
     p_value: float
+    n_folds: int
 
     @property
     def columns(self) -> list[str]:
@@ -115,8 +118,9 @@ def best_by_group(
             table = held_out_table(fits, folds, against, units=whole.units())
             held_out = MetricContext(table, settings)
             changes = compared(held_out, MetricContext(one_map, settings))
-            change = changes[_loss_of(rows.k)]
-            trials.append(Trial(name, by, change, held_out, _p_value(change)))
+            change = over_folds(changes, len(folds), held_out)[_loss_of(rows.k)]
+            p_value = _p_value(change)
+            trials.append(Trial(name, by, change, held_out, p_value, len(folds)))
     except (FitError, *BREAKDOWNS):
         return None
     p_values = adjusted(np.array([trial.p_value for trial in trials])).tolist()
@@ -160,7 +164,10 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     of the evaluated version: else whoever has a better calibrator would lose by it.
     """
     loss = _loss_of(evaluated.table.k)
-    beside = compared(trial.held_out, evaluated)[loss]
+    # Its expected moments are those beside one map for all, not beside this version.
+    table = replace(trial.held_out.table, expected={})
+    changes = compared(MetricContext(table, evaluated.settings), evaluated)
+    beside = over_folds(changes, trial.n_folds, evaluated)[loss]
     helps = trial.helps and _is_reduced(beside, _p_value(beside))
     interval = trial.change.interval
     return Finding(
@@ -185,7 +192,7 @@ def _is_reduced(change: Difference, p_value: float) -> bool:
 
 
 def too_expensive(rows: Rows, choices: Mapping[str, AnyArray]) -> Finding:
-    """That no calibrator by group was tried, as it would take too long."""
+    """Make the finding that calibrators by group were not tried, as it takes too long."""
     *_, together = choices
     return Finding(
         "by_group_untried",

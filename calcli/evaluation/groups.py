@@ -127,9 +127,8 @@ def fit_factor(
 ) -> float:
     """Factor by which the error of a calibrator's fit widens the gap of a group.
 
-    A map for all rows is known from all rows of its fit, so its error is small beside the
-    noise of a small group. A map of the group's own is known from the group's share of
-    them.
+    The error of one map for all rows shrinks with all rows of the fit; that of a map of
+    the group's own with the group's share of them.
     """
     if fit is None:
         return 1.0

@@ -373,14 +373,6 @@ def baseline_of(asked: str | None, names: Sequence[str]) -> str:
     return title_of(asked) if asked else "ts" if "ts" in names else UNCALIBRATED
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm-adjusted p-values, which control the family-wise error (Holm 1979)."""
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    steps = np.minimum(np.arange(len(p), 0, -1) * p[order], 1.0)
-    return list(np.maximum.accumulate(steps)[np.argsort(order)].tolist())
-
-
 # ---- ranks
 
 

@@ -75,8 +75,8 @@ def over_folds(
 def widened(difference: Difference, factor: float, least: float) -> Difference:
     """A difference of larger standard error, with interval and p-value.
 
-    factor : of its standard error over rows. least : standard error to add to that, of
-    differences that are not 0 in all rows.
+    factor : of its standard error over rows. least : standard error to add to that, in
+    quadrature, of differences that are not 0 in all rows.
     """
     if difference.se is not None and difference.se > 0.0:
         factor = math.hypot(factor, least / difference.se)

@@ -20,7 +20,11 @@ from calcli.decisions.answers import NO, YES, YES_NO
 from calcli.decisions.calibrate import DECIMALS
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.selective_threshold import Choice, ThresholdSearch
+from calcli.evaluation.selective_threshold import (
+    Choice,
+    ThresholdSearch,
+    check_unweighted,
+)
 from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
@@ -60,11 +64,7 @@ class Answers:
     @classmethod
     def of(cls, rows: BundleRows, artifact: Artifact | None) -> "Answers":
         """Read a bundle through its calibrator. Raises DataError for weighted rows."""
-        if rows.weights() is not None:
-            raise DataError(
-                f"{rows.name}: has sample weights; the bound is exact for counts only;"
-                " pass --sample-weight none to count each row once"
-            )
+        check_unweighted(rows)
         if rows.kind == "confidence":
             raise DataError(
                 f"{rows.name}: holds confidences; cuts of options need probabilities"
@@ -82,14 +82,10 @@ class Answers:
         n_options = np.full(rows.n, rows.k, dtype=np.int64)
         if rows.n_options is not None:
             n_options = np.asarray(rows.n_options, dtype=np.int64)
-        names = None
-        if rows.n_options is None and rows.class_names is not None:
-            names = tuple(map(str, rows.class_names))
-        units = rows.column("unit") if rows.given_units is not None else None
         return cls(
             question=_question_of(rows),
             type=rows.text_attribute(QUESTION_TYPE),
-            classes=names,
+            classes=classes_of(rows),
             probabilities=np.concatenate(probabilities),
             n_options=n_options,
             prediction=np.concatenate(predictions),
@@ -97,7 +93,7 @@ class Answers:
             label=np.concatenate(labels),
             formula=rows.text_attribute(CONFIDENCE_FORMULA),
             records=records_of(rows),
-            unit_names=None if units is None else units.tolist(),
+            unit_names=unit_names_of(rows),
         )
 
     @classmethod
@@ -175,6 +171,22 @@ def _question_of(rows: BundleRows) -> str:
             f"{rows.name}: is no log of decisions, which --record and --precision need"
         )
     return question
+
+
+def classes_of(rows: BundleRows) -> tuple[str, ...] | None:
+    """Names of the options; None where they differ from row to row."""
+    if rows.n_options is not None or rows.class_names is None:
+        return None
+    return tuple(map(str, rows.class_names))
+
+
+def unit_names_of(rows: BundleRows) -> list[Any] | None:
+    """Name of the unit of every row; None for independent rows."""
+    if rows.given_units is None:
+        return None
+    units = rows.column("unit")
+    assert units is not None
+    return list(units.tolist())
 
 
 def records_of(rows: BundleRows) -> list[tuple[str, int]]:
@@ -344,33 +356,42 @@ def _ties(answers: Answers) -> dict[str, Any] | None:
 # ---- whole records
 
 
-class Records:
-    """Records to which questions are added one by one.
+@dataclass
+class WholeRecord:
+    """Answers of a record to the questions so far.
 
-    sums : of the log confidences, by record. all_right : whether every answer is right.
-    counts : answers of each. units : name of its unit.
+    product : of their confidences, in the order of the questions. all_right : whether
+    every one is right. n : their number. unit : name of the record's unit.
     """
+
+    unit: Any
+    product: float = 1.0
+    all_right: bool = True
+    n: int = 0
+
+
+class Records:
+    """Records to which questions are added one by one. has_units : any lies in a unit."""
 
     def __init__(self) -> None:
         self.questions: list[str] = []
-        self.sums: dict[tuple[str, int], float] = {}
-        self.all_right: dict[tuple[str, int], bool] = {}
-        self.counts: Counter[tuple[str, int]] = Counter()
-        self.units: dict[tuple[str, int], Any] = {}
+        self.whole: dict[tuple[str, int], WholeRecord] = {}
+        self.has_units = False
 
     def add(self, answers: Answers) -> None:
         """Add the answers to a question."""
         self.questions.append(answers.question)
-        logs = np.log(np.maximum(answers.confidence, 1e-300)).tolist()
-        for record, log, right in zip(
-            answers.records, logs, answers.right.tolist(), strict=True
-        ):
-            self.sums[record] = self.sums.get(record, 0.0) + log
-            self.all_right[record] = self.all_right.get(record, True) and right
-            self.counts[record] += 1
-        if answers.unit_names is not None:
-            for record, name in zip(answers.records, answers.unit_names, strict=True):
-                self.units[record] = name
+        units = answers.unit_names
+        self.has_units = self.has_units or units is not None
+        confidence = answers.confidence.tolist()
+        right = answers.right.tolist()
+        for row, name in enumerate(answers.records):
+            record = self.whole.setdefault(name, WholeRecord(unit=name))
+            record.product *= confidence[row]
+            record.all_right = record.all_right and right[row]
+            record.n += 1
+            if units is not None:
+                record.unit = units[row]
 
     def threshold(self, accuracy: float, level: float) -> dict[str, Any]:
         """Threshold of the product of a record's confidences.
@@ -378,22 +399,19 @@ class Records:
         Records without an answer and a label to every question are left out. Raises
         UsageError where none is left.
         """
-        whole = [
-            record
-            for record, count in self.counts.items()
-            if count == len(self.questions)
-        ]
+        n_questions = len(self.questions)
+        whole = [record for record in self.whole.values() if record.n == n_questions]
         if not whole:
             raise UsageError(
                 f"--record: no record has answers with labels to all"
-                f" {len(self.questions)} questions; name some of them, as in"
+                f" {n_questions} questions; name some of them, as in"
                 " LOG:QUESTION LOG:QUESTION"
             )
-        confidence = np.exp([self.sums[record] for record in whole])
-        right = np.array([self.all_right[record] for record in whole], dtype=float)
+        confidence = np.array([record.product for record in whole])
+        right = np.array([record.all_right for record in whole], dtype=float)
         units = None
-        if self.units:
-            units = units_of([self.units.get(record, record) for record in whole])
+        if self.has_units:
+            units = units_of([record.unit for record in whole])
         search = ThresholdSearch.of(confidence, right, units)
         found = search.choose(accuracy, level)
         highest = search.highest(level)[0] if found.best is None else None
@@ -402,6 +420,6 @@ class Records:
             "highest_accuracy": highest,
             "level": level,
             "n": len(whole),
-            "left_out": len(self.counts) - len(whole),
+            "left_out": len(self.whole) - len(whole),
             "questions": self.questions,
         }

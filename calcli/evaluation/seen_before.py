@@ -2,7 +2,7 @@
 grows.
 
 A set of rows is recognised by the sum of their hashes, in any order; rows among others
-by the smallest hashes (see ``calcli.io.row_facts``). Where confidences have few values
+by the smallest hashes (see ``calcli.io.rows_seen``). Where confidences have few values
 other rows have the same hashes by chance, and are not refused for it.
 """
 

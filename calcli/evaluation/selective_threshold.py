@@ -271,6 +271,15 @@ class SearchedThreshold:
     offered: Sequence[tuple[float, Accepted]] = ()
 
 
+def check_unweighted(rows: DataSet) -> None:
+    """Refuse weighted rows. Raises DataError."""
+    if rows.weights() is not None:
+        raise DataError(
+            f"{rows.name}: has sample weights; the bound is exact for counts only; pass"
+            " --sample-weight none to count each row once"
+        )
+
+
 def search_threshold(
     rows: DataSet,
     artifact: Artifact | None,
@@ -280,11 +289,7 @@ def search_threshold(
 ) -> SearchedThreshold:
     """Search a threshold on labelled rows, uncalibrated or under a calibrator that fits them. calibrator : its name in
     the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
-    if rows.weights() is not None:
-        raise DataError(
-            f"{rows.name}: has sample weights; the bound is exact for"
-            " counts only; pass --sample-weight none to count each row once"
-        )
+    check_unweighted(rows)
     confidence, correct = _confidences(artifact, rows)
     search = ThresholdSearch.of(confidence, correct, rows.given_units)
     found = search.choose(accuracy, level)

@@ -5,7 +5,7 @@ confidence, "right" is accuracy, points are percentage points.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from calcli.evaluation.facts import ClassOne, Estimate, Facts
@@ -343,8 +343,9 @@ def _by_group_words(numbers: Mapping[str, Any]) -> str:
     command = _fit_by(numbers)
     if numbers["helps"]:
         change = f"reduces {numbers['loss']} by {-numbers['change']:.4f}"
-        ends = f"[{-numbers['high']:.4f}, {-numbers['low']:.4f}]"
-        return f"{command} {change} {ends} beyond one map for all"
+        if numbers["low"] is not None:
+            change += f" [{-numbers['high']:.4f}, {-numbers['low']:.4f}]"
+        return f"{command} {change} beyond one map for all"
     change = f"{numbers['loss']} {numbers['change']:+.4f}"
     if numbers["low"] is not None:
         change = f"{change} [{numbers['low']:.4f}, {numbers['high']:.4f}]"
@@ -447,11 +448,3 @@ _LINES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "left_by_fit": _left_by_fit_words,
     "effect": _effect_words,
 }
-
-
-def shown_findings(lines: Sequence[str], most: int = 3) -> list[str]:
-    """The first findings, and how many more there are."""
-    shown = list(lines[:most])
-    if len(lines) > most:
-        shown.append(f"{len(lines) - most} more with --full")
-    return shown

@@ -288,6 +288,10 @@ def _imported(
 def _columns(log: Log, rows: QuestionRows, request: ImportRequest) -> dict[str, Any]:
     """Ids, units and groups of the rows of a question."""
     named = request.named
+    if named.get("weights"):
+        raise UsageError("--sample-weight: a log of decisions has no sample weights")
+    if named.get("ids"):
+        raise UsageError("--ids: those of a log of decisions are those of its records")
     columns: dict[str, Any] = {}
     if named.get("ids") != []:
         columns["ids"] = log.ids_of(rows)

@@ -46,7 +46,7 @@ FEWEST_CONTENTS, EVEN, LEAST_COPIES = 30, 0.5, 1.9
 """Fewest different rows that may be copies, largest variance of their counts in units of the
 mean, and least mean count: rounded scores that repeat by chance vary far more."""
 
-SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.units.Luck``)
+SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.luck.Luck``)
 
 
 def made_once(make: Work) -> Work:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Value
-from calcli.statistics.acceptance import AcceptanceCurve, Accepted, _share
+from calcli.statistics.acceptance import AcceptanceCurve, Accepted
 from calcli.statistics.intervals import Interval, exact_interval
 
 
@@ -84,3 +85,10 @@ def _value(
             "its interval is exact for independent rows only: no interval with units"
         )
     return Value(value, interval=interval, signature=signature, more=more)
+
+
+def _share(value: float, name: str) -> float:
+    """Check a proportion. Raises UsageError."""
+    if not 0 < value <= 1:
+        raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
+    return value

@@ -1,8 +1,9 @@
 """Debiased squared calibration errors, and their interval."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,10 +75,15 @@ def _of_units(
     return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
-def _check_pairs(bins: Sequence[BinStats]) -> None:
-    """Raise Undefined where no bin holds two rows, whose spread is the sampling bias."""
-    if all(each.count.max() < 2 for each in bins):
-        raise Undefined("no bin holds two rows; use fewer --bins")
+def _has_pairs(bins: BinStats) -> bool:
+    """True if a bin holds two rows, whose spread is the sampling bias."""
+    return bool(bins.count.max() >= 2)
+
+
+def _no_pairs(context: MetricContext) -> Undefined:
+    """Why a debiased error has no value: nothing tells its sampling bias."""
+    rows = "two rows" if context.table.units is None else "rows of two units"
+    return Undefined(f"no bin holds {rows}; use fewer --bins")
 
 
 def _l2_scheme(context: MetricContext) -> str:
@@ -98,8 +104,13 @@ def tce2(context: MetricContext) -> Value:
     In tables: root-mean-square gap, sampling bias removed
     """
     s, scheme = context.settings, _l2_scheme(context)
-    if scheme == "mass":
-        _check_pairs([context.bins("mass")])
+    if context.table.units is None:
+        has_pairs = scheme == "values" or _has_pairs(context.bins("mass"))
+    else:
+        edges = context.edges(scheme)
+        has_pairs = _unit_pairs(context, context.scores, edges).has_any
+    if not has_pairs:
+        raise _no_pairs(context)
     square, draws = square_and_draws(context, scheme, signed_square)
     roots = np.sqrt(np.maximum(draws, 0.0))
     null = replace(
@@ -171,8 +182,8 @@ def _marginal(
         squares = _squares_by_unit(context)
     else:
         by_class = list(context.class_bins("mass"))
-        if is_debiased:
-            _check_pairs(by_class)
+        if is_debiased and not any(map(_has_pairs, by_class)):
+            raise _no_pairs(context)
         squares = [float(square(bins)) for bins in by_class]
     mean = float(np.mean(squares))
     return Value(signed_root(mean), more={"signed_square": mean})
@@ -202,9 +213,9 @@ def _squares_by_unit(context: MetricContext) -> list[float]:
         edges = mass_edges(p, context.settings.bins, table.weight)
         pairs = _unit_pairs(context, p, edges)
         squares.append(pairs.square(table.weights * (outcome - p)))
-        has_pairs = has_pairs or bool(pairs.share.any())
+        has_pairs = has_pairs or pairs.has_any
     if not has_pairs:
-        raise Undefined("no bin holds rows of two units; use fewer --bins")
+        raise _no_pairs(context)
     return squares
 
 
@@ -243,41 +254,51 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
     return class_p_values(t.classes) if t.units is None else classes_by_unit(context)[0]
 
 
+class RawErrors(NamedTuple):
+    """Errors of the classes' own values, means over classes.
+
+    debiased, plugin : squared errors over bins. difference : from the outcomes, squared.
+    sums : least, mean and largest sum of a row. has_pairs : whether any bin holds two
+    rows, or rows of two units.
+    """
+
+    debiased: float
+    plugin: float
+    difference: float
+    sums: dict[str, float]
+    has_pairs: bool
+
+
 @made_once
-def _raw(context: MetricContext) -> tuple[list[float], dict[str, float]]:
-    """Mean debiased and plugin squared error and squared difference of the classes' own values, and the least, mean and
-    largest sum of a row."""
+def _raw(context: MetricContext) -> RawErrors:
+    """Errors of the classes' own values, before rows are divided by their sums."""
     t = context.table
-    each, sums = [], np.zeros(t.n)
-    by_class = []
+    errors = []
+    sums = np.zeros(t.n)
+    has_pairs = False
     for _, p, outcome in context.each_class(raw=True):
         edges = edges_of_values(p)
-        edges = (
-            mass_edges(p, context.settings.bins, t.weight) if edges is None else edges
-        )
+        if edges is None:
+            edges = mass_edges(p, context.settings.bins, t.weight)
         bins = BinStats.of(p, outcome, edges, t.weight)
-        by_class.append(bins)
-        debiased = (
-            signed_square(bins)
-            if t.units is None
-            else _unit_square(context, p, outcome, edges)
-        )
-        each.append(
-            [
-                debiased,
-                plugin_square(bins),
-                np.average((p - outcome) ** 2, weights=t.weight),
-            ]
-        )
+        if t.units is None:
+            debiased = float(signed_square(bins))
+            has_pairs = has_pairs or _has_pairs(bins)
+        else:
+            pairs = _unit_pairs(context, p, edges)
+            debiased = pairs.square(t.weights * (outcome - p))
+            has_pairs = has_pairs or pairs.has_any
+        plugin = float(plugin_square(bins))
+        difference = float(np.average((p - outcome) ** 2, weights=t.weight))
+        errors.append((debiased, plugin, difference))
         sums += p
-    _check_pairs(by_class)
-    facts = {
-        "row_sum_min": sums.min(),
-        "row_sum_mean": sums.mean(),
-        "row_sum_max": sums.max(),
+    debiased, plugin, difference = np.mean(errors, axis=0).tolist()
+    row_sums = {
+        "row_sum_min": float(sums.min()),
+        "row_sum_mean": float(sums.mean()),
+        "row_sum_max": float(sums.max()),
     }
-    means = [float(column.mean()) for column in np.array(each).T]
-    return means, {name: float(value) for name, value in facts.items()}
+    return RawErrors(debiased, plugin, difference, row_sums, has_pairs)
 
 
 @metric(
@@ -290,10 +311,16 @@ def marginal2_raw(context: MetricContext) -> Value:
     sqrt(max(0, mean_c signed square of class c's map)); each value is a bin where there are few, else mass bins
     Reference: Kumar, Liang, Ma (2019), definitions 2.4 and 5.1; figures 6, 7 and 10 of Li (2023)
     """
-    (mean, plugin, _), facts = _raw(context)
+    raw = _raw(context)
+    if not raw.has_pairs:
+        raise _no_pairs(context)
     return Value(
-        signed_root(mean),
-        more={"signed_square": mean, "plugin_square": plugin, **facts},
+        signed_root(raw.debiased),
+        more={
+            "signed_square": raw.debiased,
+            "plugin_square": raw.plugin,
+            **raw.sums,
+        },
     )
 
 
@@ -304,8 +331,8 @@ def mse_raw(context: MetricContext) -> Value:
     mean over classes and rows of (q_c - 1[y = c])^2; Brier / C where rows sum to one
     Reference: Kumar, Liang, Ma (2019), section 3; figure 6b of Li (2023)
     """
-    (*_, difference), facts = _raw(context)
-    return Value(difference, more=facts)
+    raw = _raw(context)
+    return Value(raw.difference, more=raw.sums)
 
 
 @metric(

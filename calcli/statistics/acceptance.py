@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.errors import UsageError
 from calcli.numerics import AnyArray, FloatArray, starts_of_ties
 from calcli.statistics.intervals import exact_intervals
 
@@ -125,9 +124,3 @@ class AcceptanceCurve:
         start = float(share[below[-1]]) if len(below) else 0.0
         end = here + int(above[0]) if len(above) else len(share) - 1
         return start, float(share[end]) if end >= 0 else 0.0
-
-
-def _share(value: float, name: str) -> float:
-    if not 0 < value <= 1:
-        raise UsageError(f"{name} is {value:g}, expected a number above 0, at most 1")
-    return value

@@ -1,6 +1,7 @@
 """P-values of sums of outcomes, whose level is known, and p-values as text."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -248,3 +249,11 @@ def adjusted(p_values: FloatArray) -> FloatArray:
     result = np.empty(m)
     result[order] = np.minimum(np.minimum.accumulate(scaled), 1.0)
     return result
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm-adjusted p-values, which control the family-wise error (Holm 1979)."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(np.arange(len(p), 0, -1) * p[order], 1.0)
+    return list(np.maximum.accumulate(steps)[np.argsort(order)].tolist())

@@ -179,6 +179,11 @@ class UnitPairs:
         )
         return cls(cell, bin_of, share)
 
+    @property
+    def has_any(self) -> bool:
+        """True if a bin holds rows of two units."""
+        return bool(self.share.any())
+
     def square(self, residual: FloatArray) -> float:
         """Squared error from residuals w (y - score), (n,); may be negative."""
         return self.of_sums(

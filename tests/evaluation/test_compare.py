@@ -14,13 +14,13 @@ import calcli
 from calcli.calibrator import Context
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.differences import differences
-from calcli.evaluation.leaderboard import holm
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import paired_sums
 from calcli.metrics.settings import MetricSettings
 from calcli.registry import parse_method
 from calcli.rows import ArrayRows
 from calcli.statistics.friedman import nemenyi_distance, not_told_apart
+from calcli.statistics.p_values import holm
 from calcli.statistics.paired import PairedSums
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,11 @@ import pytest
 
 import calcli
 from calcli.evaluation import group_remedy
+from calcli.evaluation.words import _by_group_words
+from calcli.metrics.collect import collect
+from calcli.metrics.context import MetricContext
+from calcli.metrics.settings import MetricSettings
+from calcli.rows import ArrayRows
 
 
 def drawn(rng, n, k, spread, n_groups=4):
@@ -155,6 +161,38 @@ def test_a_calibrator_that_does_better_than_maps_by_group_stays(run):
     assert not remedy["helps"]
     assert remedy["change_here"] > 0.0
     assert results[0]["report"]["next"].startswith("calcli apply cal.venn-abers.json")
+
+
+def test_a_version_is_not_judged_by_the_moments_of_another_pair():
+    """What is expected of the map by group beside one map for all says nothing of it."""
+    rng = np.random.default_rng(24)
+    z, y, group = drawn(rng, 600, 3, spread=0.5)
+    settings = MetricSettings()
+    rows = ArrayRows(z, y)
+    trial = group_remedy.best_by_group(rows, {"site": group}, settings)
+    evaluated = MetricContext(collect(rows), settings)
+    finding = group_remedy.remedy_finding(trial, evaluated)
+    assert trial.held_out.table.expected
+    without = replace(trial.held_out.table, expected={})
+    other = replace(trial, held_out=MetricContext(without, settings))
+    assert group_remedy.remedy_finding(other, evaluated) == finding
+
+
+def test_the_interval_allows_for_fits_to_folds_that_overlap():
+    rng = np.random.default_rng(3)
+    z, y, group = drawn(rng, 900, 3, spread=0.4)
+    settings = MetricSettings()
+    trial = group_remedy.best_by_group(ArrayRows(z, y), {"site": group}, settings)
+    assert trial.change.interval.method.endswith("folds")
+
+
+def test_a_change_without_an_interval_is_said_without_one():
+    numbers = {"helps": True, "method": "ts", "by": ["site"], "loss": "NLL"}
+    numbers |= {"change": -0.01, "low": None, "high": None}
+    sentence = _by_group_words(numbers)
+    assert (
+        sentence == "fit -m ts --by site reduces NLL by 0.0100 beyond one map for all"
+    )
 
 
 def test_the_page_says_it(run):

@@ -664,15 +664,30 @@ def test_debiased_errors_need_two_rows_in_a_bin(n, name):
     assert "two rows" in score.reason
 
 
-def test_debiased_errors_by_unit_need_two_units_in_a_bin():
+def test_a_squared_difference_needs_no_pairs():
+    """mse_raw is a mean over rows: by hand (.1^2 + .2^2 + .7^2) / 3 in both columns."""
+    p = np.array([0.1, 0.8, 0.7])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = calcli.evaluate(
+            np.stack([1 - p, p], axis=1), [0, 1, 0], kind="probs", metrics=["mse_raw"]
+        )
+    assert found.results[0].scores["mse_raw"].value == pytest.approx(0.54 / 3)
+
+
+@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "tce2"])
+def test_debiased_errors_by_unit_need_two_units_in_a_bin(name):
+    """Two rows of one unit in every bin: they share their luck, and show no bias."""
     p = (np.arange(30) + 0.5) / 30
+    if name == "tce2":
+        p = 0.5 + p / 2.0  # the confidence, in the same order
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = calcli.evaluate(
             np.stack([1 - p, p], axis=1),
             np.arange(30) % 2,
             kind="probs",
-            metrics=["marginal2"],
+            metrics=[name],
             units=np.arange(30) // 2,  # as the bins of equal mass
         )
-    assert "two units" in found.results[0].scores["marginal2"].reason
+    assert "two units" in found.results[0].scores[name].reason
