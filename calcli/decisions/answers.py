@@ -222,7 +222,9 @@ def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
     lone = [key for key in value if key.lower() in ("yes", "true")]
     if len(lone) == 1 and is_probability(value[lone[0]]):
         others = [key for key in value if key != lone[0]]
-        if not any(_may_be_option(key, value[key]) for key in others):
+        is_distribution = _pairs(value, value, is_named=False) is not None
+        has_options = any(_may_be_option(key, value[key]) for key in others)
+        if not is_distribution and not has_options:
             return lone[0]
     return None
 

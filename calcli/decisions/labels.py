@@ -89,7 +89,7 @@ def _leaves(value: Mapping[str, Any], path: Field) -> Iterator[tuple[Field, Any]
 
 
 def _listed_labels(items: Sequence[Any], path: Field) -> Iterator[tuple[Field, Any]]:
-    """Labels in a list: by the field ``name``, or in the order of the answers."""
+    """Labels in a list: by the field ``name``, or, of answers without names, in order."""
     for place, item in enumerate(items):
         if isinstance(item, Mapping):
             if isinstance(item.get("name"), str):

@@ -84,12 +84,6 @@ def _is_of_decisions(answer: Answer) -> bool:
     return answer.question is not None
 
 
-# ---- rows of one question
-
-
-# ---- first pass: how a log is to be read
-
-
 # ---- second pass: the rows
 
 

@@ -133,7 +133,7 @@ def plan_log(
             question = name_of(answer)
             types.setdefault(question, answer.type)
             if types[question] != answer.type:
-                types[question] = _common(types[question], answer.type)
+                types[question] = "choice"
         search.add(record, answers, name_of)
         names.add(record, {name_of(answer) for answer in answers})
     if not types:
@@ -147,11 +147,6 @@ def plan_log(
         n_records=n_records,
         models=dict(names.models),
     )
-
-
-def _common(first: AnswerType, second: AnswerType) -> AnswerType:
-    """Type of a question whose answers have two types: a choice."""
-    return first if first == second else "choice"
 
 
 def _are_texts(source: Iterable[Numbered]) -> bool:

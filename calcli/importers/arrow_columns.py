@@ -52,7 +52,9 @@ def _with_dense_vectors(table: Any) -> Any:
             continue
         if {inner.name for inner in field.type} != vector_fields:
             continue
-        vectors = [dense_vector(cell) for cell in table.column(place).to_pylist()]
+        vectors = []
+        for cell in table.column(place).to_pylist():
+            vectors.append(None if cell is None else dense_vector(cell))
         lists = pa.array(vectors, pa.list_(pa.float64()))
         table = table.set_column(place, field.name, lists)
     return table
@@ -65,8 +67,10 @@ def _with_maps_as_structs(table: Any) -> Any:
     for place, field in enumerate(table.schema):
         if not pa.types.is_map(field.type) or table.column(place).null_count:
             continue
-        objects = [dict(cell) for cell in table.column(place).to_pylist()]
-        keys = {tuple(sorted(map(str, cell))) for cell in objects}
+        objects = []
+        for cell in table.column(place).to_pylist():
+            objects.append({str(key): value for key, value in cell})
+        keys = {tuple(sorted(cell)) for cell in objects}
         if len(keys) == 1:
             table = table.set_column(place, field.name, pa.array(objects))
     return table
@@ -163,16 +167,25 @@ def _values(path: Path, name: str, column: Any) -> Any:
 
 
 def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
-    """Lists of one length as an array (n, length); of several lengths as ``Parts``."""
+    """Lists of one length as an array (n, length); of several lengths as ``Parts``.
+
+    A missing list is a row of NaN.
+    """
     is_nested = "list<" in str(column.type)[5:]
     lengths = _lengths(column)
-    if not column.null_count and not is_nested and len(lengths) == 1:
+    if not is_nested and len(lengths) == 1:
         width = lengths.pop()
         parts = []
         for chunk in column.chunks:
             numbers = chunk.flatten().to_numpy(zero_copy_only=False)
             parts.append(numbers.reshape(-1, width))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if not column.null_count:
+            return rows
+        is_missing = column.is_null().to_numpy()
+        with_gaps = np.full((len(is_missing), width), np.nan)
+        with_gaps[~is_missing] = rows
+        return with_gaps
     values = array_of_objects(column.to_pylist(), f"{path}: {name}")
     if column.null_count or values.dtype.kind == "O":
         message = f"the lists in column {name!r} have different lengths"
@@ -181,10 +194,10 @@ def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
 
 
 def _lengths(column: Any) -> set[int]:
-    """Distinct lengths of the lists in a column."""
+    """Distinct lengths of the lists in a column, missing ones aside."""
     lengths: set[int] = set()
     for chunk in column.chunks:
-        values = chunk.value_lengths().to_numpy(zero_copy_only=False)
+        values = chunk.drop_null().value_lengths().to_numpy(zero_copy_only=False)
         lengths.update(int(length) for length in np.unique(values))
     return lengths
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -247,7 +248,8 @@ def _build_rows(
     if request.kind is None:
         contradictions.refuse_probabilities(scores, kind, where)
     if not request.scores:
-        first_rank = contradictions.options_of_first_rank(
+        first_rank = partial(
+            contradictions.options_of_first_rank,
             list(columns[reading.scores].parts),
             list(columns),
             reading.labels or "TRUTH",
@@ -310,10 +312,10 @@ def _assigned(
     column = columns.get("prediction")
     if column is None or "calibrated_by" not in attributes_of(reading, columns):
         return {}
-    found = contradictions.logged_predictions(column, n, names)
-    if found is None or not ((found >= 0) & (found < k)).all():
+    predictions = contradictions.logged_predictions(column, n, names)
+    if predictions is None or not ((predictions >= 0) & (predictions < k)).all():
         return {}
-    return {"prediction": found}
+    return {"prediction": predictions}
 
 
 def _decimals(scores: Column, request: ImportRequest) -> int | None:

@@ -1,7 +1,7 @@
 """Scores that are refused or doubted: by their values, labels, names, or by logs."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,16 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
     raise DataError(f"{where}: {message}; {advice}")
 
 
-def refuse_ranks(scores: Any, where: str, first: str = FIRST_OF_RANKS) -> None:
+def refuse_ranks(
+    scores: Any, where: str, options_of_first: Callable[[], str] | None = None
+) -> None:
     """Raise DataError if every row is sorted: column i is then rank i, not class i.
 
-    first : options that read the first rank as a confidence.
+    options_of_first : options that read the first rank as a confidence.
     """
     if not is_ranked(scores):
         return
+    first = FIRST_OF_RANKS if options_of_first is None else options_of_first()
     message = "every row is sorted from the largest score to the smallest"
     reason = "these are ranks of the k best, not classes"
     advice = f"--classes C takes a table of them, {first} one, --scores NAME all"
@@ -73,9 +76,11 @@ def options_of_first_rank(
     if not parts or not all(endings):
         return FIRST_OF_RANKS
     for name in names:
+        if not name.endswith(endings[0]) or name in parts:
+            continue
         stem = name.removesuffix(endings[0])
         family = [f"{stem}{ending}" for ending in endings]
-        if stem and name not in parts and all(each in names for each in family):
+        if stem and all(each in names for each in family):
             return f"--confidence {parts[0]} --correct {name}={label}"
     return FIRST_OF_RANKS
 

@@ -64,9 +64,10 @@ OUTCOME_ENDING = re.compile(
 
 ROWS_SEEN = 10_000
 MOST_CLASSES_SEEN = 1000
+"""Rows of a label whose words are looked up in the names of columns; most words."""
+
 ENOUGH_ROWS = 10
 """Rows for a class from which a column of words that agree is that of predictions."""
-"""Rows of a label whose words are looked up in the names of columns; most words."""
 
 
 # ---- from columns to arrays
@@ -131,18 +132,22 @@ def _names_by_predictions(
     k = len(family.columns)
     if k < 2 or any(columns[name].cells != "number" for name in family.columns):
         return None
+    largest: Any = None
     for name, column in columns.items():
         if column.cells != "text" or len(_distinct_words(column)) != k:
             continue
         with suppress(DataError):
-            largest = stacked(table, columns, family.columns).argmax(axis=1)
+            if largest is None:
+                largest = stacked(table, columns, family.columns).argmax(axis=1)
             pairs = set(zip(largest.tolist(), column.load().tolist(), strict=True))
             places = {place for place, _ in pairs}
             is_one_to_one = len(pairs) == len(places) == k
             if is_one_to_one and len(largest) >= ENOUGH_ROWS * k:
                 listing = some_of(family.columns)
-                message = f"the classes of {listing} are called as {name!r} predicts"
-                remark(f"{table.file.name}: {message} them")
+                remark(
+                    f"{table.file.name}: the classes of {listing} are named after"
+                    f" {name!r}, which gives the class of the largest score in every row"
+                )
                 return [str(word) for _, word in sorted(pairs)]
     return None
 

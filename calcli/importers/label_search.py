@@ -21,6 +21,7 @@ from calcli.importers.names import (
     real_names,
     says_correct,
 )
+from calcli.importers.remarks import remark
 from calcli.importers.score_search import Arrays
 from calcli.numerics import AnyArray, IntArray
 
@@ -72,7 +73,8 @@ class LabelSearch:
     def _without_predictions(self, labels: Sequence[Name]) -> list[Name]:
         """Named labels without those that have the largest score in every row.
 
-        ``label`` is the model's answer beside ``gold``.
+        ``label`` is the model's answer beside ``gold``, which agrees with the scores
+        more often than chance, and not always.
         """
         place = (self.score.folder, self.score.split)
         here = [name for name in labels if (name.folder, name.split) == place]
@@ -81,6 +83,7 @@ class LabelSearch:
             return list(labels)
         classes = self.arrays.classes(self.score.path)
         predicted = []
+        agreeing = 0
         for name in here:
             values = self.arrays.load(name.path)
             if values is None:
@@ -88,10 +91,20 @@ class LabelSearch:
             indices = class_indices(whole_labels(values), scores.shape[1], classes)
             if indices is None or len(indices) != len(scores):
                 continue
-            if agreement(scores, indices).share == 1:
+            matches_largest = agreement(scores, indices)
+            if matches_largest.share == 1:
                 predicted.append(name)
-        if len(predicted) == len(here):
+            elif matches_largest.is_beyond_chance:
+                agreeing += 1
+        # Else a model that is right in every row would lose its labels.
+        others_are_labels = agreeing == len(here) - len(predicted) > 0
+        if not predicted or not others_are_labels:
             return list(labels)
+        for name in predicted:
+            remark(
+                f"{self.where}: {name.path!r} has the largest score in every row, so"
+                " it is taken for the prediction"
+            )
         return [name for name in labels if name not in predicted]
 
     def proven(self) -> Label | None:

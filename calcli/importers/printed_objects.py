@@ -12,11 +12,14 @@ from typing import Any
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import NUMBER_LISTS, WORD_LISTS, with_columns
 from calcli.importers.table import Column, Table
+from calcli.io.cells import is_blank
 
 
 def with_printed_objects(table: Table, request: ImportRequest) -> Table:
     """Make columns of the fields of printed objects."""
-    named = {*request.scores, *request.labels}
+    named = {*request.scores, *request.labels, *request.pieces}
+    for names in request.named.values():
+        named.update(names)
     printed: dict[str, list[Any]] = {}
     for name in [*_objects(table), *_lists_of_classes(table)]:
         cells = None if name in named else _parsed(table.columns[name])
@@ -65,9 +68,12 @@ def _first_cell(column: Column) -> str:
 
 
 def _parsed(column: Column) -> list[Any] | None:
-    """Objects or lists in print; None if a cell is anything else."""
-    cells = []
+    """Objects or lists in print, None for empty cells; None if a cell is anything else."""
+    cells: list[Any] = []
     for text in column.written_cells():
+        if text is None or is_blank(str(text)):
+            cells.append(None)
+            continue
         cell = _object_of(str(text))
         if cell is None:
             return None

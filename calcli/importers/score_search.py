@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, NotToRead, UsageError
-from calcli.importers.evidence import kind_of_scores
+from calcli.importers.evidence import blocks, kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
     LEFT_OVER,
@@ -380,30 +380,45 @@ def score_names(
 
 def _without_largest(scores: Sequence[Name], arrays: Arrays, where: str) -> list[Name]:
     """The scores without columns of the largest of every row of another array."""
-    if len(scores) == 1:
-        return list(scores)
-    largest = []
-    for name in scores:
-        array = arrays.load(name.path)
-        if array is not None and array.ndim == 2 and array.dtype.kind == "f":
-            largest.append((name, np.asarray(array).max(axis=1)))
     kept = []
     for name in scores:
-        array = arrays.load(name.path)
-        is_column = array is not None and array.ndim == 1 and array.dtype.kind == "f"
-        of = [
-            other.path
-            for other, values in largest
-            if is_column
-            and (other.folder, other.split) == (name.folder, name.split)
-            and len(values) == len(array)
-            and np.allclose(values, array)
-        ]
-        if of:
-            remark(f"{where}: {name.path!r} is the largest of each row of {of[0]!r}")
-        else:
+        matrix = _matrix_of_largest(name, scores, arrays)
+        if matrix is None:
             kept.append(name)
+        else:
+            remark(
+                f"{where}: {name.path!r} is the largest of each row of {matrix.path!r}"
+            )
     return kept
+
+
+def _matrix_of_largest(
+    name: Name, scores: Sequence[Name], arrays: Arrays
+) -> Name | None:
+    """The array whose largest score of every row is the number of a column."""
+    column = arrays.load(name.path)
+    if column is None or column.ndim != 1 or column.dtype.kind != "f":
+        return None
+    for other in scores:
+        if (other.folder, other.split) != (name.folder, name.split):
+            continue
+        matrix = arrays.load(other.path)
+        if matrix is None or matrix.ndim != 2 or matrix.dtype.kind != "f":
+            continue
+        if len(matrix) == len(column) and _are_largest(column, matrix):
+            return other
+    return None
+
+
+def _are_largest(column: Any, matrix: Any) -> bool:
+    """True if every number is the largest of its row, block by block."""
+    start = 0
+    for block in blocks(matrix):
+        numbers = np.asarray(column[start : start + len(block)])
+        if not np.allclose(block.max(axis=1), numbers):
+            return False
+        start += len(block)
+    return True
 
 
 def _family_of_columns(

@@ -62,8 +62,9 @@ class FitRecord(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Data, status and results of a fit.
 
     n : rows used, 0 of a calibrator from known shares. ignored : rows left out by label.
-    source : bundle as named by the user, without folder. data_sha256 : hash of scores and labels. row_sketch :
-    signatures of some rows, to recognise them. label_counts : rows per class.
+    source : bundle as named by the user, without folder. data_sha256 : hash of scores
+    and labels. row_sketch : signatures of some rows, to recognise them. label_counts :
+    rows per class.
     label_effect : design effect of these counts where rows have units. effective_rows :
     Kish's effective number of rows where they have weights. before, after : accuracy,
     nll, brier, ece on the calibration data. details : the method's own record.
@@ -337,9 +338,3 @@ def save(artifact: Artifact, path: str, *, force: bool = False) -> None:
         sys.stdout.buffer.write(text.encode())
         return
     write_bytes(Path(path), text, force=force)
-
-
-# ---- parameters as JSON values, and back
-
-
-# ---- test of a calibrator that was read

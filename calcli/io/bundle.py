@@ -568,7 +568,7 @@ class BundleRows(DataSet):
         """Command that writes this bundle without the rows that lack a score."""
         command = ["calcli", "extract", str(self.path)]
         if self.group:
-            command += ["--group", self.group]
+            command += ["--part", self.group]
         return [*command, "--drop-missing", "-o", f"{self.path.stem}.complete.h5"]
 
     def _stored_scores(self, start: int, stop: int) -> AnyArray:

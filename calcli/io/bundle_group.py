@@ -17,9 +17,8 @@ from calcli.numerics import AnyArray, BoolArray
 from calcli.records import cached_property
 from calcli.zeros import Zeros
 
-DEEPEST = (
-    50  # maximum nesting of the JSON in attribute source; each calibrator adds a level
-)
+DEEPEST = 50
+"""Maximum nesting of the JSON in attribute source; each calibrator adds a level."""
 
 OWN_NAMES = "own_names"
 """Attribute with the original column names in the source of a bundle: JSON, a list of

@@ -189,7 +189,7 @@ def _at_work(child: int) -> bool:
 def _child_main(paths: Sequence[Path], seconds: int, status_pipe: int) -> None:
     """Main function of the child.
 
-    Exceptions of h5py are harmless in the parent. held : pipe for the status.
+    Exceptions of h5py are harmless in the parent. status_pipe : pipe for the status.
     """
     code = FINE
     faulthandler.disable()  # a crash is expected, and reported by the parent

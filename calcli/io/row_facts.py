@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.folds import hashes_of_block, is_repeated
+from calcli.folds import hashes_of_block
 from calcli.io.row_signatures import (
     KEPT,
     MODULUS,
     Signatures,
-    scrambled,
+    mixed,
     share_repeated,
     signatures,
     total_of,
@@ -226,11 +226,10 @@ def copies(rows: "Rows") -> list[str]:
         return []
     # Signatures are rounded: rows of coarse logits may share one. Now all digits count.
     hashes = _exact_hashes(rows, facts)
-    if len(hashes):
-        share = float(is_repeated(hashes).mean())
-        times = np.unique(hashes, return_counts=True)[1]
-        if share < COPIED or times.var() > EVEN * times.mean():
-            return []
+    times = np.unique(hashes, return_counts=True)[1]
+    share = float(times[times > 1].sum() / len(hashes))
+    if share < COPIED or times.var() > EVEN * times.mean():
+        return []
     message = (
         f"about {share:.0%} of the {facts.n} rows have the same scores and label as"
         " another row: are they copies?"
@@ -240,27 +239,17 @@ def copies(rows: "Rows") -> list[str]:
 
 
 def _exact_hashes(rows: "Rows", facts: RowFacts) -> Signatures:
-    """Hash all digits of the rows whose signatures are kept, (at most ``KEPT``,).
+    """Hash all digits of the rows with a kept signature.
 
-    Of more rows than that, those with the largest kept signature are left out, as not
-    all of them are among the kept. Nothing is left where all rows share one signature.
+    About ``KEPT`` rows; more where many rows share a signature, all rows at most.
     """
-    limit = facts.signatures[-1]
-    if facts.n > len(facts.signatures):
-        limit -= np.uint64(1)
-    parts = rows.each(partial(_exact_hashes_up_to, limit))
+    parts = rows.each(partial(_exact_hashes_up_to, facts.signatures[-1]))
     return np.concatenate(list(parts))
 
 
 def _exact_hashes_up_to(limit: np.uint64, block: "Block") -> Signatures:
     """Hash all digits of the rows of a block with a signature of at most ``limit``."""
     row_signatures = signatures(block)
-    is_kept = row_signatures <= limit
-    whole = hashes_of_block(block).whole
-    return scrambled(row_signatures[is_kept], whole[is_kept][None])
-
-
-# ---- rows that were seen before: in the fit of a calibrator, in an earlier batch
-
-
-# ---- what chance explains, once rows look like those of a sketch
+    kept = np.flatnonzero(row_signatures <= limit)
+    whole = hashes_of_block(block.take(kept, block.start)).whole
+    return mixed(row_signatures[kept], whole[None])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.folds import scrambled
 from calcli.numerics import floored_log
 
 if TYPE_CHECKING:
@@ -34,11 +35,8 @@ def total_of(row_signatures: Signatures) -> int:
 def signatures(block: "Block") -> Signatures:
     """Hash every row, (b,), by its label and the gaps of three classes to the largest
     logit.
-
-    Float32 copies have equal hashes, logits and probabilities of them unless a gap
-    rounds differently.
     """
-    return scrambled(block.labels.astype(np.uint64), rounded_gaps(block))
+    return mixed(block.labels.astype(np.uint64), rounded_gaps(block))
 
 
 def rounded_gaps(block: "Block") -> NDArray[np.uint64]:
@@ -62,15 +60,10 @@ def rounded_gaps(block: "Block") -> NDArray[np.uint64]:
     return np.rint(np.arcsinh(gaps) * steps).astype(np.int64).view(np.uint64)
 
 
-def scrambled(hashes: Signatures, cells: NDArray[np.uint64]) -> Signatures:
-    """Mix the cells, (m, b), into the numbers found, (b,): splitmix64 (Steele, Lea and
-    Flood, 2014).
-    """
+def mixed(hashes: Signatures, cells: NDArray[np.uint64]) -> Signatures:
+    """Mix the cells, (m, b), into the hashes, (b,)."""
     for column in cells:
-        x = (hashes ^ column) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        hashes = x ^ (x >> np.uint64(31))
+        hashes = scrambled(hashes ^ column)
     return hashes
 
 

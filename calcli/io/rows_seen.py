@@ -21,8 +21,8 @@ from calcli.io.row_signatures import (
     KEPT,
     MODULUS,
     Signatures,
+    mixed,
     rounded_gaps,
-    scrambled,
     share_repeated,
 )
 from calcli.numerics import FloatArray, IntArray
@@ -280,8 +280,8 @@ def signed_rows(rows: "Rows", largest: int = MODULUS - 1) -> SignedRows:
 def _signed(largest: int, block: "Block") -> SignedRows:
     gaps = rounded_gaps(block)
     labels = block.labels
-    row_signatures = scrambled(labels.astype(np.uint64), gaps)
-    scores = scrambled(np.zeros(len(labels), np.uint64), gaps)
+    row_signatures = mixed(labels.astype(np.uint64), gaps)
+    scores = mixed(np.zeros(len(labels), np.uint64), gaps)
     kept = row_signatures <= np.uint64(largest)
     return SignedRows(row_signatures[kept], scores[kept], labels[kept])
 
@@ -294,8 +294,8 @@ def signed_scores(score: FloatArray, outcome: FloatArray) -> SignedRows:
     cells = np.rint(score * SCORE_CELLS).astype(np.int64).view(np.uint64)
     labels = outcome.astype(np.int64)
     return SignedRows(
-        signatures=scrambled(labels.astype(np.uint64), cells[None]),
-        scores=scrambled(np.zeros(len(score), np.uint64), cells[None]),
+        signatures=mixed(labels.astype(np.uint64), cells[None]),
+        scores=mixed(np.zeros(len(score), np.uint64), cells[None]),
         labels=labels,
     )
 

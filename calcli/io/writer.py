@@ -388,8 +388,7 @@ def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
             if driver is not None:
                 driver.raise_problem()
     except (OSError, RuntimeError) as problem:
-        message = re.search(
-            r"errno = (\d+)", str(problem)
-        )  # h5py's own message is long
-        number = int(message[1]) if message else getattr(problem, "errno", None)
+        # h5py's own message is long.
+        match = re.search(r"errno = (\d+)", str(problem))
+        number = int(match[1]) if match else getattr(problem, "errno", None)
         refuse(path, os.strerror(number) if number else one_line(problem))

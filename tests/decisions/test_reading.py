@@ -419,3 +419,34 @@ def test_the_three_best_are_read_as_a_confidence_by_the_command_that_is_named(ru
     with h5py.File("top.h5") as made:
         assert made["confidence"][:] == pytest.approx(rows.max(axis=1))
         assert made["correct"][:].mean() == np.mean(rows.argmax(axis=1) == labels)
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_one_hot_answers_keep_their_options(every, tmp_path):
+    """yes, no and unsure as 0 and 1: a third option made them answers of yes or no."""
+    options = ("yes", "no", "unsure")
+    rng = np.random.default_rng(1)
+    records = []
+    for i in range(80):
+        share = [round(float(x), 2) for x in rng.dirichlet([1.0, 1.0, 1.0])]
+        share[2] = round(1.0 - share[0] - share[1], 2)
+        if i % every == 0:
+            share = [0, 0, 0]
+            share[i % 3] = 1
+        answers = {"q": dict(zip(options, share, strict=True))}
+        records.append({"id": i, "answers": answers, "label": {"q": options[i % 3]}})
+    file, _ = extract(tmp_path, logs.lines(records))
+    group = file["q"]
+    assert [name.decode() for name in group["class_names"]] == list(options)
+    assert group["labels"].shape == (80,)
+
+
+@pytest.mark.parametrize("option", ["--sample-weight", "--ids"])
+def test_columns_that_a_log_does_not_have_are_refused(run, option):
+    p, y = logs.rows()
+    text = logs.lines(logs.SHAPES[0](i, p[i], y[i]) for i in range(len(p)))
+    with open("log.jsonl", "w", encoding="utf-8") as file:
+        file.write(text)
+    done = run("evaluate", "log.jsonl", option, "nosuch")
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith(f"calcli: {option}: ")

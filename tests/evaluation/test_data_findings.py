@@ -177,6 +177,10 @@ def test_rows_whose_ids_differ_are_no_copies(tmp_path, has_ids):
     assert bool(told) != has_ids
 
 
+FAR = np.array([0.0, 100.0, 200.0, 1000.0])
+"""Logits so far below the largest that their rounded gaps are all the same."""
+
+
 def many_distinct(rng, n):
     """Logits of 4 classes that differ, but hardly: rounded signatures are shared."""
     near = rng.integers(0, 40, size=(n, 4)).astype(float)
@@ -190,8 +194,9 @@ def many_distinct(rng, n):
         (lambda rng, n: np.broadcast_to([3.0, 1.0, 0.0, 2.0], (n, 4)), "100%"),
         (lambda rng, n: rng.normal(size=(n, 4)), None),
         (many_distinct, None),
+        (lambda rng, n: rng.normal(size=(n, 4)) * [1, 1, 1, 0] + FAR, None),
     ],
-    ids=["each four times", "one row", "distinct", "nearly alike"],
+    ids=["each four times", "one row", "distinct", "nearly alike", "one signature"],
 )
 def test_copies_among_more_rows_than_signatures_are_kept(scores, share):
     """Of 100 000 rows 65 536 signatures are kept; every row counts the same."""

@@ -238,7 +238,7 @@ def test_rows_of_zeros_among_probabilities_leave_a_way_in(run):
     done = run(*command.split()[1:])
     assert done.code == 0
     assert f"{len(p[::20])} of {len(p)} rows left out: they hold zeros only" in done.err
-    assert "0 of" not in done.err.replace("0 of " + str(len(p)), "", 1)
+    assert "they lack" not in done.err
 
 
 @pytest.mark.parametrize("least", [0.3, 0.05])

@@ -489,3 +489,65 @@ def test_an_answer_named_label_beside_the_gold_is_the_prediction(run):
     assert accuracy == (P.argmax(axis=1) == Y).mean()
     table("same.csv", {"label": PREDICTED, **scores("{}"), "gold": PREDICTED})
     assert "could all be labels" in run("evaluate", "same.csv").line
+
+
+def test_a_model_that_is_right_in_every_row_keeps_its_labels(run):
+    """Beside a labelling that has nothing to do with the scores, nothing is decided."""
+    fine = [NAMES[k] for k in P.argmax(axis=1)]
+    coarse = [NAMES[i % 2] for i in range(N)]
+    table("two.csv", {"label": fine, **scores("{}"), "target": coarse})
+    assert "could all be labels" in run("evaluate", "two.csv").line
+
+
+def test_maps_with_numbers_as_keys_are_read(run):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    cells = [list(enumerate(p.tolist())) for p in P]
+    maps = pa.array(cells, pa.map_(pa.int32(), pa.float64()))
+    parquet.write_table(pa.table({"probs": maps, "label": Y}), "map.parquet")
+    assert run("evaluate", "map.parquet").code == 0
+
+
+def test_a_row_without_a_vector_is_left_out_on_request(run):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    lists = pa.array([None, *(p.tolist() for p in P[1:])], pa.list_(pa.float64()))
+    parquet.write_table(pa.table({"probs": lists, "label": Y}), "gap.parquet")
+    refused = run("evaluate", "gap.parquet")
+    assert refused.code == 3
+    command = refused.line.partition("to try: ")[2].split()
+    done = run(*command[1:])
+    assert done.code == 0
+    assert f"1 of {N} rows left out" in done.err
+
+
+def test_an_empty_cell_among_printed_objects_is_left_out_on_request(run):
+    printed = [json.dumps(dict(zip(NAMES, p.tolist(), strict=True))) for p in P]
+    printed[7] = ""
+    cells = ['"{}"'.format(cell.replace('"', '""')) for cell in printed]
+    table("gap.csv", {"probs": cells, "label": SPECIES})
+    refused = run("evaluate", "gap.csv")
+    command = refused.line.partition("to try: ")[2].split()
+    done = run(*command[1:])
+    assert done.code == 0, done.err
+    assert f"1 of {N} rows left out" in done.err
+
+
+def test_a_column_of_printed_objects_that_an_option_names_stays(run):
+    meta = [f'"{{""site"": ""{site}""}}"' for site in SITE]
+    table("meta.csv", {**scores("p_{}"), "label": SPECIES, "meta": meta})
+    done = run("evaluate", "meta.csv", "--group-by", "meta", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["results"][0]["report"]["groups"]["n_groups"] == 2
+
+
+def test_the_first_rank_is_the_column_that_ends_in_its_number():
+    from calcli.importers.contradictions import options_of_first_rank
+
+    parts = ["p1", "p2"]
+    names = ["top", *parts, "top1", "top2", "gold"]
+    assert options_of_first_rank(parts, names, "gold") == (
+        "--confidence p1 --correct top1=gold"
+    )

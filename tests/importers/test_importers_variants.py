@@ -226,7 +226,7 @@ def test_savetxt_alone_is_read_with_its_kind(run):
 REFUSED = {
     "rows by id": (as_json({f"{i}.png": p.tolist() for i, p in enumerate(Z)}), "holds no array named logits"),
     "predictions beside scores": (as_npz(logits=Z, preds=Y), "name them with --labels NAME"),
-    "a name of its own": (as_npz(logits=Z, answers=Y), "calcli extract"),
+    "a name of its own": (as_npz(logits=Z, answers=Y), "--labels answers"),
     "confidences": (as_npz(confidences=P.max(axis=1), accuracies=P.argmax(axis=1) == Y), "--correct accuracies"),
     "thousands or decimals": (
         lambda: table(LOGITS, labelled([[f"{int(1000 * v):,}" for v in z] for z in Z]), ";"),
