@@ -285,3 +285,10 @@ def bfloat16_to_float32(bits: AnyArray) -> AnyArray:
     """Convert bfloat16 bit patterns (2 bytes each), the upper half of a float32, to float32. Exact."""
     words = bits if bits.dtype.kind == "u" else np.ascontiguousarray(bits).view("<u2")
     return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)
+
+
+def shares_of(weight: FloatArray | None, n: int) -> FloatArray:
+    """Weights of n rows with sum 1, (n,); equal ones where there are none."""
+    if weight is None:
+        return np.full(n, 1.0 / n)
+    return weight / weight.sum()

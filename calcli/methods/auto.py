@@ -55,7 +55,7 @@ from calcli.methods._auto.weights import (
     table_of,
 )
 from calcli.methods._temperature import BRACKET
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, shares_of
 from calcli.parallel import in_order
 from calcli.registry import method, with_predictions_kept
 from calcli.rows import Rows
@@ -272,7 +272,7 @@ class Auto(Mixture):
     ) -> Fit["Auto"]:
         """Weigh the candidates, and fit what follows their average."""
         held_rows = rows.take(plan.index)
-        share = shares(held_rows)
+        share = shares_of(held_rows.weights(), held_rows.n)
         table = table_of(trials, share, options.criterion)
         members, weights = weighed(trials, rows, held_rows)
         for member, weight in zip(members, weights.tolist(), strict=True):
@@ -343,14 +343,6 @@ def reason_not_to_weigh(rows: Rows, plan: Plan) -> str:
     return ""
 
 
-def shares(rows: Rows) -> FloatArray:
-    """Weights of the rows, (n,), with sum 1."""
-    weight = rows.weights()
-    if weight is None:
-        return np.full(rows.n, 1.0 / rows.n)
-    return weight / weight.sum()
-
-
 def safe_candidates(first: str, rows: Rows) -> dict[str, Candidate]:
     """Choose the candidate that may take over weight where few rows are wrong.
 
@@ -366,7 +358,7 @@ def weighed(
     trials: Sequence[Trial], rows: Rows, held_rows: Rows
 ) -> tuple[list[Trial], FloatArray]:
     """Members of the average and their weights. held_rows : those of the trials."""
-    share = shares(held_rows)
+    share = shares_of(held_rows.weights(), held_rows.n)
     able = [trial for trial in trials if not trial.failed]
     plain = [trial for trial in able if trial.name.endswith(f"({PLAIN})")]
     weighable = [trial for trial in able if trial not in plain] or able
@@ -487,7 +479,9 @@ def chosen(
 ) -> Fit[Any]:
     """Fit of the one candidate that the rule chooses, to all rows."""
     held_rows = rows.take(plan.index)
-    table = table_of(trials, shares(held_rows), options.criterion)
+    table = table_of(
+        trials, shares_of(held_rows.weights(), held_rows.n), options.criterion
+    )
     name = pick(table, options.rule, options.criterion)
     table[name]["chosen"] = True
     trial = next(trial for trial in trials if trial.name == name)

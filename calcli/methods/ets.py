@@ -20,7 +20,7 @@ from calcli.calibrator import (
 )
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, softmax
+from calcli.numerics import FloatArray, log_softmax, shares_of, softmax
 from calcli.rows import Block, Rows
 
 LEAST_ORDER = 1e-6  # least weight of the two parts that know the order of the classes
@@ -167,11 +167,8 @@ def label_shares(rows: Rows, temperature: float) -> tuple[FloatArray, FloatArray
 
     Also row weights (n,), sum 1.
     """
-    weight = rows.weights()
     shares = np.concatenate(list(rows.each(partial(_label_shares, temperature))))
-    if weight is None:
-        return shares, np.full(rows.n, 1.0 / rows.n)
-    return shares, weight / weight.sum()
+    return shares, shares_of(rows.weights(), rows.n)
 
 
 def _label_shares(temperature: float, block: Block) -> FloatArray:

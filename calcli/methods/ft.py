@@ -20,7 +20,13 @@ from calcli.errors import DataError
 from calcli.kernels.numpy.row_series import row_series
 from calcli.methods._temperature import USUAL_PRIOR, Prior, start_rows
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform, row_max
+from calcli.numerics import (
+    FloatArray,
+    log_softmax,
+    mixed_with_uniform,
+    row_max,
+    shares_of,
+)
 from calcli.rows import Block, Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
@@ -104,10 +110,7 @@ class FeatureTemperature(Calibrator):
         temperature = first.calibrator.temperature
         uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
-        weight = rows.weights()
-        share = np.full(rows.n, 1.0 / rows.n)
-        if weight is not None:
-            share = weight / weight.sum()
+        share = shares_of(rows.weights(), rows.n)
         mean = share @ raw
         deviation = np.sqrt(share @ (raw - mean) ** 2)
         # A feature that does not vary carries nothing; its rounding noise must not be

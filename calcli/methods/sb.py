@@ -45,7 +45,7 @@ from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
 from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling
-from calcli.numerics import FloatArray, IntArray, log_softmax, sigmoid
+from calcli.numerics import FloatArray, IntArray, log_softmax, shares_of, sigmoid
 from calcli.records import cached_property
 from calcli.rows import Block, Rows
 
@@ -323,8 +323,7 @@ def least_squares(
     from scipy.optimize import minimize
 
     y = rows.labels()
-    weight = rows.weights()
-    share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
+    share = shares_of(rows.weights(), len(y))
     is_present = np.bincount(y, weights=share, minlength=len(start)) > 0
     hit = np.eye(len(start))[y]
     centre = identity_map(*start.shape)

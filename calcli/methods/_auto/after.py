@@ -18,7 +18,7 @@ from calcli.methods._groups import ByOptions
 from calcli.methods.keep import Keep
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts_by import TemperatureByGroup
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, shares_of
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
@@ -121,10 +121,7 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     y = first.labels()
     original = first.original
     assert original is not None
-    weight = first.weights()
-    share = np.full(first.n, 1.0 / first.n)
-    if weight is not None:
-        share = weight / weight.sum()
+    share = shares_of(first.weights(), first.n)
     gain = np.zeros(first.n)
     right = np.zeros(first.n)
     changed = np.zeros(first.n)

@@ -19,7 +19,7 @@ from calcli.methods._auto.candidates import (
     is_per_class,
 )
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, shares_of
 from calcli.parallel import available_memory, in_order
 from calcli.registry import stages_of
 from calcli.rows import ArrayRows, Rows, ScoreKind
@@ -555,9 +555,7 @@ def clearly_behind(
     n = len(next(iter(nll.values())))
     if n < FEWEST_TO_JUDGE:
         return {}
-    share = np.full(n, 1.0 / n)
-    if weight is not None:
-        share = weight / weight.sum()
+    share = shares_of(weight, n)
     best = min(nll.values(), key=lambda losses: float(share @ losses))
     reasons = {}
     for name, losses in nll.items():

@@ -17,6 +17,7 @@ from calcli.numerics import (
     IntArray,
     log_normalizer,
     row_max,
+    shares_of,
     sigmoid,
 )
 from calcli.records import cached_property
@@ -314,9 +315,7 @@ def fit_logistic(
     the log loss's optimum.
     """
     n = design.shape[1]
-    share = np.full(n, 1.0 / n)
-    if weight is not None:
-        share = weight / weight.sum()
+    share = shares_of(weight, n)
     size = np.sqrt(design**2 @ share)
     size[size == 0] = 1.0
     scaled = design / size[:, None]

@@ -22,7 +22,7 @@ from calcli.calibrator import (
     param,
 )
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax
+from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax, shares_of
 from calcli.parallel import in_order
 from calcli.rows import (
     BLOCK_BYTES,
@@ -88,9 +88,7 @@ class ClassSearch:
         self.k = rows.k
         self.y = rows.labels()
         self.edges = edges
-        weight = rows.weights()
-        weight = np.ones(rows.n) if weight is None else weight
-        self.share = weight / weight.sum()
+        self.share = shares_of(rows.weights(), rows.n)
         self.temperature = np.full(rows.k, start)
         self.ece, self.accuracy = self._measure()
 
