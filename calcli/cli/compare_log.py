@@ -175,7 +175,7 @@ def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table
 
 
 def _rows_in_words(table: Table) -> list[list[Cell]]:
-    """The rows with p-values as people read them."""
+    """The rows, with p-values written for people."""
     rows = []
     for row in table.rows:
         cells = list(row)

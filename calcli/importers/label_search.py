@@ -103,7 +103,7 @@ class LabelSearch:
         for name in predicted:
             remark(
                 f"{self.where}: {name.path!r} has the largest score in every row, so"
-                " it is taken for the prediction"
+                " it is read as the prediction"
             )
         return [name for name in labels if name not in predicted]
 

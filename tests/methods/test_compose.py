@@ -300,7 +300,7 @@ def test_repeated_methods_are_numbered():
         ("ts+recal", {}, "must come first"),
         ("ts+", {}, "no method is named ''"),
         ("ts+tss", {}, "did you mean ts"),
-        ("auto+ts", {"rule": "best"}, "cannot be part"),
+        ("auto+ts", {"rule": "best"}, "cannot be a stage of a composition"),
         ("nonsense", {}, "auto"),
     ],
 )
