@@ -727,7 +727,8 @@ def python_api() -> str:
 SHORTER = {
     "collections.abc.": "",
     "typing.": "",
-    "calcli.api.": "",
+    "calcli.api.calibrators.": "",
+    "calcli.api.pictures.": "",
     "calcli.evaluation.results.": "",
     "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]": "FloatArray",
     "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.int64]]": "IntArray",

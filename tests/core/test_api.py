@@ -18,7 +18,6 @@ from run_calcli import runner
 from synthetic import truth
 
 import calcli
-import calcli.api
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.sklearn import ScoreCalibrator
 
@@ -38,7 +37,19 @@ def test_everything_public_has_a_docstring_and_nothing_else_is_there():
         calcli.nonsense  # noqa: B018
 
 
-@pytest.mark.parametrize("module", ["calcli", "calcli.api", "calcli.sklearn"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "calcli",
+        "calcli.api.calibrators",
+        "calcli.api.comparisons",
+        "calcli.api.deployment",
+        "calcli.api.evaluations",
+        "calcli.api.imports",
+        "calcli.api.pictures",
+        "calcli.sklearn",
+    ],
+)
 def test_the_examples_of_the_docstrings_run(module):
     __import__(module)
     found = doctest.testmod(sys.modules[module])

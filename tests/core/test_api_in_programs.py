@@ -9,6 +9,7 @@ import pytest
 
 import calcli
 import calcli.testing
+from calcli.errors import DataError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def test_a_kind_that_all_values_prove_need_not_be_given(rows):
     found = [calcli.evaluate(x, y, metrics="nll") for x in (z, p, log_p)]
     values = [each.results[0].scores["nll"].value for each in found]
     np.testing.assert_allclose(values, values[0], rtol=1e-12)
-    with pytest.raises(calcli.api.DataError, match="kind='logits'"):
+    with pytest.raises(DataError, match="kind='logits'"):
         calcli.evaluate(np.round(np.abs(z)), y, metrics="nll")
 
 
@@ -43,7 +44,7 @@ def test_curves_are_drawn_into_axes(rows):
     assert labels[:2] == ["uncalibrated", "ts"]
     assert axes.get_xlim() == (0.0, 1.0)
     assert picture.to_dict()["style"] == "corp"
-    with pytest.raises(calcli.api.UsageError, match="ax="):
+    with pytest.raises(UsageError, match="ax="):
         calcli.diagram(z, y, style="risk", ax=axes)
 
 

@@ -143,13 +143,13 @@ def _params(fit):
 
 
 def test_the_record_of_a_fit_says_that_memory_was_exhausted(monkeypatch, tmp_path):
-    import calcli.api as api
+    from calcli.api import calibrators
 
     monkeypatch.setattr(FullDevice, "uploads_left", 0)
     monkeypatch.setattr("calcli.kernels.torch.hoki_retention.Device", FullDevice)
-    monkeypatch.setattr(api, "resolve", lambda *request: "cuda")
+    monkeypatch.setattr(calibrators, "resolve", lambda *request: "cuda")
     z, y = truth(300, 5, seed=12)
-    fitted = api.fit(z, y, method="hoki", kind="logits")
+    fitted = calibrators.fit(z, y, method="hoki", kind="logits")
     assert device_module.EXHAUSTED in fitted.warnings
 
 

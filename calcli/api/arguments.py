@@ -1,0 +1,263 @@
+"""What every function of the Python API takes: scores, groups and settings, checked."""
+
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+
+from calcli.errors import DataError, UsageError
+from calcli.fitting.compatibility import check_fits
+from calcli.importers.evidence import kind_of_scores
+from calcli.importers.labels import labels_in_memory
+from calcli.importers.open_any_file import expand, open_data, open_rows
+from calcli.importers.remarks import remarks
+from calcli.io.artifact import Artifact
+from calcli.io.cells import sortable
+from calcli.io.dataset import DataSet
+from calcli.io.locate import Layout
+from calcli.io.memory import as_names, bundle_in_memory, plain_array
+from calcli.io.validate import (
+    check_confidences,
+    check_scores,
+    check_shape,
+    score_kind,
+)
+from calcli.numerics import AnyArray
+from calcli.registry import held_to
+from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind
+
+LOG = logging.getLogger("calcli")
+"""What the command line says on standard error, at level INFO."""
+
+Made = TypeVar("Made")
+
+Scores = Any
+"""An array (n, k), or (n,) for two classes.
+
+A torch tensor; or ``"FILE.h5"`` / ``"FILE.h5:GROUP"``, a pattern of such names, or a
+list of them, which are one data set.
+"""
+
+
+# ---- settings and paths
+
+
+def plain(value: Any) -> Any:
+    """Convert a NumPy scalar to a Python number."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def checked(cls: type[Made], settings: Mapping[str, Any]) -> Made:
+    """Build settings from keyword arguments, checked against the types and bounds of
+    the fields (``held_to``).
+    """
+    types = get_type_hints(cls, include_extras=True)
+    types.pop("unit", None)  # no setting: the rows say what their units are called
+    values = {name: plain(value) for name, value in settings.items()}
+    return cls(**held_to(types, values, "setting"))
+
+
+def path_of(value: Any, name: str) -> Path:
+    """The path of an argument. Raises UsageError for what is none."""
+    if not isinstance(value, str | PathLike):
+        raise UsageError(f"{name}: is {value!r}, expected the path of a file")
+    return Path(value)
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Raise UsageError where a file exists, unless ``force``.
+
+    (The command line names its own option.)
+    """
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path}: exists already; choose another name or pass force=True to"
+            " replace it"
+        )
+
+
+# ---- scores
+
+
+def _kind_of(scores: AnyArray, kind: str | None) -> ScoreKind:
+    """Kind of scores: as given, else as all values prove. Raises DataError."""
+    if kind is not None:
+        return score_kind(kind, confidence=True)
+    evidence = kind_of_scores(scores)
+    if evidence.kind is None and _are_log_odds(scores):
+        return "logits"
+    if evidence.kind is None:
+        kinds = ", ".join(f"kind={name!r}" for name in (*SCORE_KINDS, "confidence"))
+        raise DataError(
+            f"scores: {evidence.reason}, which does not say their kind; pass {kinds}"
+        )
+    return evidence.kind
+
+
+def _are_log_odds(scores: AnyArray) -> bool:
+    """True for one column of numbers that are neither probabilities nor their
+    logarithms.
+
+    Scores of a file may be another column; an argument is what it is called.
+    """
+    has_one_column = scores.ndim == 1 or scores.shape[1:] == (1,)
+    if not has_one_column or not scores.size:
+        return False
+    are_probabilities = scores.min() >= 0.0 and scores.max() <= 1.0
+    return bool(not are_probabilities and scores.max() > 0.0)
+
+
+@contextmanager
+def open_scores(
+    scores: Scores,
+    labels: Any,
+    kind: str | None,
+    *,
+    prefer: Sequence[str],
+    weights: Any = None,
+    units: Any = None,
+    class_names: Sequence[str] | None = None,
+) -> Iterator[DataSet]:
+    """Open labelled rows from arrays or bundles.
+
+    units : (n,) for arrays; for bundles the name of a dataset.
+    """
+    sources = scores if isinstance(scores, list | tuple) else [scores]
+    if sources and all(isinstance(name, str | PathLike) for name in sources):
+        if labels is not None:
+            raise DataError(
+                f"{sources[0]}: a bundle brings its own labels; leave labels out"
+            )
+        if units is not None and not isinstance(units, str):
+            raise DataError(
+                f"{sources[0]}: a bundle brings its own units; name their dataset,"
+                " units='NAME', or 'none'"
+            )
+        layout = Layout(unit=units)
+        names = []
+        for source in sources:
+            names += expand(str(source), layout)
+        with open_data(names, prefer=prefer, layout=layout, tell=LOG.info) as rows:
+            yield rows
+        return
+    scores = plain_array(scores, "scores")
+    score_type = _kind_of(scores, kind)
+    if labels is not None and score_type != "confidence":
+        with remarks() as message:
+            labels, words = labels_in_memory(labels, scores.shape, class_names)
+        class_names = class_names or words
+        warn_all(message)
+    with bundle_in_memory(
+        scores,
+        labels,
+        score_type,
+        weights=weights,
+        units=units,
+        class_names=class_names,
+    ) as rows:
+        yield rows
+
+
+@contextmanager
+def open_unlabelled(scores: Scores, kind: str) -> Iterator[Rows]:
+    """Open rows to apply a calibrator to: those of a bundle, or an array in memory."""
+    if isinstance(scores, str | PathLike):
+        with open_rows(str(scores), prefer=("test",), need_labels=False) as rows:
+            yield rows
+        return
+    array = plain_array(scores, "scores")
+    score_type = score_kind(kind, confidence=True)
+    n, _ = check_shape(array.shape, array.dtype, "scores")
+    if score_type == "confidence" and array.size != n:
+        raise DataError(
+            f"scores: have shape {array.shape}, expected one confidence a row, ({n},)"
+        )
+    if score_type == "confidence":
+        valid_scores = check_confidences(array, "scores")
+    else:
+        valid_scores = check_scores(array, score_type, "scores")
+    rows_in_memory = ArrayRows(valid_scores, kind=score_type)
+    rows_in_memory.dtype = array.dtype
+    rows_in_memory.one_column = array.ndim == 1 or array.shape[1] == 1
+    yield rows_in_memory
+
+
+@contextmanager
+def open_held_out(
+    scores: Scores,
+    labels: Any,
+    kind: str | None,
+    artifacts: Sequence[Artifact],
+    groups: Any,
+    again: bool = False,
+    **about: Any,
+) -> Iterator[tuple[DataSet, list[str]]]:
+    """Open labelled rows that the calibrators fit, with a list of warnings, issued at
+    the end, to append to.
+    """
+    with open_scores(scores, labels, kind, prefer=("test",), **about) as rows:
+        attach_groups(rows, groups, artifacts)
+        notes: list[str] = []
+        for artifact in artifacts:
+            notes += check_fits(artifact, artifact.method, rows, again=again)
+        yield rows, notes
+        warn_all(notes)
+
+
+def is_data_frame(scores: Any) -> bool:
+    """True for a DataFrame of pandas, which need not be installed."""
+    return type(scores).__name__ == "DataFrame" and hasattr(scores, "iloc")
+
+
+# ---- groups
+
+
+def attach_groups(
+    rows: Rows, groups: Any, artifacts: Sequence[Artifact], *columns: str
+) -> None:
+    """Attach groups (n,) to rows of arrays.
+
+    They become ``columns``, and the columns that calibrators by group read. Raises
+    DataError for groups of another shape.
+    """
+    if groups is None:
+        return
+    values = groups_of(groups, rows.n)
+    names: list[str] = []
+    for artifact in artifacts:
+        names += artifact.calibrator.required_columns
+    codes = Codes.of(values)
+    rows.columns = {**rows.columns, **dict.fromkeys([*columns, *names], codes)}
+
+
+def groups_of(groups: Any, n: int) -> AnyArray:
+    """Names of the groups of n rows. Raises DataError for another number of them."""
+    names = sortable(as_names(groups, "groups", "group"))
+    if names.shape != (n,):
+        message = f"have shape {names.shape}, expected ({n},): one per row"
+        raise DataError(f"groups: {message}")
+    return names
+
+
+# ---- warnings
+
+
+def warn_all(notes: Sequence[str]) -> None:
+    """Issue Python warnings, attributed to the nearest caller outside calcli."""
+    level = 1
+    frame = sys._getframe()
+    ours = ("calcli", "contextlib")
+    while (
+        frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in ours
+    ):
+        level = level + 1
+        frame = frame.f_back
+    for note in notes:
+        warnings.warn(note, stacklevel=level)
