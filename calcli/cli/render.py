@@ -35,13 +35,13 @@ def width_of_output() -> int:
     return WIDTH
 
 
-def wrapped(text: str, indent: str = "") -> list[str]:
-    """A sentence in lines that fit, those after the first indented by four."""
+def wrapped(text: str, indent: str = "", hanging: str = "    ") -> list[str]:
+    """A sentence in lines that fit, those after the first indented by ``hanging``."""
     return textwrap.wrap(
-        text,
+        plain(text),
         width_of_output(),
         initial_indent=indent,
-        subsequent_indent="    ",
+        subsequent_indent=hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -85,7 +85,7 @@ class Console:
         self._close()
         lines = [plain(text)]
         if has_width(sys.stderr) and len(lines[0]) > width_of_output():
-            lines = wrapped(lines[0])
+            lines = wrapped(text)
         self.n_lines += len(lines)
         for line in lines:
             print(line, file=sys.stderr)
@@ -166,7 +166,9 @@ class Console:
         self._drawn = is_terminal
         if is_terminal:
             self._due = now + 0.1
-            line = f"{ERASE}{plain(text)}"
+            columns = shutil.get_terminal_size((WIDTH, 24)).columns
+            # A line that the terminal folds is not erased as a whole.
+            line = f"{ERASE}{plain(text)[: columns - 1]}"
         else:
             self._due = now + 60.0
             line = f"{plain(text)}\n"

@@ -461,8 +461,15 @@ BESIDE = {
     "watch": ["watch", "TEST", "-c", "c.json", "--state", "state.json"],
     "threshold": ["threshold", "TEST", "-c", "c.json", "--accuracy", "0.3"],
     "export": ["export", "c.json", "--to", "python", "-o", "c.py"],
+    "inspect": ["inspect", "TEST"],
+    "inspect of a calibrator": ["inspect", "c.json"],
+    "inspect of the default": ["inspect", "auto.json"],
+    "apply": ["apply", "c.json", "TEST", "-o", "applied.csv"],
 }
-"""Commands beside those above, on the first test set and a calibrator."""
+"""Commands beside those above, on the first test set and two calibrators."""
+
+ON_CALIBRATORS = {"export", "inspect of a calibrator", "inspect of the default"}
+"""Those without rows, which take no options to read them."""
 
 REFUSED = {
     ("confidences", "export"): 2,
@@ -482,9 +489,10 @@ def test_the_other_commands(run, monkeypatch, case, width, request):
     name = "ts" if case.scores == "of classes" else "platt"
     fitted = run("fit", case.calibration, *case.options, "-m", name, "-o", "c.json")
     assert fitted.code == 0, fitted.err
+    assert run("fit", case.calibration, *case.options, "-o", "auto.json").code == 0
     for command, template in BESIDE.items():
         words = [case.test[0] if word == "TEST" else word for word in template]
-        options = [] if command == "export" else case.options
+        options = [] if command in ON_CALIBRATORS else case.options
         done = run(*words, *options)
         refusal_code = REFUSED.get((kind, command))
         if refusal_code is not None:

@@ -23,7 +23,16 @@ import numpy as np
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import plain, print_json, print_line, print_table
+from calcli.cli.render import (
+    Table,
+    plain,
+    print_json,
+    print_line,
+    print_sentence,
+    print_table,
+    width_of_output,
+    wrapped,
+)
 from calcli.errors import CalcliError, DataError
 from calcli.importers.formats import open_table
 from calcli.importers.looks import looks_like
@@ -95,7 +104,7 @@ def run(args: InspectArgs) -> int:
         print_json(content)
         return 0
     for note in content.get("notes", ()):
-        print_line(note)
+        print_sentence(note)
     for facts in content.get("bundles", [content.get("artifact")]):
         _print_facts(facts)
     return 0
@@ -194,7 +203,7 @@ def _list_arrays(path: Path) -> None:
             shape = " x ".join(map(str, getattr(array, "shape", ()))) or "1"
             dtype = str(getattr(array, "dtype", ""))
             table.append([plain(name), shape, dtype, f"{look}?" if look else ""])
-    print_table(["array", "shape", "type", "looks like"], table)
+    _print_table(["array", "shape", "type", "looks like"], table)
 
 
 @dataclass
@@ -328,10 +337,23 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
             _print_rows(value)
         elif name == "warnings":
             for warning in value:
-                print_line(f"{indent}warning: {warning}")
+                print_sentence(f"{indent}warning: {warning}")
         else:
             shown = plain(name).replace("_", " ").ljust(width)
-            print_line(f"{indent}{shown}  {_words(value)}")
+            _print_fact(f"{indent}{shown}  ", _words(value))
+
+
+def _print_fact(name: str, value: str) -> None:
+    """Print a fact, its further lines below the first word of its value.
+
+    Where a word is too long for that, such as a hash, they begin further left.
+    """
+    hanging = " " * len(name)
+    longest = max((len(word) for word in value.split()), default=0)
+    if len(hanging) + longest > width_of_output():
+        hanging = "    "
+    for line in wrapped(name + value, hanging=hanging):
+        print_line(line)
 
 
 def _is_nested(value: Any) -> bool:
@@ -354,7 +376,17 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     body = []
     for row in rows:
         body.append([_words(row.get(key)) for key in keys])
-    print_table([key.replace("_", " ") for key in keys], body)
+    _print_table([key.replace("_", " ") for key in keys], body)
+
+
+def _print_table(head: list[str], body: list[list[str]]) -> None:
+    """Print a table; where it is too wide, every row as a sentence."""
+    if Table(head, body).width <= width_of_output():
+        print_table(head, body)
+        return
+    for row in body:
+        named = zip(head, row, strict=True)
+        print_sentence(", ".join(f"{name} {cell}" for name, cell in named if cell))
 
 
 def _words(value: Any) -> str:
