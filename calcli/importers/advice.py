@@ -72,6 +72,8 @@ SINGLE_VALUES = (
     "ids",
     "unit",
     "sample_weight",
+    "class_names",
+    "gold",
 )
 SEVERAL_VALUES = ("scores", "labels", "group_by")
 SWITCHES = ("percent", "drop_missing", "drop_duplicates")
@@ -207,12 +209,16 @@ def proposed_import(
 
 
 def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliError:
-    """The error, its command with the option that its refusal advises; else as it is."""
+    """The error, its command with the option that its refusal advises; else as it is.
+
+    The command still ends with its output, if it did.
+    """
     command = problem.commands[0]
     match = SINGLE_OPTION.search(refusal.message)
     if match is None or match[0].split()[0] in command:
         return problem
-    return problem.advising((*command, *shlex.split(match[0])))
+    end = len(command) - 2 if command[-2] == "-o" else len(command)
+    return problem.advising((*command[:end], *shlex.split(match[0]), *command[end:]))
 
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:

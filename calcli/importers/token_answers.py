@@ -133,6 +133,8 @@ def table_of_answers(
     for name in dict.fromkeys(name for answer in answers for name in answer.more):
         cells = [answer.more.get(name) for answer in answers]
         column = column_of_cells(path, name, cells)
+        if request.drop_missing:
+            column = replace(column, empty_row=None)
         columns[name] = Column(
             path,
             name,
@@ -181,11 +183,13 @@ def _class_rows(
     if len(kept) * 2 < len(answers) or not kept:
         raise _without_classes(path, answers, names, n_without)
     listing = ", ".join(names)
-    remark(
-        f"{path.name}: logits are the log-probabilities of {listing} where the answer"
-        f" names one of them; {n_lacking} of {len(kept)} rows lack a class among the"
-        " tokens listed, which got its upper bound"
-    )
+    what = f"logits are the log-probabilities of {listing} where the answer names one"
+    remark(f"{path.name}: {what}")
+    if n_lacking:
+        message = (
+            f"{n_lacking} of {len(kept)} rows lack a class among the tokens listed"
+        )
+        remark(f"{path.name}: {message}, which got its upper bound")
     if n_without:
         message = f"{n_without} of {len(answers)} answers list no class: left out"
         remark(f"{path.name}: {message}")

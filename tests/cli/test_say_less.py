@@ -138,27 +138,24 @@ def language_model_logs():
 
 
 def chat_logs():
-    """Chat completions with the log-probabilities of four letters, made bundles by extract."""
+    """Chat completions with the log-probabilities of four letters, a label beside each."""
     z, y = rows(800, 4)
     log_p = np.log(probabilities(z))
-    lines = []
-    for at, row in enumerate(log_p):
-        listed = [
-            {"token": "ABCD"[c], "logprob": float(row[c])} for c in np.argsort(-row)
-        ]
-        entry = {**listed[0], "top_logprobs": listed}
-        choice = {
-            "message": {"content": listed[0]["token"]},
-            "logprobs": {"content": [entry]},
-        }
-        record = {"id": f"q{at}", "response": {"choices": [choice]}}
-        lines.append(json.dumps({**record, "label": "ABCD"[y[at]]}))
-    Path("log.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
-    return Case("answers.h5:cal", ["answers.h5:test"])
-
-
-EXTRACT_THE_LOG = "extract log.jsonl --class-names A,B,C,D --split cal=0.5"
-EXTRACT_THE_LOG += " --split test=0.5 -o answers.h5"
+    for name, part in (("val", slice(0, 400)), ("test", slice(400, 800))):
+        lines = []
+        for at, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
+            listed = [
+                {"token": "ABCD"[c], "logprob": float(row[c])} for c in np.argsort(-row)
+            ]
+            entry = {**listed[0], "top_logprobs": listed}
+            choice = {
+                "message": {"content": listed[0]["token"]},
+                "logprobs": {"content": [entry]},
+            }
+            record = {"id": f"{name}{at}", "response": {"choices": [choice]}}
+            lines.append(json.dumps({**record, "label": "ABCD"[label]}))
+        Path(f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return Case("val.jsonl", ["test.jsonl"])
 
 
 def one_row():
@@ -222,10 +219,7 @@ KINDS: dict[str, Callable[[], Case]] = {
 @pytest.fixture(params=KINDS)
 def case(request, run):
     """The files of one kind of data, in the current folder."""
-    made = KINDS[request.param]()
-    if request.param == "chat logs":
-        assert run(*EXTRACT_THE_LOG.split(), "-q").code == 0
-    return made
+    return KINDS[request.param]()
 
 
 # ---- what every output keeps
@@ -396,8 +390,6 @@ def test_run_on_one_set(run, monkeypatch, case):
     """The judgement is by cross-fitting; rows that no fold can leave out are refused in one line."""
     monkeypatch.setenv("COLUMNS", "100")
     words = ["run", case.test[0], *case.options, "-o", "out"]
-    if ":" in case.test[0]:
-        words[1] = case.calibration
     if case.run_code:
         refused = run(*words, "-q")
         assert (refused.code, refused.out) == (case.run_code, "")

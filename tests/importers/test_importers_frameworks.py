@@ -387,9 +387,18 @@ def test_a_dict_of_numpy_save_is_read_without_running_anything(tmp_path, out):
         ("inspect/data_pubmedqa_gpt4o_mini.json", "inspect_ai.*--logprobs"),
         ("inspect/mmlu-summary-choices.eval", "inspect_ai.*--logprobs"),
         ("inspect/log_formats.eval", "inspect_ai.*--logprobs"),
-        ("made/openai/batch_output.jsonl", "OpenAI.*--class-names.*--gold"),
-        ("made/openai/chat_completion.json", "OpenAI.*--class-names.*--gold"),
-        ("made/openai/legacy_completion.json", "OpenAI.*--class-names.*--gold"),
+        (
+            "made/openai/batch_output.jsonl",
+            "OpenAI.*free texts.*--correct answer=gold --gold NEW.csv",
+        ),
+        (
+            "made/openai/chat_completion.json",
+            "OpenAI.*free texts.*--correct answer=gold --gold NEW.csv",
+        ),
+        (
+            "made/openai/legacy_completion.json",
+            "OpenAI.*free texts.*--correct answer=gold --gold NEW.csv",
+        ),
         ("made/openai/vllm_prompt_logprobs.json", "logprobs=true"),
     ],
 )

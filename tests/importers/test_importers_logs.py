@@ -121,10 +121,8 @@ def test_letters_of_a_batch_become_logits_joined_with_their_gold(tmp_path):
     assert (found["labels"] == Y[order]).all()
     # "A" and " A" are one class: 0.75 and 0.25 of its probability
     np.testing.assert_allclose(found["logits"], np.log(P[order]), atol=1e-12)
-    assert (
-        "2 of 26 lines have no answer: left out" in told
-        and "0 of 24 rows lack a class" in told
-    )
+    assert "2 of 26 lines have no answer: left out" in told
+    assert "lack a class" not in told
 
 
 def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
@@ -260,7 +258,7 @@ def test_responses_that_say_too_little_are_refused_with_what_to_do(
     with pytest.raises(DataError, match=words):
         bring(path, tmp_path / "o.h5", class_names=("A", "B"), no_labels=True)
     if "logprobs=true" in words:
-        with pytest.raises(DataError, match=r"--class-names A,B,C,D --gold FILE"):
+        with pytest.raises(DataError, match="logprobs=true, top_logprobs=20$"):
             bring(path, tmp_path / "o.h5")
 
 

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
+from calcli.importers.answer_classes import with_classes
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
@@ -14,11 +15,6 @@ from calcli.importers.table import Record, Table
 from calcli.importers.token_answers import Answer, positions_of, table_of_answers
 from calcli.io.cells import text_of
 
-COMMANDS = (
-    "--class-names A,B,C,D --gold FILE for answers that are classes, or --confidence"
-    " confidence --correct answer=gold --gold FILE for free ones (a FILE of ids and"
-    " right answers)"
-)
 KEYS_OF_CHOICE = {"message", "text", "logprobs"}
 
 
@@ -71,7 +67,8 @@ def read_openai(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
     """Read the log-probabilities of the answer's tokens (see ``table_of_answers``).
 
     Ids of rows are ``custom_id``, or the id beside the response. A label beside it is
-    the gold. Lines that failed are left out and counted.
+    the gold; both prove the classes where no option names them. Lines that failed are
+    left out and counted.
     """
     path = file.path
     answers = []
@@ -84,8 +81,7 @@ def read_openai(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
             wrapper = {} if body is record else record
             answers.append(_answer(body, wrapper, f"{path}: row {row}"))
     if not (request.class_names or request.confidence):
-        message = "holds responses of a server with an OpenAI interface"
-        raise DataError(f"{path}: {message}; say what they are: {COMMANDS}")
+        request = with_classes(path, answers, request)
     if n_failed:
         message = f"{n_failed} of {len(file.records)} lines have no answer: left out"
         remark(f"{path.name}: {message}")

@@ -1,0 +1,136 @@
+"""Classes that the answers of a log name, where no option says them."""
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from calcli.errors import DataError
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.token_answers import NO_LOGPROBS, Answer
+from calcli.importers.token_classes import bare, by_token
+from calcli.io.locate import natural
+
+MOST_CLASSES = 26
+"""Distinct answers above this are texts, not classes."""
+
+NEARLY_ALL = 0.98
+"""Proportion of the answers that name a class, where these are the classes."""
+
+OWN_LABELS = 0.9
+"""Proportion of the answers whose tokens list their own label, where labels are tokens."""
+
+TO_SUPPLY = "NEW.csv"
+"""File in a proposed command that the user has to write."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the answers of a log say of themselves.
+
+    classes : that they name, none of free texts. label : column of right answers beside
+    them, "" without one. are_proven : every answer has a label, whose token it lists.
+    """
+
+    classes: tuple[str, ...]
+    label: str
+    are_proven: bool
+
+
+def with_classes(
+    path: Path, answers: Sequence[Answer], request: ImportRequest
+) -> ImportRequest:
+    """The request, with the classes that labels and answers prove.
+
+    Raises DataError, with what to type, where they do not.
+    """
+    if not any(answer.positions for answer in answers):
+        raise DataError(f"{path}: {NO_LOGPROBS}, top_logprobs=20")
+    guess = guess_of(answers)
+    if guess.are_proven and not request.gold:
+        return replace(request, class_names=guess.classes)
+    raise _unsaid(path, answers, guess, request)
+
+
+def guess_of(answers: Sequence[Answer]) -> Guess:
+    """Guess at the classes, by the labels and by the answers of one word."""
+    label = next((name for answer in answers for name in answer.more), "")
+    labels = [str(answer.more.get(label, "")).strip() for answer in answers]
+    words = [word for word in map(_word_of, answers) if word is not None]
+    if len(words) < NEARLY_ALL * len(answers):
+        words = []
+    own = [
+        bool(text) and _lists(answer, by_token([text]))
+        for answer, text in zip(answers, labels, strict=True)
+    ]
+    n_labelled = sum(map(bool, labels))
+    are_tokens = n_labelled > 0 and sum(own) >= OWN_LABELS * n_labelled
+    classes = _distinct(filter(None, labels) if are_tokens else [], words)
+    if not 2 <= len(classes) <= MOST_CLASSES:
+        return Guess((), label, False)
+    naming = [_names(answer, by_token(classes)) for answer in answers]
+    if sum(naming) < NEARLY_ALL * len(answers):
+        return Guess((), label, False)
+    return Guess(classes, label, are_tokens and all(labels))
+
+
+def _lists(answer: Answer, index: Mapping[str, int]) -> bool:
+    """True if a class is among the likeliest tokens at some position."""
+    listed = [token for position in answer.positions for token in position.top]
+    return any(bare(token) in index for token in listed)
+
+
+def _names(answer: Answer, index: Mapping[str, int]) -> bool:
+    """True if a token of the answer is a class."""
+    return any(bare(position.token) in index for position in answer.positions)
+
+
+def _word_of(answer: Answer) -> str | None:
+    """The answer where it is one token; None for longer ones."""
+    word = bare(answer.text)
+    if not word or not answer.positions:
+        return None
+    return word if bare(answer.positions[0].token) == word else None
+
+
+def _distinct(labels: Iterable[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Distinct words in natural order, labels and words that differ in case as one.
+
+    It is spelt as the labels are, and as most words are.
+    """
+    spelt: dict[str, str] = {}
+    for texts in (labels, words):
+        for text, _ in Counter(texts).most_common():
+            spelt.setdefault(text.lower(), text)
+    return tuple(sorted(spelt.values(), key=natural))
+
+
+def _listing(classes: Sequence[str]) -> str:
+    shown = ", ".join(classes[:8])
+    left = len(classes) - 8
+    return f"{shown} and {left} more" if left > 0 else shown
+
+
+def _unsaid(
+    path: Path, answers: Sequence[Answer], guess: Guess, request: ImportRequest
+) -> DataError:
+    """Error about a log of which nothing says how it is read, with what to type."""
+    options = [("--confidence", "confidence")]
+    options.append(("--correct", f"answer={guess.label or 'gold'}"))
+    what = "free texts"
+    if guess.classes:
+        options = [("--class-names", ",".join(guess.classes))]
+        what = _listing(guess.classes)
+    problem = DataError(f"{path}: holds OpenAI responses whose answers are {what}")
+    if guess.label or request.gold:
+        return problem.advising(request.command(str(path), options))
+    if request.no_labels and guess.classes:
+        options.append(("--labels", "none"))
+        return problem.advising(request.command(str(path), options))
+    have_ids = all(answer.id is not None for answer in answers)
+    columns = "columns id and label" if have_ids else "a column label, in this order"
+    options.append(("--gold", TO_SUPPLY))
+    command = request.command(str(path), options)
+    more = f", without right answers; with these in {TO_SUPPLY} ({columns}): "
+    return problem.advising(more=more + shlex.join(command))
