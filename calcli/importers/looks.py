@@ -83,7 +83,7 @@ def looks_like(path: str, column: Column) -> Look:
         values = column.rows(slice(VALUES_SEEN))
     except (DataError, MemoryError):
         return ""
-    if not len(values) or values.ndim > 2 or values.dtype.kind not in "biufUM":
+    if not values.size or values.ndim > 2 or values.dtype.kind not in "biufUM":
         return ""
     name = parse_name(path)
     if name.role == "labels":

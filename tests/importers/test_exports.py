@@ -4,8 +4,11 @@ Each file has 400 rows of three classes, whose labels are drawn from the probabi
 accuracy and the NLL of ``evaluate`` are those of the arrays that were written.
 """
 
+import base64
+import io
 import json
 import sqlite3
+import zlib
 from pathlib import Path
 
 import h5py
@@ -364,7 +367,80 @@ def matlab_table():
     return table("matlab.csv", columns)
 
 
+def orange():
+    """Save Data of Orange, behind its Predictions: names, types and roles in three lines."""
+    columns = {"width": AGE, "species": SPECIES, **scores("Tree ({})")}
+    columns |= {"Tree": PREDICTED, "Fold": [1] * N}
+    types = ["continuous", " ".join(NAMES), *["continuous"] * 3, "discrete", "c"]
+    roles = ["", "class", *["meta"] * 5]
+    header = ["\t".join(cells) for cells in (columns, types, roles)]
+    table("orange.tab", columns, "\t")
+    _, *below = Path("orange.tab").read_text().splitlines()
+    Path("orange.tab").write_text("\n".join([*header, *below]) + "\n")
+    return "orange.tab"
+
+
+def spss():
+    """What NOMREG saves: categories count from 1."""
+    columns = {"id": range(1, N + 1), "species": Y + 1}
+    columns |= {f"EST{k + 1}_1": P[:, k] for k in range(3)}
+    columns |= {"PRE_1": P.argmax(axis=1) + 1, "PCP_1": P.max(axis=1)}
+    return table("spss.csv", {**columns, "ACP_1": P[np.arange(N), Y]})
+
+
+def tsml():
+    """A result file of aeon: problem, parameters and totals in three lines."""
+    above = ["Problem,ROCKET,TEST,0,MILLISECONDS,made by aeon", '{"n": 10}']
+    above.append(f"{(P.argmax(axis=1) == Y).mean()},1000,200,-1,-1,3,,-1,-1")
+    rows = []
+    for i, p in enumerate(P):
+        rows.append(f"{Y[i]},{p.argmax()},,{','.join(map(repr, p.tolist()))},,12,note")
+    Path("testResample0.csv").write_text("\n".join([*above, *rows]) + "\n")
+    return "testResample0.csv"
+
+
+def mallet():
+    """train-classifier --report test:raw, which prints the surest label first."""
+    rows = ["Trial 0 Trainer MaxEntTrainer", " Raw Testing Data"]
+    for i, p in enumerate(P.tolist()):
+        order = np.argsort(-P[i])
+        pairs = " ".join(f"{NAMES[k]}:{p[k]!r}" for k in order)
+        rows.append(f"file:/texts/{i}.txt {SPECIES[i]} {pairs} ")
+    rows.append("Trial 0 Trainer MaxEntTrainer test data accuracy = 0.8")
+    Path("raw.txt").write_text("\n".join(rows) + "\n")
+    return "raw.txt"
+
+
+def vowpal_wabbit():
+    """paste -d' ' truth.txt <(vw --oaa 3 --probabilities -p /dev/stdout)."""
+    rows = []
+    for i, p in enumerate(P.tolist()):
+        pairs = " ".join(f"{k + 1}:{p[k]!r}" for k in range(3))
+        rows.append(f"{Y[i] + 1} {pairs} row{i}")
+    Path("vw.txt").write_text("\n".join(rows) + "\n")
+    return "vw.txt"
+
+
+def kserve_response(places):
+    """Response of protocol V2 for some rows: flat tensors with their shapes."""
+    p = P[places]
+    guess = {"name": "label", "shape": [len(p)], "datatype": "INT64"}
+    probs = {"name": "probabilities", "shape": [len(p), 3], "datatype": "FP64"}
+    guess["data"] = p.argmax(axis=1).tolist()
+    probs["data"] = p.ravel().tolist()
+    return {"model_name": "m", "model_version": "1", "outputs": [guess, probs]}
+
+
+def kserve():
+    """A response per row, beside its label; the model's own label is a prediction."""
+    rows = []
+    for i in range(N):
+        rows.append({"target": int(Y[i]), "response": kserve_response([i])})
+    return lines("kserve.jsonl", rows)
+
+
 EXPORTS = [
+    *(orange, spss, tsml, mallet, vowpal_wabbit, kserve),
     matlab_table,
     *(h2o, knime, caret, tidymodels, azure, datarobot, autogluon, bigquery, vertex),
     *(vertex_image, spacy, tf_serving, weka, fasttext, matlab, matlab_7_3, openml),
@@ -410,6 +486,129 @@ def test_a_confidence_of_weka_is_read_without_options(run):
     metrics = json.loads(done.out)["results"][0]["metrics"]
     assert metrics["accuracy"]["value"] == (best == Y).mean()
     assert metrics["mean_confidence"]["value"] == pytest.approx(P.max(axis=1).mean())
+
+
+# ---- exports without labels, or whose scores are no probabilities
+
+
+def test_exports_without_labels_take_them_from_a_file(run):
+    """MALLET's classify-file, Vowpal Wabbit and a server know no right answers."""
+    names = [f"row{i}" for i in range(N)]
+    rows = []
+    for name, p in zip(names, P.tolist(), strict=True):
+        pairs = "\t".join(f"{NAMES[k]}\t{p[k]!r}" for k in range(3))
+        rows.append(f"{name}\t{pairs}")
+    Path("classified.txt").write_text("\n".join(rows) + "\n")
+    rows = []
+    for name, p in zip(names, P.tolist(), strict=True):
+        rows.append(" ".join(f"{k + 1}:{p[k]!r}" for k in range(3)) + f" {name}")
+    Path("tagged.txt").write_text("\n".join(rows) + "\n")
+    Path("response.json").write_text(json.dumps(kserve_response(range(N))))
+    table("words.csv", {"id": names, "label": SPECIES})
+    table("numbers.csv", {"id": names, "label": Y + 1})
+    table("places.csv", {"label": Y})
+    right = (P.argmax(axis=1) == Y).mean()
+    for file, gold in (
+        ("classified.txt", "words.csv"),
+        ("tagged.txt", "numbers.csv"),
+        ("response.json", "places.csv"),
+    ):
+        refused = run("run", file)
+        assert refused.code == 3 and "--gold FILE" in refused.line, refused.line
+        made = run("extract", file, "--gold", gold, "-o", f"{file}.h5")
+        assert made.code == 0, made.err
+        done = run("evaluate", f"{file}.h5", "--metric", "accuracy", "--json")
+        metrics = json.loads(done.out)["results"][0]["metrics"]
+        assert metrics["accuracy"]["value"] == right
+
+
+def fiftyone_samples(*, with_logits):
+    samples = []
+    for i, p in enumerate(P):
+        guess = {"_cls": "Classification", "label": PREDICTED[i], "tags": []}
+        guess["confidence"] = float(p.max())
+        if with_logits:
+            buffer = io.BytesIO()
+            np.save(buffer, np.log(p))
+            packed = base64.b64encode(zlib.compress(buffer.getvalue())).decode()
+            guess["logits"] = {"$binary": {"base64": packed, "subType": "00"}}
+        right = {"_cls": "Classification", "label": SPECIES[i], "tags": []}
+        place = {"filepath": f"data/{i}.jpg", "tags": ["validation"]}
+        samples.append({**place, "ground_truth": right, "predictions": guess})
+    Path("samples.json").write_text(json.dumps({"samples": samples}))
+    return samples
+
+
+@pytest.mark.parametrize("with_logits", [True, False])
+def test_samples_of_fiftyone_are_read_without_options(run, with_logits):
+    fiftyone_samples(with_logits=with_logits)
+    done = run("evaluate", "samples.json", "--json")
+    assert done.code == 0, done.err
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()
+    sure = P.max(axis=1).mean()
+    assert metrics["mean_confidence"]["value"] == pytest.approx(sure, rel=1e-12)
+
+
+def test_classes_that_fiftyone_never_predicts_are_named_by_its_metadata(run):
+    samples = fiftyone_samples(with_logits=True)
+    few = [row for row in samples if row["predictions"]["label"] != "fox"]
+    Path("samples.json").write_text(json.dumps({"samples": few}))
+    refused = run("evaluate", "samples.json")
+    assert (
+        refused.code == 3 and "name 2 of 3 classes; put metadata.json" in refused.line
+    )
+    Path("metadata.json").write_text(json.dumps({"default_classes": NAMES}))
+    assert run("evaluate", "samples.json", "-q").code == 0
+
+
+def test_fiftyone_with_two_models_asks_for_one(run):
+    samples = fiftyone_samples(with_logits=False)
+    for row in samples:
+        row["other"] = row["predictions"]
+    Path("samples.json").write_text(json.dumps({"samples": samples}))
+    refused = run("evaluate", "samples.json")
+    assert (
+        refused.code == 3 and "has predictions, other with confidences" in refused.line
+    )
+
+
+def test_training_and_test_rows_of_a_report_of_mallet_stay_apart(run):
+    mallet()
+    below = Path("raw.txt").read_text()
+    above = below.replace("Testing", "Training").replace("/texts/", "/others/")
+    Path("raw.txt").write_text(above + below)
+    made = run("extract", "raw.txt", "-o", "both.h5")
+    assert made.code == 0, made.err
+    with h5py.File("both.h5") as file:
+        assert sorted(file) == ["test", "train"]
+
+
+BROKEN = {
+    "orange.tab": (orange, "row 9 has 1 cells, expected 7"),
+    "testResample0.csv": (tsml, "line 13: expected class, predicted class"),
+    "vw.txt": (vowpal_wabbit, "line 10: expected classes with probabilities"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_line_of_an_export_is_named(run, name):
+    write, message = BROKEN[name]
+    write()
+    rows = Path(name).read_text().splitlines()
+    rows[-N + 9] = "broken"
+    Path(name).write_text("\n".join(rows) + "\n")
+    refused = run("evaluate", name)
+    assert refused.code == 3 and message in refused.line, refused.line
+
+
+def test_tensors_that_do_not_fit_their_shape_are_named(run):
+    response = kserve_response(range(N))
+    response["outputs"][1]["shape"] = [N, 4]
+    Path("response.json").write_text(json.dumps(response))
+    refused = run("evaluate", "response.json")
+    message = f"output 'probabilities' has {3 * N} values for shape [{N}, 4]"
+    assert refused.code == 3 and message in refused.line
 
 
 # two classes: H2O's threshold is that of the best F1, so that its prediction is not the

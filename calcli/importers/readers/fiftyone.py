@@ -1,0 +1,171 @@
+"""Classifications of a data set that FiftyOne has exported: samples.json, labels.json."""
+
+import base64
+import io
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError, one_line
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Record, Table
+from calcli.numerics import AnyArray
+
+CLASSIFICATION = "Classification"
+METADATA = "metadata.json"
+"""File beside samples.json with the names of the classes."""
+
+UNREADABLE = (ValueError, TypeError, KeyError, EOFError, zlib.error)
+
+MOST_BYTES = 1 << 24  # of the logits of one sample
+
+
+def _samples(file: SourceFile) -> list[Any]:
+    """Samples of an exported data set; none for other files."""
+    if not file.is_json or b'"samples"' not in file.head:
+        return []
+    if not isinstance(file.json, dict):
+        return []
+    samples = file.json.get("samples")
+    if not isinstance(samples, list):
+        return []
+    return samples if any(map(_classifications, samples)) else []
+
+
+def _classifications(sample: Any) -> dict[str, Mapping[str, Any]]:
+    """Fields of a sample that are classifications."""
+    if not isinstance(sample, dict):
+        return {}
+    fields: dict[str, Mapping[str, Any]] = {}
+    for name, value in sample.items():
+        if isinstance(value, dict) and value.get("_cls") == CLASSIFICATION:
+            fields[name] = value
+    return fields
+
+
+@reader(
+    "fiftyone",
+    "classifications that FiftyOne exports: samples.json",
+    suffixes=[".json"],
+    sniff=lambda file: bool(_samples(file)),
+    order=-1,
+    examples=[("samples.json", "")],
+)
+def read_fiftyone(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read logits and labels; without logits confidences, and whether they are right.
+
+    A field with confidences holds predictions, one without them the right labels.
+    """
+    samples = [_classifications(sample) for sample in _samples(file)]
+    predicted, truth = _fields(file.path, samples)
+    rows = [(sample[predicted], sample[truth]) for sample in samples]
+    labels = np.array([str(right["label"]) for _, right in rows])
+    arrays: dict[str, AnyArray] = {
+        "ids": np.array([_name_of(sample) for sample in _samples(file)])
+    }
+    if all("logits" in guess for guess, _ in rows):
+        logits = [_array_of(guess["logits"], file.path) for guess, _ in rows]
+        if len({vector.shape for vector in logits}) > 1:
+            raise DataError(f"{file.path}: the logits of samples differ in length")
+        arrays |= {"logits": np.stack(logits), "labels": labels}
+        answers = [str(guess["label"]) for guess, _ in rows]
+        arrays["class_names"] = _class_names(file.path, arrays["logits"], answers)
+        return Table.held(file.path, "fiftyone", arrays)
+    guesses = np.array([str(guess["label"]) for guess, _ in rows])
+    arrays["confidence"] = np.array([float(guess["confidence"]) for guess, _ in rows])
+    arrays["correct"] = guesses == labels
+    return Table.held(file.path, "fiftyone", arrays)
+
+
+def _name_of(sample: Record) -> str:
+    return str(sample.get("filepath", sample.get("_id")))
+
+
+def _fields(
+    path: Path, samples: Sequence[Mapping[str, Mapping[str, Any]]]
+) -> tuple[str, str]:
+    """Names of the fields of predictions and of right labels. Raises DataError."""
+    predicted, truth = [], []
+    for name in dict.fromkeys(name for sample in samples for name in sample):
+        values = [sample.get(name) for sample in samples]
+        if any(value is None or value.get("label") is None for value in values):
+            continue
+        stated = [value.get("confidence") for value in values if value is not None]
+        if all(confidence is not None for confidence in stated):
+            predicted.append(name)
+        elif all(confidence is None for confidence in stated):
+            truth.append(name)
+    if len(predicted) == 1 and len(truth) == 1:
+        return predicted[0], truth[0]
+    found = "; ".join(
+        f"{', '.join(names) or 'no field'} {what}"
+        for names, what in (
+            (predicted, "with confidences on all samples"),
+            (truth, "without any"),
+        )
+    )
+    expected = "expected one field of predictions, and one of right labels"
+    advice = "export these two: dataset.select_fields([PREDICTIONS, TRUTH]).export(…)"
+    raise DataError(f"{path}: has {found}; {expected}; {advice}")
+
+
+def _array_of(cell: Any, path: Path) -> AnyArray:
+    """The logits of a sample: numbers, or a packed array of NumPy."""
+    try:
+        if isinstance(cell, list):
+            return np.array(cell, dtype=float)
+        packed = cell["$binary"]
+        if isinstance(packed, dict):
+            packed = packed["base64"]
+        unpacked = zlib.decompressobj().decompress(base64.b64decode(packed), MOST_BYTES)
+        array = np.load(io.BytesIO(unpacked), allow_pickle=False)
+        return np.asarray(array, dtype=float).reshape(-1)
+    except UNREADABLE as problem:
+        reason = one_line(problem)
+        raise DataError(f"{path}: logits cannot be read: {reason}") from None
+
+
+def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArray:
+    """Names of the classes, from the file beside it or from the predictions.
+
+    A prediction is the class of the largest logit. Raises DataError where they do not
+    tell all names.
+    """
+    k = logits.shape[1]
+    by_place: dict[int, str] = {}
+    for place, answer in zip(logits.argmax(axis=1).tolist(), answers, strict=True):
+        if by_place.setdefault(place, answer) != answer:
+            message = f"predictions {by_place[place]!r} and {answer!r} have their"
+            raise DataError(f"{path}: {message} largest logit at one place")
+    beside = path.with_name(METADATA)
+    if beside.exists():
+        for names in _lists_of_classes(json.loads(beside.read_text("utf-8"))):
+            agrees = len(names) == k
+            if agrees and all(names[place] == name for place, name in by_place.items()):
+                return np.array(names)
+    if len(by_place) < k:
+        message = f"the predictions name {len(by_place)} of {k} classes"
+        advice = f"put {METADATA} of the export beside it, which lists them"
+        raise DataError(f"{path}: {message}; {advice}")
+    return np.array([by_place[place] for place in range(k)])
+
+
+def _lists_of_classes(metadata: Any) -> list[list[str]]:
+    """Lists of classes in the metadata of a data set."""
+    if not isinstance(metadata, dict):
+        return []
+    info = metadata.get("info", {})
+    lists = [metadata.get("default_classes"), *_values(metadata.get("classes"))]
+    lists += _values(info if isinstance(info, dict) else {})
+    return [[str(name) for name in names] for names in lists if isinstance(names, list)]
+
+
+def _values(cell: Any) -> list[Any]:
+    return list(cell.values()) if isinstance(cell, dict) else [cell]

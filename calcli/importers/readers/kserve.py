@@ -1,0 +1,108 @@
+"""Responses of KServe and Triton (protocol V2): tensors as flat lists with a shape."""
+
+import math
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.json_columns import column_of_cells
+from calcli.importers.names import role_of
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Column, Table, constant
+
+TENSOR = {"name", "shape", "datatype", "data"}
+
+
+def _response_of(row: Any) -> Mapping[str, Any] | None:
+    """The response that a row is, or has in one of its fields."""
+    if not isinstance(row, dict):
+        return None
+    for value in (row, *row.values()):
+        if isinstance(value, dict) and _are_tensors(value.get("outputs")):
+            return value
+    return None
+
+
+def _are_tensors(outputs: Any) -> bool:
+    if not isinstance(outputs, list) or not outputs:
+        return False
+    return all(isinstance(item, dict) and item.keys() >= TENSOR for item in outputs)
+
+
+@reader(
+    "kserve",
+    "responses of KServe and Triton (protocol V2), one, or one on each line",
+    suffixes=[".json", ".jsonl"],
+    sniff=lambda file: (
+        file.is_json
+        and b'"outputs"' in file.head
+        and bool(file.records)
+        and all(_response_of(row) is not None for row in file.records)
+    ),
+    order=-1,
+    examples=[("response.json", "--gold truth.csv")],
+)
+def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Join the outputs of all responses.
+
+    What stands beside a response, such as the right label, belongs to all of its rows.
+    An output that is called as labels are is a prediction: models do not know labels.
+    """
+    parts: dict[str, list[Any]] = {}
+    beside: dict[str, list[Any]] = {}
+    for number, row in enumerate(file.records):
+        where = f"{file.path}: response {number}"
+        response = _response_of(row)
+        assert response is not None
+        tensors = _tensors(response, where)
+        if number and tensors.keys() != parts.keys():
+            message = f"has outputs {', '.join(tensors)}, the first {', '.join(parts)}"
+            raise DataError(f"{where} {message}; expected the same")
+        n_rows = len(next(iter(tensors.values())))
+        for name, tensor in tensors.items():
+            parts.setdefault(name, []).append(tensor)
+        for name, cell in row.items():
+            if response is row or cell is response:
+                continue
+            beside.setdefault(name, []).extend([cell] * n_rows)
+    columns = {}
+    for name, tensors_of in parts.items():
+        joined = _joined(tensors_of, f"{file.path}: output {name!r}")
+        columns[name] = Column(file.path, name, constant(joined))
+    for name, cells in beside.items():
+        columns[name] = column_of_cells(file.path, name, cells)
+    return Table(file.path, "kserve", columns)
+
+
+def _tensors(response: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Arrays by name, a row first."""
+    tensors = {}
+    for output in response["outputs"]:
+        name = str(output["name"])
+        if role_of(name) == "labels":
+            name = f"predicted_{name}"
+        try:
+            shape = [int(size) for size in output["shape"]]
+            flat = np.array(output["data"])
+        except (TypeError, ValueError):
+            raise DataError(f"{where}: output {name!r} is no tensor") from None
+        if not shape or flat.size != math.prod(shape):
+            message = f"output {name!r} has {flat.size} values for shape {shape}"
+            raise DataError(f"{where}: {message}")
+        tensors[name] = flat.reshape(shape)
+    n_rows = {len(tensor) for tensor in tensors.values()}
+    if len(n_rows) > 1:
+        raise DataError(f"{where}: outputs have different numbers of rows")
+    return tensors
+
+
+def _joined(tensors: list[Any], where: str) -> Any:
+    """Rows of several responses as one array."""
+    if len({tensor.shape[1:] for tensor in tensors}) > 1:
+        raise DataError(f"{where}: has rows of different shapes")
+    return np.concatenate(tensors)

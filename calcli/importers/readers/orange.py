@@ -1,0 +1,76 @@
+"""Tables of Orange: names, types and roles of the columns in three lines."""
+
+import csv
+import re
+from contextlib import ExitStack
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+from calcli.importers.text_cells import text_column
+from calcli.importers.text_table import refuse_doubles
+
+TYPES = {"c", "continuous", "d", "discrete", "s", "string", "t", "time", "basket"}
+ROLE = re.compile(
+    r"(|c|class|m|meta|i|ignore|w|weight)( [-\w]+=.*)?|[-\w]+=.*", re.IGNORECASE
+)
+"""Role of a column, and its attributes; both may be missing."""
+
+CLASS = re.compile(r"c|class", re.IGNORECASE)
+HEADER_LINES = 3
+
+
+@reader(
+    "orange",
+    "tables of Orange with names, types and roles of the columns in three lines",
+    suffixes=[".tab"],
+    sniff=lambda file: file.is_text and _is_header(_first_lines(file)),
+    order=-1,
+    examples=[("predictions.tab", "")],
+)
+def read_orange(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+    """Read all columns; the one whose role is the class holds the labels."""
+    text = file.path.read_text("utf-8-sig")
+    rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]
+    names, _, roles, *cells = rows
+    names = [name.strip() for name in names]
+    classes = [i for i, role in enumerate(roles) if CLASS.fullmatch(role.split(" ")[0])]
+    if len(classes) == 1:
+        names[classes[0]] = "labels"
+    refuse_doubles(file.path, names)
+    for number, row in enumerate(cells):
+        if len(row) != len(names):
+            message = f"row {number} has {len(row)} cells, expected {len(names)}"
+            raise DataError(f"{file.path}: {message}, one a column")
+    columns = {}
+    for place, name in enumerate(names):
+        texts = [row[place] for row in cells]
+        columns[name] = text_column(
+            file.path, name, texts, has_commas=False, is_ours=False
+        )
+    return Table(file.path, "orange", columns, len(cells))
+
+
+def _first_lines(file: SourceFile) -> list[list[str]]:
+    """Cells of the header, if the file has one."""
+    text = file.head.decode("utf-8-sig", errors="ignore")
+    lines = text.splitlines()[:HEADER_LINES]
+    return [line.split("\t") for line in lines]
+
+
+def _is_header(lines: list[list[str]]) -> bool:
+    """True for names, types and roles of two or more columns.
+
+    The type of a discrete column may be the list of its values.
+    """
+    if len(lines) < HEADER_LINES:
+        return False
+    names, types, roles = lines
+    if not len(names) == len(types) == len(roles) > 1:
+        return False
+    has_types = any(cell.strip().lower() in TYPES for cell in types)
+    are_types = all(cell.strip() for cell in types)
+    are_roles = all(ROLE.fullmatch(cell.strip()) for cell in roles)
+    return has_types and are_types and are_roles and any(map(str.strip, roles))

@@ -1,0 +1,87 @@
+"""Probabilities of Vowpal Wabbit: ``1:0.7 2:0.2 3:0.1 tag`` on every line."""
+
+import re
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+
+LINE = re.compile(
+    r"(?:(?P<label>\d+)[ \t])?"
+    r"(?P<pairs>\d+:[-+.\deE]+(?: \d+:[-+.\deE]+)+)"
+    r"(?:[ \t](?P<tag>\S+))?\s*"
+)
+
+
+class Row(NamedTuple):
+    """The right label and the tag, where they are given, and probabilities by class."""
+
+    label: str | None
+    probs: dict[int, float]
+    tag: str | None
+
+
+def _is_first(file: SourceFile) -> bool:
+    text = file.head.decode("utf-8-sig", errors="ignore")
+    line = text.split("\n", 1)[0]
+    match = LINE.fullmatch(line)
+    if match is None:
+        return False
+    classes = [int(pair.partition(":")[0]) for pair in match["pairs"].split()]
+    return sorted(classes) == list(range(min(classes), min(classes) + len(classes)))
+
+
+@reader(
+    "vowpal-wabbit",
+    "probabilities of Vowpal Wabbit, with or without the right label before them",
+    suffixes=[".txt"],
+    sniff=lambda file: file.is_text and _is_first(file),
+    order=-1,
+    examples=[("predictions.txt", "--gold truth.csv")],
+)
+def read_vowpal_wabbit(
+    file: SourceFile, stack: ExitStack, request: ImportRequest
+) -> Table:
+    """Read the probabilities of all classes of ``--oaa K --probabilities``.
+
+    A number before them is the right label, as ``paste`` puts it there; a word behind
+    them is the tag of the example.
+    """
+    rows = []
+    with file.path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                rows.append(_row(line, f"{file.path}: line {number}"))
+    classes = sorted(rows[0].probs)
+    for number, row in enumerate(rows):
+        if sorted(row.probs) != classes:
+            raise DataError(f"{file.path}: row {number} has other classes than row 0")
+    arrays = {
+        "probs": np.array([[row.probs[c] for c in classes] for row in rows]),
+        "class_names": np.array([str(c) for c in classes]),
+    }
+    if all(row.label for row in rows):
+        arrays["labels"] = np.array([row.label for row in rows])
+    if all(row.tag for row in rows):
+        arrays["ids"] = np.array([row.tag for row in rows])
+    return Table.held(file.path, "vowpal-wabbit", arrays)
+
+
+def _row(line: str, where: str) -> Row:
+    match = LINE.fullmatch(line)
+    if match is None:
+        raise DataError(f"{where}: expected classes with probabilities, such as 1:0.9")
+    probs = {}
+    for word in match["pairs"].split():
+        number, _, probability = word.partition(":")
+        try:
+            probs[int(number)] = float(probability)
+        except ValueError:
+            raise DataError(f"{where}: {probability!r} is no number") from None
+    return Row(match["label"], probs, match["tag"])
