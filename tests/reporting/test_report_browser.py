@@ -5,6 +5,7 @@ Skipped where either is missing; ``.ci/run`` installs the browser where it may.
 
 import re
 import shutil
+import subprocess
 from dataclasses import replace
 from importlib.resources import files
 
@@ -37,6 +38,8 @@ if CHROMIUM is None:
         "no chromium on this machine (apt-get install chromium)",
         allow_module_level=True,
     )
+
+PDFTOTEXT = shutil.which("pdftotext")
 
 FLAGS = [
     f"--{flag}"
@@ -548,6 +551,43 @@ def test_print_is_light_whole_and_leaves_the_page_as_it_was(opened, tmp_path):
     wide = "Array.from(document.querySelectorAll('.scroll')).filter(e => e.scrollWidth > e.clientWidth + 1).length"
     assert page.evaluate(wide) == 0  # what is cut off on paper cannot be scrolled to
     assert page.pdf()[:5] == b"%PDF-"
+
+
+HEADINGS = "h1, h2, h3, h4, summary, caption, dt"
+
+
+def letters(text):
+    return re.sub(r"\W+", "", text)
+
+
+@pytest.mark.skipif(
+    PDFTOTEXT is None, reason="no pdftotext (apt-get install poppler-utils)"
+)
+@pytest.mark.parametrize("height", range(20, 31))
+def test_no_heading_stands_alone_at_the_foot_of_a_printed_page(
+    browser, two_classes, tmp_path, height
+):
+    """ "The same of the confidence" did, and headings with only their first sentence.
+
+    height : of the sheet in cm, so that its end falls on other places of the page.
+    """
+    seen = Opened(browser, two_classes[0])
+    headings = {
+        letters(text) for text in seen.page.locator(HEADINGS).all_text_contents()
+    }
+    leads = seen.page.locator(":is(h2, h3) + p").all_text_contents()
+    sheet = tmp_path / "page.pdf"
+    seen.page.pdf(path=sheet, width="21cm", height=f"{height}cm")
+    seen.context.close()
+    text = subprocess.run(
+        [PDFTOTEXT, "-layout", sheet, "-"], capture_output=True, text=True, check=True
+    ).stdout
+    sheets = [part.strip() for part in text.split("\f") if part.strip()]
+    assert len(sheets) > 3
+    for part in sheets:
+        assert letters(part.splitlines()[-1]) not in headings, part[-200:]
+        for lead in map(letters, leads):
+            assert not letters(part).endswith(lead), part[-200:]
 
 
 def test_tables_and_figures_can_be_had(opened, made, tmp_path):
