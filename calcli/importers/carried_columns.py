@@ -1,6 +1,6 @@
 """Columns that no array of a bundle is made of: which are kept, and which are named."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from shlex import quote
@@ -92,14 +92,21 @@ def with_carried(
 
 def _name_in_bundle(path: str, scores: Name) -> str | None:
     """Name of a column beside these scores; None for one of other scores."""
-    name = parse_name(path)
-    is_of_other_split = scores.split and name.split not in ("", scores.split)
-    if is_of_other_split or name.folder != scores.folder:
+    if _is_of_other_scores(path, scores):
         return None
+    name = parse_name(path)
     own_name = path.rpartition("/")[2]
     if name.split == scores.split:
         own_name = name.core
     return None if own_name in OWN or own_name == "." else own_name
+
+
+def _is_of_other_scores(path: str, scores: Name) -> bool:
+    """True for a column of another split, or in another folder, than these scores."""
+    name = parse_name(path)
+    if scores.split and name.split not in ("", scores.split):
+        return True
+    return name.folder != scores.folder
 
 
 def _is_carried(name: str, column: Column, n: int) -> bool:
@@ -139,20 +146,31 @@ def _pieces(column: Column, starts: IntArray, n_repeats: int) -> Positions:
 
 
 def remark_unused(
-    columns: Columns, kept: Collection[str], likely_unit: str | None
+    columns: Columns,
+    kept: Collection[str],
+    likely_unit: str | None,
+    scores: Sequence[str],
+    *,
+    chose_parts: bool,
 ) -> None:
     """Remark which unused columns are kept for ``apply`` and which are left out.
 
     columns : the unused ones. kept : names of the former. likely_unit : the column of
-    units to propose. Single values are no columns.
+    units to propose. scores : paths of the scores that were read. chose_parts : parts of
+    the source were asked for, so that nobody misses the columns of the others. Single
+    values are no columns.
     """
     kept_names: list[str] = []
     left_names: list[str] = []
+    names_of_scores = [parse_name(path) for path in scores]
     for path, column in columns.items():
         if is_single_value(column):
             continue
+        beside = [one for one in names_of_scores if not _is_of_other_scores(path, one)]
+        if not beside and chose_parts:
+            continue
         names = {path.rpartition("/")[2], parse_name(path).core}
-        if names.isdisjoint(kept):
+        if not beside or names.isdisjoint(kept):
             left_names.append(column.name)
         else:
             kept_names.append(column.name)

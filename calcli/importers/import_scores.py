@@ -277,11 +277,13 @@ def _write(
         origin["sampled"] = {"of_each_unit": request.sample, "seed": splitting.seed}
     used = [*request.pieces, request.votes or ""]
     kept: set[str] = set()
+    scores: list[str] = []
     for bundle in _bundles(source, ignore, bool(splitting.parts)):
         reading, columns = bundle.imported.reading, bundle.columns
         dealt = deal(bundle.imported, splitting, ignore, request)
         paths = _paths_of(reading)
         used += paths.values()
+        scores.append(reading.scores)
         _note_reading(source, bundle, dealt, report)
         names = {
             role: f"{columns[path].file.name}:{columns[path].name}"
@@ -301,7 +303,8 @@ def _write(
     left = unused(source.columns, used)
     if "unit" not in kept and "unit" not in request.named:
         report.likely_unit = likely_unit(left)
-    remark_unused(left, kept, report.likely_unit)
+    chose_parts = bool(request.groups)
+    remark_unused(left, kept, report.likely_unit, scores, chose_parts=chose_parts)
 
 
 def _note_reading(

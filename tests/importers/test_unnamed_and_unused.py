@@ -712,3 +712,30 @@ def test_one_array_without_labels_gets_a_command(run):
     assert (
         "to try" not in run("evaluate", "a.npy", "--kind", "logits").line
     )  # which needs labels
+
+
+@pytest.mark.parametrize("name", ["two.npz", "two.h5"])
+def test_columns_of_a_part_that_was_not_asked_for_are_not_named(run, tmp_path, name):
+    """``cal/ids`` was said to be kept where only ``test`` was read."""
+    arrays = {}
+    for part in ("cal", "test"):
+        arrays |= {
+            f"{part}/logits": np.log(np.c_[P, 1 - P]),
+            f"{part}/labels": Y,
+            f"{part}/ids": np.arange(len(P)),
+            f"{part}/region": np.array(["N", "S"] * (len(P) // 2), dtype="S1"),
+        }
+    path = tmp_path / name
+    if name.endswith("npz"):
+        np.savez(path, **arrays)
+    else:
+        with h5py.File(path, "w") as file:
+            for array, values in arrays.items():
+                file[array] = values
+    made = run("extract", str(path), "--part", "test", "-o", "one.h5")
+    assert made.code == 0, made.err
+    assert "cal/" not in made.err
+    kept = unused(made.err, "kept for apply to write again")
+    assert "test/region" in kept and "cal" not in kept
+    with h5py.File("one.h5") as file:
+        assert sorted(file["test"]) == ["ids", "labels", "logits", "region"]
