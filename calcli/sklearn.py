@@ -12,14 +12,18 @@ from calcli.numerics import AnyArray
 from calcli.optional_packages import optional_import
 
 with optional_import("sklearn", "calcli.sklearn", error=ImportError):
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
     from sklearn.utils.multiclass import check_classification_targets, unique_labels
     from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["ScoreCalibrator"]
 
 
-class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ScoreCalibrator(
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Calibrate saved scores: X holds one column of scores per class.
 
     Parameters
@@ -38,8 +42,13 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : the classes in sorted order; column c of X is the score of ``classes_[c]``.
     calibrator_ : the fitted ``calcli.FittedCalibrator``.
 
+    ``transform`` gives the probabilities of ``predict_proba``, so that a pipeline can go on
+    from them. After ``set_output(transform="pandas")`` (or ``"polars"``) both give a
+    DataFrame whose columns are named by the classes, with the index of X. The scorers of
+    scikit-learn index arrays: leave the default for them.
+
     Raises ValueError when X has another number of columns than y has classes (two classes may come as one column, the
-    score of the second). For that reason 14 of scikit-learn's own checks, whose data have other columns, cannot apply
+    score of the second). For that reason 17 of scikit-learn's own checks, whose data have other columns, cannot apply
     as they are: ``tests/core/test_sklearn.py`` names them, and holds a subclass that makes scores of any features to
     all of them.
 
@@ -91,14 +100,29 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(str(problem)) from problem
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, (n, k)."""
+    def predict_proba(self, X: Any) -> Any:
+        """Calibrated probabilities, (n, k), a DataFrame after ``set_output``."""
+        # scikit-learn's global ``transform_output`` is about ``transform`` alone
+        if "_sklearn_output_config" in vars(self):
+            return self.transform(X)
+        return self._probabilities(X)
+
+    def transform(self, X: Any) -> Any:
+        """Calibrated probabilities, (n, k), as ``predict_proba`` gives them."""
+        return self._probabilities(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of ``transform``: the classes, (k,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self.calibrator_.predict_proba(X)
+        return np.array([str(name) for name in self.classes_], dtype=object)
 
     def predict(self, X: Any) -> AnyArray:
         """Predicted classes, (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return np.asarray(self.classes_[self.calibrator_.predict(X)])
+
+    def _probabilities(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(self.calibrator_.predict_proba(X))

@@ -1,10 +1,15 @@
 """``calcli.sklearn.ScoreCalibrator`` under scikit-learn's own checks."""
 
+import sys
+import types
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -62,7 +67,7 @@ class OnFeatures(ScoreCalibrator):
             axis=2
         )
 
-    def predict_proba(self, X):
+    def _probabilities(self, X):
         return self._through("predict_proba", X)
 
     def predict(self, X):
@@ -93,6 +98,9 @@ OTHER_COLUMNS = dict.fromkeys(
         "check_positive_only_tag_during_fit",
         "check_readonly_memmap_input",
         "check_sample_weight_equivalence_on_dense_data",
+        "check_transformer_data_not_an_array",
+        "check_transformer_general",
+        "check_transformer_preserve_dtypes",
     ],
     "its data have another number of columns than classes, which is no table of scores",
 )
@@ -148,3 +156,52 @@ def test_another_number_of_columns_is_refused():
     z, y = truth(100, 3)
     with pytest.raises(ValueError, match="X has 4 columns but y has 3 classes"):
         ScoreCalibrator().fit(np.column_stack([z, z[:, 0]]), y)
+
+
+class Frame:
+    """What scikit-learn asks of a DataFrame of polars."""
+
+    def __init__(self, values, schema, orient):
+        self.values = values
+        self.columns = list(schema)
+
+
+def test_set_output_names_the_columns_by_the_classes(monkeypatch):
+    polars = types.SimpleNamespace(DataFrame=Frame, Series=list)
+    monkeypatch.setitem(sys.modules, "polars", polars)
+    z, y = truth(300, 3)
+    names = np.array(["ant", "bee", "cat"])[y]
+    plain = ScoreCalibrator().fit(z, names).predict_proba(z)
+    asked = ScoreCalibrator().set_output(transform="polars")
+    pipeline = make_pipeline(FunctionTransformer(), ScoreCalibrator())
+    for estimator in (asked, clone(asked), pipeline.set_output(transform="polars")):
+        for method in ("predict_proba", "transform"):
+            frame = getattr(estimator.fit(z, names), method)(z)
+            assert isinstance(frame, Frame)
+            assert frame.columns == ["ant", "bee", "cat"]
+            np.testing.assert_array_equal(frame.values, plain)
+    asked.set_output(transform="default")
+    assert isinstance(asked.predict_proba(z), np.ndarray)
+
+
+def test_the_global_output_leaves_probabilities_for_scorers(monkeypatch):
+    """Scorers take columns of an array; scikit-learn's option is about ``transform``."""
+    polars = types.SimpleNamespace(DataFrame=Frame, Series=list)
+    monkeypatch.setitem(sys.modules, "polars", polars)
+    z, y = truth(300, 3)
+    estimator = ScoreCalibrator().fit(z, y)
+    with config_context(transform_output="polars"):
+        assert isinstance(estimator.predict_proba(z), np.ndarray)
+        assert isinstance(estimator.transform(z), Frame)
+
+
+def test_a_data_frame_keeps_its_index():
+    pandas = pytest.importorskip("pandas")
+    z, y = truth(300, 3)
+    index = [f"row{i}" for i in range(300)]
+    rows = pandas.DataFrame(z, index=index, columns=["a", "b", "c"])
+    names = np.array(["ant", "bee", "cat"])[y]
+    estimator = ScoreCalibrator().set_output(transform="pandas").fit(rows, names)
+    frame = estimator.predict_proba(rows)
+    assert list(frame.index) == index
+    assert list(frame.columns) == ["ant", "bee", "cat"]
