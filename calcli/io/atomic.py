@@ -287,11 +287,16 @@ def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
 
 
 def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
-    """Write several files: all of them or none (see ``new_file``)."""
-    existed = {path for path in texts if os.path.lexists(path)}
+    """Write several files into one folder: all of them or none (see ``new_file``).
+
+    Of processes that write the same names at once, all files are those of one.
+    """
+    (folder,) = {path.parent for path in texts}
     files: list[NewFile] = []
     try:
         with ExitStack() as stack:
+            stack.enter_context(_alone_in(folder))
+            existed = {path for path in texts if os.path.lexists(path)}
             for path, text in texts.items():
                 file = stack.enter_context(new_file(path, force=force))
                 files.append(file)
@@ -301,6 +306,25 @@ def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
             if file.has_final_name and file.path not in existed:
                 file.path.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait for other processes that write files together into this folder.
+
+    Where the system has no locks on folders there is no waiting.
+    """
+    descriptor = -1
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        descriptor = os.open(folder, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def discard_unfinished() -> None:

@@ -2,6 +2,8 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -13,7 +15,9 @@ from calcli.io.atomic import (
     is_stream,
     make_folder,
     new_file,
+    new_folder,
     write_bytes,
+    write_together,
 )
 
 
@@ -167,3 +171,29 @@ def test_an_output_in_a_folder_that_is_closed_is_no_input(monkeypatch, tmp_path)
 
     monkeypatch.setattr(os, "stat", stat)
     assert not is_stream(closed)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_files_written_together_are_of_one_writer(tmp_path, force):
+    """With --force one run's page stood beside the other run's calibrator (85 of 300)."""
+    for turn in range(30):
+        folder = tmp_path / f"new{turn}"
+        start = Barrier(3)
+
+        def write(text, folder=folder, start=start):
+            start.wait()
+            texts = {folder / "c.json": text, folder / "page.html": text}
+            try:
+                with new_folder(folder):
+                    write_together(texts, force=force)
+            except UsageError as problem:
+                return str(problem)
+            return ""
+
+        with ThreadPoolExecutor(3) as pool:
+            problems = [text for text in pool.map(write, "abc") if text]
+        found = {path.name: path.read_text() for path in folder.iterdir()}
+        assert found.keys() == {"c.json", "page.html"}
+        assert found["c.json"] == found["page.html"]
+        assert len(problems) == (0 if force else 2)
+        assert all("exists already; choose another name" in text for text in problems)
