@@ -9,12 +9,12 @@ Kundaje, Shrikumar (2020), ICML, for calibration with class biases and s as the 
 probability.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
-from calcli.statistics.units import Units
+from calcli.statistics.units import Units, by_first_row, unit_mean
 
 STEPS = 500
 SETTLED = 1e-9  # largest change of a share at which EM has converged
@@ -117,6 +117,32 @@ class Sampling:
     def n_units(self) -> int:
         return int(self.unit.max()) + 1
 
+    def take(self, order: IntArray) -> "Sampling":
+        """These rows in another order, with units numbered by their first rows."""
+        return Sampling(by_first_row(self.unit[order]), self.weight[order])
+
+    def counting_units(self, p: FloatArray, raw: FloatArray) -> "Sampling":
+        """The same rows, with weights that sum to the number of independent rows.
+
+        p, raw : (n, k) calibrated and uncalibrated probabilities. That number is the
+        variance of p over the squared error, by unit, of its mean, both summed over the
+        classes. A copy of a row inside its unit is no further row.
+        """
+        n = len(self.unit)
+        if self.n_units in (1, n):
+            return self
+        variance = squared_error = 0.0
+        units = Units.of(self.unit)
+        for column in p.T:
+            mean, error = unit_mean(column, units, self.weight)
+            variance += float(np.average((column - mean) ** 2, weights=self.weight))
+            squared_error += error**2
+        total = float(self.weight.sum())
+        effective = total * _distinct_rows(self.unit, raw) / n
+        if squared_error > 0.0:
+            effective = min(effective, variance / squared_error)
+        return replace(self, weight=self.weight * (effective / total))
+
     def resampling(self, ratio: FloatArray) -> "Resampling":
         """Draws of units in which rows occur in proportion to a ratio (n,)."""
         size = np.bincount(self.unit)
@@ -127,6 +153,25 @@ class Sampling:
         chance = mean / mean.sum()
         expected = float(chance @ np.bincount(self.unit, weights=times))
         return Resampling(self.unit, chance, times, expected)
+
+
+def _by_content(raw: FloatArray, y: IntArray | None = None) -> IntArray:
+    """Order of rows by what they hold, whatever the numbers of the classes, (n,).
+
+    Classes only part rows that are equal but for them.
+    """
+    keys = [raw.argmax(axis=1), (raw**2).sum(axis=1), raw.max(axis=1)]
+    if y is not None:
+        keys.insert(0, y)
+        keys.insert(2, raw[np.arange(len(y)), y])
+    return np.lexsort(keys)
+
+
+def _distinct_rows(unit: IntArray, values: FloatArray) -> int:
+    """Number of rows that no other row of their unit equals."""
+    rows = np.column_stack([unit.astype(np.float64), values])
+    as_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
+    return len(np.unique(as_bytes))
 
 
 @dataclass(frozen=True)
@@ -163,6 +208,14 @@ class Source:
     y: IntArray
     raw: FloatArray
     sampling: Sampling | None = None
+
+    def by_content(self) -> "Source":
+        """The same rows in an order that only depends on what they hold."""
+        order = _by_content(self.raw, self.y)
+        sampling = self.sampling or Sampling.of(len(self.y))
+        return Source(
+            self.p[order], self.y[order], self.raw[order], sampling.take(order)
+        )
 
     @property
     def shares(self) -> FloatArray:
@@ -202,11 +255,15 @@ def estimate_shift(
 
     They are that of no shift, and the assumption of label shift. p, raw : (n, k)
     calibrated and uncalibrated probabilities of the unlabelled rows. sampling : of these
-    rows. All draws are of units, as rows of a unit depend on each other.
+    rows. All draws are of units, as rows of a unit depend on each other. Neither the order
+    of the rows nor the names of the units change the draws.
     """
     k = p.shape[1]
+    source = source.by_content()
+    order = _by_content(raw)
+    p, raw = p[order], raw[order]
     of_source = source.sampling or Sampling.of(len(source.y))
-    of_target = sampling or Sampling.of(len(p))
+    of_target = (sampling or Sampling.of(len(p))).take(order).counting_units(p, raw)
     weight = of_target.weight
     source_counts = np.bincount(source.y, weights=of_source.weight, minlength=k)
     absent = source_counts == 0

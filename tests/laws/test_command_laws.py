@@ -164,3 +164,66 @@ def test_a_batch_in_two_halves_counts_its_rows_once(run, tmp_path, monkeypatch):
     in_two = json.loads(watch("last.npz", "two.json").out)
     assert (in_two["rows"], in_two["alarm"]) == (at_once["rows"], at_once["alarm"])
     assert watch("whole.npz", "two.json").code == 3
+
+
+def adapted(run, unit=None, rows=slice(None), source=slice(None)):
+    """``adapt --json`` to rows of other class frequencies, without the output's name."""
+    rng = np.random.default_rng(88)
+    shares = [0.55, 0.25, 0.2]
+    y = np.concatenate([rng.integers(0, 3, 200), rng.choice(3, 80, p=shares)])
+    of_unit = np.arange(280).repeat(3)
+    y = np.where(rng.random(840) < 0.5, y[of_unit], rng.integers(0, 3, 840))
+    logits = 2.0 * np.eye(3)[y] + rng.normal(size=(840, 3))
+    np.savez("cal.npz", logits=logits[:300], labels=y[:300])
+    old = {"logits": logits[300:600], "labels": y[300:600]}
+    new = {"logits": logits[600:]}
+    if unit is not None:
+        old["unit"] = unit[:300]
+        new["unit"] = unit[300:]
+    np.savez("old.npz", **{name: array[source] for name, array in old.items()})
+    np.savez("new.npz", **{name: array[rows] for name, array in new.items()})
+    done = run("fit", "cal.npz", "-m", "vs", "-q", "-o", "vs.json", "--force")
+    assert done.code == 0, done.err
+    done = run(
+        *("adapt", "vs.json", "new.npz", "--source", "old.npz", "-q"),
+        *("-o", "out.json", "--force", "--json"),
+    )
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    del facts["n"]
+    return facts
+
+
+@pytest.mark.parametrize("has_units", [False, True])
+def test_adapt_does_not_depend_on_the_order_of_rows_or_names_of_units(
+    run, tmp_path, monkeypatch, has_units
+):
+    """The p-value of no change was .095 in one order and .124 in another."""
+    monkeypatch.chdir(tmp_path)
+    unit = np.arange(180).repeat(3) if has_units else None
+    expected = adapted(run, unit)
+    rng = np.random.default_rng(89)
+    orders = {"rows": rng.permutation(240), "source": rng.permutation(300)}
+    assert_nearly(adapted(run, unit, **orders), expected)
+    if has_units:
+        renamed = rng.permutation(180).repeat(3)
+        assert_nearly(adapted(run, renamed), expected)
+
+
+def assert_nearly(found, expected):
+    """Hold shares and intervals equal: EM ends within 1e-9 a step."""
+    for name in ("adapted", "no_shift_p_value", "label_shift_p_value"):
+        assert found[name] == expected[name]
+    for one, other in zip(found["classes"], expected["classes"], strict=True):
+        assert one["source"] == pytest.approx(other["source"], abs=1e-7)
+        assert one["target"] == pytest.approx(other["target"], abs=1e-7)
+        assert one["ci"] == pytest.approx(other["ci"], abs=1e-7)
+
+
+def test_a_copy_of_each_row_inside_its_unit_adapts_alike(run, tmp_path, monkeypatch):
+    """A pseudo-sample weighed half as much: shares moved by .002 to .006."""
+    monkeypatch.chdir(tmp_path)
+    unit = np.arange(180).repeat(3)
+    expected = adapted(run, unit)
+    twice = {"rows": np.tile(np.arange(240), 2), "source": np.tile(np.arange(300), 2)}
+    assert_nearly(adapted(run, unit, **twice), expected)
