@@ -17,11 +17,10 @@ def p_value(curve: Curve) -> str:
 def direction(curve: Curve) -> str:
     """Size and direction of mean confidence minus accuracy as text: ``0.1033 too high``, or ``equal``."""
     gap = curve.mean_confidence - curve.accuracy
-    return (
-        "equal"
-        if abs(gap) < 5e-5
-        else f"{abs(gap):.4f} too {'high' if gap > 0 else 'low'}"
-    )
+    if abs(gap) < 5e-5:
+        return "equal"
+    side = "high" if gap > 0 else "low"
+    return f"{abs(gap):.4f} too {side}"
 
 
 def recalibration_parts(curve: Curve) -> list[str]:
@@ -39,11 +38,11 @@ def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
     if curve.fall is None:
         return ""
     x, y = curve.words
-    b = curve.bins
-    ends = [
-        f"{b.accuracy[at]:.2f} for {x} {b.low[at]:.2g} to {b.high[at]:.2g}"
-        for at in curve.fall
-    ]
+    bins = curve.bins
+    ends = []
+    for i in curve.fall:
+        reach = f"{bins.low[i]:.2g} to {bins.high[i]:.2g}"
+        ends.append(f"{bins.accuracy[i]:.2f} for {x} {reach}")
     return f"{y} is significantly not monotone: {' but '.join(ends)}; the isotonic curve is level there, {show}"
 
 
@@ -71,7 +70,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     head = commonprefix(list(names))  # noqa: RUF071 (by letters)
     tail = commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
     begin = 1 + max(head.rfind(sign) for sign in "/\\:")
-    ends = [at for sign in ".:" if (at := tail.find(sign)) >= 0]
+    ends = [tail.find(sign) for sign in ".:" if sign in tail]
     end = len(tail) - min(ends) if ends else 0
     cut = [name[begin : len(name) - end] for name in names]
     return cut if all(cut) else list(names)
@@ -80,25 +79,36 @@ def distinct(names: Sequence[str]) -> list[str]:
 def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
     """Format rows of texts as lines, the first column aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        gap.join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+        lines.append(gap.join(cells))
+    return lines
 
 
 def round_ticks(low: float, high: float) -> list[float]:
     """Round tick values between two positive limits of a logarithmic axis."""
     ratio = high / low
-    steps = (1,) if ratio > 1000 else (1, 2, 5) if ratio > 20 else (1, 1.5, 2, 3, 5, 7)
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    ticks = [
-        float(f"{m}e{d}") for d in decades for m in steps
-    ]  # parsed, so that no product is rounded
-    return [t for t in ticks if low * 0.999 <= t <= high * 1.001]
+    steps: tuple[float, ...] = (1, 1.5, 2, 3, 5, 7)
+    if ratio > 1000:
+        steps = (1,)
+    elif ratio > 20:
+        steps = (1, 2, 5)
+    ticks = []
+    for decade in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1):
+        for step in steps:
+            tick = float(f"{step}e{decade}")  # parsed, so that no product is rounded
+            if low * 0.999 <= tick <= high * 1.001:
+                ticks.append(tick)
+    return ticks
 
 
 def printable(text: str) -> str:
     """Escape characters that XML cannot hold or nobody can see, such as control characters and lone surrogates."""
-    return "".join(
-        c if c.isprintable() or c == " " else f"\\x{ord(c):02x}" for c in text
-    )
+    signs = []
+    for sign in text:
+        if sign.isprintable() or sign == " ":
+            signs.append(sign)
+        else:
+            signs.append(f"\\x{ord(sign):02x}")
+    return "".join(signs)

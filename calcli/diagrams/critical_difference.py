@@ -40,8 +40,11 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
     from matplotlib.figure import Figure
 
     order = ranks.argsort(kind="stable")
-    k, half = len(names), (len(names) + 1) // 2
-    alike, theme, width, margin = not_told_apart(ranks, distance), LIGHT, 6.75, 1.7
+    k = len(names)
+    half = (k + 1) // 2
+    alike = not_told_apart(ranks, distance)
+    theme = LIGHT
+    width, margin = 6.75, 1.7
     depth = 0.12 + BAR * len(alike)
     height = HEAD + depth + ROW * half + 0.15
     figure = Figure(figsize=(width, height))
@@ -75,9 +78,9 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
         ha="center",
         va="center",
     )
-    for at, members in enumerate(alike):
+    for line, members in enumerate(alike):
         low, high = float(ranks[members[0]]), float(ranks[members[-1]])
-        y = -0.12 - BAR * at
+        y = -0.12 - BAR * line
         axes.plot(
             [x(low) - 0.04, x(high) + 0.04],
             [y, y],
@@ -85,23 +88,18 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
             lw=3,
             solid_capstyle="butt",
         )
+    muted: dict[str, Any] = {"color": theme.muted, "lw": 0.7}
     for place, i in enumerate(order):
-        left = place < half
-        y = -depth - ROW * (place if left else k - 1 - place) - 0.1
-        edge, side = (
-            (margin - 0.12, "right") if left else (width - margin + 0.12, "left")
-        )
-        axes.plot(
-            [x(float(ranks[i]))] * 2 + [edge], [0, y, y], color=theme.muted, lw=0.7
-        )
-        name, rank = squeeze(names[i], int((margin - 0.3) * 11)), f"{ranks[i]:.2f}"
-        text = f"{name}  {rank}" if left else f"{rank}  {name}"
-        axes.text(
-            edge + (-0.05 if left else 0.05),
-            y,
-            text,
-            ha=side,
-            va="center",
-            fontsize=7.5,
-        )
+        rank = float(ranks[i])
+        name = squeeze(names[i], int((margin - 0.3) * 11))
+        if place < half:
+            y = -depth - ROW * place - 0.1
+            edge, beside_edge, side = margin - 0.12, -0.05, "right"
+            text = f"{name}  {rank:.2f}"
+        else:
+            y = -depth - ROW * (k - 1 - place) - 0.1
+            edge, beside_edge, side = width - margin + 0.12, 0.05, "left"
+            text = f"{rank:.2f}  {name}"
+        axes.plot([x(rank)] * 2 + [edge], [0, y, y], **muted)
+        axes.text(edge + beside_edge, y, text, ha=side, va="center", fontsize=7.5)
     return figure

@@ -17,6 +17,7 @@ from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.statistics.corp import (
     RESAMPLES,
     Band,
+    ConsistencyBand,
     Decomposition,
     UnitDraws,
     consistency_band,
@@ -140,11 +141,9 @@ class Curve:
     @property
     def words(self) -> tuple[str, str]:
         """Labels of its x and its y axis."""
-        return (
-            ("confidence", "accuracy")
-            if self.quantity == "top"
-            else ("P(class 1)", "frequency of class 1")
-        )
+        if self.quantity == "top":
+            return "confidence", "accuracy"
+        return "P(class 1)", "frequency of class 1"
 
 
 def measure_curve(
@@ -159,14 +158,16 @@ def measure_curve(
     p-values are correlated within units, and intervals of bars use the effective number of rows. The same rows and
     settings give the same numbers.
     """
-    s, weight, units = settings, table.weight, table.units
+    s = settings
+    weight, units = table.weight, table.units
     # The context of ``evaluate``, so that its ECE has the same bins and the same draws.
     context = MetricContext(
         table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed, level=s.level)
     )
     confidence, correct = context.scores, context.outcomes
     edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
-    index, count = bin_index(confidence, edges), len(edges) - 1
+    count = len(edges) - 1
+    index = bin_index(confidence, edges)
     rng = np.random.default_rng(s.seed)
     draws = rng if units is None or luck is None else UnitDraws(rng, units, luck.share)
     band = consistency_band(
@@ -185,29 +186,28 @@ def measure_curve(
     histogram = Histogram(
         columns, np.bincount(bin_index(confidence, columns), minlength=s.columns)
     )
-    accuracy, mean, outside = (
-        float(np.average(x, weights=weight)) for x in (correct, confidence, ~inside)
+    curve = Curve(
+        label,
+        quantity,
+        len(confidence),
+        s,
+        float(np.average(correct, weights=weight)),
+        float(np.average(confidence, weights=weight)),
+        ece,
+        null.mean,
+        null.q95,
+        null.p_value,
+        null.resamples,
+        float(np.average(~inside, weights=weight)),
+        brier,
+        log,
+        band.mcb_mean,
+        fit,
+        Band(band.x, band.low, band.high),
+        _bars(stats, edges, effect, band, s.level),
+        histogram,
+        clearest_fall(stats, effect),
     )
-    empty, held = np.full(count, np.nan), stats.weight > 0
-    share = np.minimum(
-        np.divide(stats.outcome, stats.weight, out=empty.copy(), where=held), 1.0
-    )
-    interval = wilson_interval(share, stats.effective / effect, s.level)
-    means = np.divide(stats.score, stats.weight, out=empty, where=held), share
-    bars = Bars(
-        edges[:-1],
-        edges[1:],
-        stats.count,
-        *means,
-        *interval,
-        band.bin_low,
-        band.bin_high,
-    )
-    error = ece, null.mean, null.q95, null.p_value, null.resamples
-    shown = fit, Band(band.x, band.low, band.high), bars, histogram
-    scores = outside, brier, log, band.mcb_mean
-    rows = label, quantity, len(confidence), s, accuracy, mean
-    curve = Curve(*rows, *error, *scores, *shown, clearest_fall(stats, effect))
     if quantity == "top":
         return curve
     return replace(
@@ -217,12 +217,39 @@ def measure_curve(
     )
 
 
+def _bars(
+    stats: BinStats,
+    edges: FloatArray,
+    effect: "FloatArray | float",
+    band: ConsistencyBand,
+    level: float,
+) -> Bars:
+    """Means of every bin with their intervals; NaN for bins without rows."""
+    has_rows = stats.weight > 0
+    empty = np.full(len(has_rows), np.nan)
+    means = np.divide(stats.score, stats.weight, out=empty.copy(), where=has_rows)
+    outcomes = np.divide(stats.outcome, stats.weight, out=empty, where=has_rows)
+    outcomes = np.minimum(outcomes, 1.0)
+    low, high = wilson_interval(outcomes, stats.effective / effect, level)
+    return Bars(
+        edges[:-1],
+        edges[1:],
+        stats.count,
+        means,
+        outcomes,
+        low,
+        high,
+        band.bin_low,
+        band.bin_high,
+    )
+
+
 def ranged_value(context: MetricContext, name: str) -> RangedValue | None:
     """A metric of the rows; None where it has no value or no interval."""
-    found = measure(name, context)
-    if found.value is None or found.interval is None:
+    metric = measure(name, context)
+    if metric.value is None or metric.interval is None:
         return None
-    return RangedValue(found.value, found.interval.low, found.interval.high)
+    return RangedValue(metric.value, metric.interval.low, metric.interval.high)
 
 
 def clearest_fall(
@@ -233,20 +260,18 @@ def clearest_fall(
     Bonferroni over all pairs, each by Newcombe's interval of a difference of proportions (1998, method 10), which is
     valid for proportions near 1. effect : (bins,) design effects.
     """
-    held = np.flatnonzero(stats.weight > 0)
-    early, late = np.triu_indices(len(held), 1)
+    used = np.flatnonzero(stats.weight > 0)
+    early, late = np.triu_indices(len(used), 1)
     if not len(early):
         return None
-    share = np.minimum(stats.outcome[held] / stats.weight[held], 1.0)
-    low, high = wilson_interval(
-        share, (stats.effective / effect)[held], 1.0 - 2.0 * FALL / len(early)
-    )
-    fallen = (
-        share[early]
-        - share[late]
-        - np.hypot((share - low)[early], (high - share)[late])
-    )
-    most = int(np.argmax(fallen))
-    return (
-        (int(held[early[most]]), int(held[late[most]])) if fallen[most] > 0.0 else None
-    )
+    accuracy = np.minimum(stats.outcome[used] / stats.weight[used], 1.0)
+    n_effective = (stats.effective / effect)[used]
+    level = 1.0 - 2.0 * FALL / len(early)
+    low, high = wilson_interval(accuracy, n_effective, level)
+    reach = np.hypot((accuracy - low)[early], (high - accuracy)[late])
+    # Lower bound of every fall.
+    falls = accuracy[early] - accuracy[late] - reach
+    most = int(np.argmax(falls))
+    if falls[most] <= 0.0:
+        return None
+    return int(used[early[most]]), int(used[late[most]])

@@ -110,11 +110,11 @@ class Paper:
     width: float | None = None
     stats: bool = True
 
-    def series(self, at: int) -> tuple[str, Any, str]:
-        """Colour, line style and marker of curve number ``at``; all different up to 64."""
+    def series(self, number: int) -> tuple[str, Any, str]:
+        """Colour, line style and marker of a curve by its number; all different up to 64."""
         colours = self.theme.series
-        look = (at + at // len(colours)) % len(DASHES)
-        return colours[at % len(colours)], DASHES[look], MARKERS[look]
+        look = (number + number // len(colours)) % len(DASHES)
+        return colours[number % len(colours)], DASHES[look], MARKERS[look]
 
     def picture(
         self, draw: Callable[["Paper"], Any], form: str, **words: str | None
@@ -201,7 +201,8 @@ def width_of(text: str) -> float:
         return WIDTHS[text]
     number, unit = (text[:-2], text[-2:]) if text[-2:] in UNITS else (text, "in")
     with suppress(ValueError):
-        if 2.0 <= (width := float(number) * UNITS[unit]) <= 40.0:
+        width = float(number) * UNITS[unit]
+        if 2.0 <= width <= 40.0:
             return width
     raise UsageError(
         f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm"

@@ -76,13 +76,9 @@ def _cell(value: Any) -> str:
     """Text of a CSV cell: numbers read back exactly; empty where there is none."""
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else ""
-    return (
-        harmless_cell(value)
-        if isinstance(value, str)
-        else ""
-        if value is None
-        else str(value)
-    )
+    if isinstance(value, str):
+        return harmless_cell(value)
+    return "" if value is None else str(value)
 
 
 FORMATS: dict[str, Writer] = {

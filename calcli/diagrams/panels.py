@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +64,9 @@ def quantities(request: Request) -> tuple[Quantity, ...]:
         )
     if request.quantity is not None:
         return (request.quantity,)
-    return (
-        ("positive", "top")
-        if binary and request.by != "class" and not request.ordered
-        else ("top",)
-    )
+    if binary and request.by != "class" and not request.ordered:
+        return ("positive", "top")
+    return ("top",)
 
 
 def _curve(
@@ -80,66 +77,111 @@ def _curve(
 ) -> Curve | None:
     """Measure the curve of some rows; None where there are none (or their weights are all zero)."""
     table = what.table if rows is None else what.table.take(rows)
-    return (
-        measure_curve(what.label, table, settings, quantity)
-        if table.weights.sum() > 0
-        else None
-    )
+    if table.weights.sum() > 0:
+        return measure_curve(what.label, table, settings, quantity)
+    return None
 
 
 def whole(request: Request) -> Panels:
     """Panels of all rows: one per set and quantity, or one per bundle and quantity with its sets overlaid."""
-    sets, wanted = request.sets, quantities(request)
-    bundles = list(dict.fromkeys(s.bundle for s in sets))
-    curves = [
-        (s, q, curve)
-        for s, q in product(sets, wanted)
-        if (curve := _curve(s, request.settings, q)) is not None
-    ]
-
-    def named(title: str, quantity: Quantity) -> str:
-        about = (
-            "top label"
-            if quantity == "top"
-            else f"P({request.names[1] if request.names else 'class 1'})"
-        )
-        return title if len(wanted) == 1 else ", ".join(filter(None, (title, about)))
-
-    title, panels = request.title or "", []
+    curves = []
+    for measured in request.sets:
+        for quantity in quantities(request):
+            curve = _curve(measured, request.settings, quantity)
+            if curve is not None:
+                curves.append(DrawnCurve(measured, quantity, curve))
+    title = request.title or ""
     if request.layout == "overlay":
-        models = len(bundles) == len(sets) > 1  # one curve each
-        for name, q in product(
-            [f"{len(bundles)} bundles"] if models else bundles, wanted
-        ):
-            own = [
-                (s, c) for s, r, c in curves if r == q and (models or s.bundle == name)
-            ]
-            panels.append(
-                Panel(
-                    named(name, q),
-                    tuple(replace(c, label=s.bundle) if models else c for s, c in own),
-                )
-            )
+        panels = _overlaid(request, curves)
     else:
-        alone = len(bundles) == 1 and len(curves) > 1
-        if alone and request.title is None:
-            title = bundles[0]
-        many = len(bundles) > FEW_BUNDLES
-        short = dict(zip(bundles, distinct(bundles) if many else bundles, strict=True))
-        versions = len({s.label for s in sets}) > 1 or not many
-        # Titles are cut in their middle: with many bundles, the part that differs stands last.
-        for s, q, c in curves:
-            words = (short[s.bundle], s.label * versions)[:: -1 if many else 1]
-            panels.append(
-                Panel(
-                    named(s.label if alone else ", ".join(filter(None, words)), q), (c,)
-                )
-            )
-    return tuple(p for p in panels if p.curves), title, tuple(request.notes)
+        are_versions_of_one = len(_bundles(request)) == 1 and len(curves) > 1
+        if are_versions_of_one and request.title is None:
+            title = request.sets[0].bundle
+        panels = _side_by_side(request, curves, are_versions_of_one)
+    return tuple(panels), title, tuple(request.notes)
+
+
+@dataclass(frozen=True)
+class DrawnCurve:
+    """A curve with the set and the quantity that it shows."""
+
+    measured: Measured
+    quantity: Quantity
+    curve: Curve
+
+
+def _bundles(request: Request) -> list[str]:
+    """Names of the bundles, each once."""
+    return list(dict.fromkeys(measured.bundle for measured in request.sets))
+
+
+def _overlaid(request: Request, curves: Sequence[DrawnCurve]) -> list[Panel]:
+    """A panel per bundle and quantity; of bundles with one set each, one per quantity."""
+    bundles = _bundles(request)
+    are_models = len(bundles) == len(request.sets) > 1
+    names = [f"{len(bundles)} bundles"] if are_models else bundles
+    panels = []
+    for name in names:
+        for quantity in quantities(request):
+            shown = []
+            for drawn in curves:
+                if drawn.quantity != quantity:
+                    continue
+                if are_models:
+                    shown.append(replace(drawn.curve, label=drawn.measured.bundle))
+                elif drawn.measured.bundle == name:
+                    shown.append(drawn.curve)
+            if shown:
+                title = _with_quantity(name, quantity, request)
+                panels.append(Panel(title, tuple(shown)))
+    return panels
+
+
+def _side_by_side(
+    request: Request, curves: Sequence[DrawnCurve], are_versions_of_one: bool
+) -> list[Panel]:
+    """A panel for each curve, named by bundle and calibrator as far as these differ."""
+    bundles = _bundles(request)
+    are_many = len(bundles) > FEW_BUNDLES
+    short_names = distinct(bundles) if are_many else bundles
+    short = dict(zip(bundles, short_names, strict=True))
+    labels = {measured.label for measured in request.sets}
+    panels = []
+    for drawn in curves:
+        label = drawn.measured.label
+        parts = [short[drawn.measured.bundle], label]
+        if are_versions_of_one:
+            parts = [label]
+        elif are_many:
+            # Titles are cut in their middle: the part that differs stands last.
+            parts.reverse()
+            if len(labels) == 1:
+                parts.remove(label)
+        name = _with_quantity(_joined(parts), drawn.quantity, request)
+        panels.append(Panel(name, (drawn.curve,)))
+    return panels
+
+
+def _with_quantity(title: str, quantity: Quantity, request: Request) -> str:
+    """A panel's title, and what it shows where there are several quantities."""
+    if len(quantities(request)) == 1:
+        return title
+    if quantity == "top":
+        return _joined([title, "top label"])
+    class_one = request.names[1] if request.names else "class 1"
+    return _joined([title, f"P({class_one})"])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Parts of a title, without empty ones."""
+    return ", ".join(part for part in parts if part)
 
 
 def parts_of(request: Request) -> list[RowSubset]:
-    """Split rows by predicted class or group, in order of values or of time. Raises DataError without groups."""
+    """Split rows by predicted class or group, in order of values or of time.
+
+    Raises DataError without groups, UsageError for classes of confidences.
+    """
     columns: list[NDArray[np.generic]] = []
     for s in request.sets:
         column = s.table.group if request.by == "group" else s.table.prediction
@@ -150,15 +192,18 @@ def parts_of(request: Request) -> list[RowSubset]:
         columns.append(column)
     listed = in_order if request.ordered else np.unique
     values = listed(np.concatenate([listed(c) for c in columns])).tolist()
-    named = request.names if request.by == "class" else None
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
         raise UsageError(
             "these rows hold one confidence each and no classes to draw; --per-group draws groups"
         )
-    return [
-        RowSubset(named[int(v)] if named else str(v), tuple(c == v for c in columns))
-        for v in values
-    ]
+    parts = []
+    for value in values:
+        name = str(value)
+        if request.by == "class" and request.names:
+            name = request.names[int(value)]
+        masks = tuple(column == value for column in columns)
+        parts.append(RowSubset(name, masks))
+    return parts
 
 
 def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
@@ -168,39 +213,39 @@ def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
     in any set.
     """
     assert request.by is not None
-    what, sets, quantity = NAMES[request.by], request.sets, quantities(request)[0]
-    notes, chosen = list(request.notes), list(parts)
+    singular, plural = NAMES[request.by]
+    sets = request.sets
+    quantity = quantities(request)[0]
+    notes = list(request.notes)
+    chosen = list(parts)
     if len(chosen) > limit:
         # A stable sort: parts of equal distance keep their order.
         chosen = sorted(chosen, key=lambda part: -_distance(sets, part.rows))[:limit]
         reason = "those least calibrated in standard errors, which is why they look worse than the rest"
-        notes.insert(0, f"{limit} of {len(parts)} {what[1]}: {reason}")
+        notes.insert(0, f"{limit} of {len(parts)} {plural}: {reason}")
     panels = []
     for part in chosen:
-        pairs = zip(sets, part.rows, strict=True)
-        curves = tuple(
-            c for s, rows in pairs if (c := _curve(s, request.settings, quantity, rows))
-        )
+        curves = []
+        for measured, rows in zip(sets, part.rows, strict=True):
+            curve = _curve(measured, request.settings, quantity, rows)
+            if curve is not None:
+                curves.append(curve)
         if curves:
-            panels.append(Panel(part.name, curves))
-    title = (
-        f"{sets[0].bundle}, by {what[0]}" if request.title is None else request.title
-    )
+            panels.append(Panel(part.name, tuple(curves)))
+    title = request.title
+    if title is None:
+        title = f"{sets[0].bundle}, by {singular}"
     return tuple(panels), title, tuple(notes)
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
     """Largest |sum (c - correct)| of any set, in units of its standard deviation under calibration."""
     worst = 0.0
-    for s, rows in zip(sets, masks, strict=True):
-        c, correct, w = (
-            column[rows]
-            for column in (s.table.confidence, s.table.correct, s.table.weights)
-        )
+    for measured, rows in zip(sets, masks, strict=True):
+        confidence = measured.table.confidence[rows]
+        weights = measured.table.weights[rows]
+        excess = float(weights @ (confidence - measured.table.correct[rows]))
         # The small term keeps confidences of exactly 0 and 1 finite.
-        worst = max(
-            worst,
-            abs(float(w @ (c - correct)))
-            / float(np.sqrt(w**2 @ (c * (1 - c)) + 1e-12)),
-        )
+        variance = weights**2 @ (confidence * (1 - confidence)) + 1e-12
+        worst = max(worst, abs(excess) / float(np.sqrt(variance)))
     return worst

@@ -114,26 +114,23 @@ class Diagram(Figure):
 
     def text(self, width: int, look: Look) -> list[str]:
         """Panels side by side as far as they fit, one for every curve, as overlaid characters are illegible."""
-        panels = [
-            (p.title if len(p.curves) == 1 else f"{p.title}: {c.label}", c)
-            for p, c in self.curves
-        ]
-        columns = max(1, min(len(panels), (width + 2) // (NARROW + 2), 3))
-        each = min((width - 2 * (columns - 1)) // columns, 66)
-        lines = (
-            [look.paint(squeeze(self.title, width), "strong"), ""] if self.title else []
-        )
-        for at in range(0, len(panels), columns):
-            blocks = [
-                _panel(title, curve, self, each, look)
-                for title, curve in panels[at : at + columns]
-            ]
-            lines += [*beside(blocks, each), ""]
+        columns = max(1, min(len(self.curves), (width + 2) // (NARROW + 2), 3))
+        panel_width = min((width - 2 * (columns - 1)) // columns, 66)
+        blocks = []
+        for panel, curve in self.curves:
+            title = panel.title
+            if len(panel.curves) > 1:
+                title = f"{panel.title}: {curve.label}"
+            blocks.append(_panel(title, curve, self, panel_width, look))
+        lines = []
+        if self.title:
+            lines += [look.paint(squeeze(self.title, width), "strong"), ""]
+        for start in range(0, len(blocks), columns):
+            lines += [*beside(blocks[start : start + columns], panel_width), ""]
         lines += flow(_legend(self, look), width, look)
         for note in self.notes:
-            lines += flow(
-                [(word, "faint") for word in printable(note).split()], width, look, " "
-            )
+            words = [(word, "faint") for word in printable(note).split()]
+            lines += flow(words, width, look, " ")
         return lines
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -143,26 +140,25 @@ class Diagram(Figure):
         polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
         its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
-        rows = [
-            (panel.title, c.label, *values)
-            for panel, c in self.curves
-            for values in _curve_rows(c)
-        ]
+        rows: list[tuple[Any, ...]] = []
+        for panel, curve in self.curves:
+            for values in _curve_rows(curve):
+                rows.append((panel.title, curve.label, *values))
         return COLUMNS, rows
 
     def describe(self) -> str:
-        found = []
+        sentences = []
         for panel, c in self.curves:
             x, y = c.words
-            whose = (
-                panel.title
-                if panel.title.endswith(f", {c.label}")
-                else f"{panel.title}, {c.label}"
+            name = panel.title
+            if not name.endswith(f", {c.label}"):
+                name = f"{name}, {c.label}"
+            sentences.append(
+                f"{name}: {y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f}"
+                f" ({direction(c)}), ECE {c.ece:.4f} (expected under calibration"
+                f" {c.ece_null_mean:.4f}, {p_value(c)}), {c.n} rows."
             )
-            told = f"{y} {c.accuracy:.4f}, mean {x} {c.mean_confidence:.4f} ({direction(c)})"
-            null = f"(expected under calibration {c.ece_null_mean:.4f}, {p_value(c)})"
-            found.append(f"{whose}: {told}, ECE {c.ece:.4f} {null}, {c.n} rows.")
-        return "Reliability diagram. " + " ".join(found)
+        return "Reliability diagram. " + " ".join(sentences)
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
@@ -190,27 +186,13 @@ def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
         yield "curve", x, none, none, y, none, none, none
     for x, low, high in zip(curve.band.x, curve.band.low, curve.band.high, strict=True):
         yield "band", x, none, none, none, low, high, none
-    b = curve.bins
-    for at in range(len(b.count)):
-        edges = b.low[at], b.high[at]
-        yield (
-            "bin",
-            b.confidence[at],
-            *edges,
-            b.accuracy[at],
-            b.accuracy_low[at],
-            b.accuracy_high[at],
-            b.count[at],
-        )
-        yield (
-            "bin_band",
-            b.confidence[at],
-            *edges,
-            none,
-            b.null_low[at],
-            b.null_high[at],
-            b.count[at],
-        )
+    bins = curve.bins
+    for b in range(len(bins.count)):
+        place = (bins.confidence[b], bins.low[b], bins.high[b])
+        interval = (bins.accuracy_low[b], bins.accuracy_high[b])
+        band = (bins.null_low[b], bins.null_high[b])
+        yield "bin", *place, bins.accuracy[b], *interval, bins.count[b]
+        yield "bin_band", *place, none, *band, bins.count[b]
     h = curve.histogram
     for low, high, count in zip(h.edges[:-1], h.edges[1:], h.count, strict=True):
         yield "histogram", none, low, high, none, none, none, count
@@ -229,29 +211,29 @@ def _panel(
     lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
     # Marks of accuracy and mean confidence on the axis of confidences.
     a, c = canvas.column(curve.accuracy), canvas.column(curve.mean_confidence)
-    places = {a: "▲", c: "△"} if a != c else {a: "◆"}
-    lines.append(" " * (AXIS + 1) + "".join(places.get(at, " ") for at in range(inner)))
+    marks = [" "] * inner
+    marks[a], marks[c] = "▲", "△"
+    if a == c:
+        marks[a] = "◆"
+    lines.append(" " * (AXIS + 1) + "".join(marks))
     # The histogram, logarithmic; its base line is half a row.
     edges, count = curve.histogram.edges, curve.histogram.count
-    at = np.clip(np.searchsorted(edges, canvas.centres()) - 1, 0, len(count) - 1)
+    columns = np.searchsorted(edges, canvas.centres()) - 1
+    columns = np.clip(columns, 0, len(count) - 1)
     top = np.log10(max(int(count.max()), 3) / 0.5)
-    heights = np.where(count > 0, np.log10(np.maximum(count, 1) / 0.5) / top, 0.0)[at]
+    heights = np.where(count > 0, np.log10(np.maximum(count, 1) / 0.5) / top, 0.0)
     axis = [
         f"{short(int(count.max())):>{AXIS}}┤",
         f"{'rows':>{AXIS}}│",
         f"{'(log)':>{AXIS}}│",
     ]
-    lines += [
-        left + look.paint(line, "band")
-        for left, line in zip(axis, eighths(heights, 3, look), strict=True)
-    ]
+    bars = eighths(heights[columns], 3, look)
+    for left, line in zip(axis, bars, strict=True):
+        lines.append(left + look.paint(line, "band"))
     lines.append(base_line(inner))
-    lines.append(
-        " " * (AXIS + 1)
-        + scale(
-            inner, ["0", "0.2", "0.4", "0.6", "0.8", "1"], (0, 0.2, 0.4, 0.6, 0.8, 1)
-        )
-    )
+    fifths = (0, 0.2, 0.4, 0.6, 0.8, 1)
+    labels = [f"{fifth:g}" for fifth in fifths]
+    lines.append(" " * (AXIS + 1) + scale(inner, labels, fifths))
     return lines + [line[:width] for line in _numbers(curve, width)]
 
 

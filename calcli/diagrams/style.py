@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Request:
     """Data and options of a diagram.
 
-    sets : row tables of every bundle and calibrator. rows, source, given : the open bundle, its name and
+    sets : row tables of every bundle and calibrator. rows, source, temperatures : the open bundle, its name and
     (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is both for two
     classes. by : one panel or line per predicted class or group. names : of the classes. ordered : groups
     are batches in order of time. panels : largest number of panels or lines.
@@ -45,31 +45,31 @@ class Request:
     panels: int | None = None
     rows: "Rows | None" = None
     source: str = ""
-    given: Sequence[tuple[str, float]] = ()
+    temperatures: Sequence[tuple[str, float]] = ()
     progress: "Progress | None" = None
 
     @property
     def what(self) -> str:
         """Title: as requested, else the name of the bundle, or the number of bundles."""
-        bundles = list(dict.fromkeys(s.bundle for s in self.sets))
-        found = bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
-        return found if self.title is None else self.title
+        if self.title is not None:
+            return self.title
+        bundles = list({measured.bundle for measured in self.sets})
+        return bundles[0] if len(bundles) == 1 else f"{len(bundles)} bundles"
 
     @property
     def labels(self) -> list[str]:
         """Names of the sets: of the bundle where there are several, and of the calibrator where that differs."""
-        several, one = (
-            len(set(each)) > 1
-            for each in zip(*((s.bundle, s.label) for s in self.sets), strict=True)
-        )
-        return [
-            f"{s.bundle}, {s.label}"
-            if several and one
-            else s.bundle
-            if several
-            else s.label
-            for s in self.sets
-        ]
+        has_bundles = len({measured.bundle for measured in self.sets}) > 1
+        has_calibrators = len({measured.label for measured in self.sets}) > 1
+        labels = []
+        for measured in self.sets:
+            if has_bundles and has_calibrators:
+                labels.append(f"{measured.bundle}, {measured.label}")
+            elif has_bundles:
+                labels.append(measured.bundle)
+            else:
+                labels.append(measured.label)
+        return labels
 
 
 class Figure(ABC):
@@ -116,19 +116,18 @@ class Figure(ABC):
 @cache
 def style_names() -> tuple[str, ...]:
     """Names of all styles, sorted, without importing them."""
-    found = iter_modules(import_module("calcli.diagrams.styles").__path__)
-    return tuple(sorted(m.name for m in found if not m.name.startswith("_")))
+    modules = iter_modules(import_module("calcli.diagrams.styles").__path__)
+    names = [module.name for module in modules]
+    return tuple(sorted(name for name in names if not name.startswith("_")))
 
 
 def style_titles() -> dict[str, str]:
     """Help line of every style, read from its file without running it."""
-    texts = {
-        name: get_data("calcli.diagrams.styles", f"{name}.py") or b""
-        for name in style_names()
-    }
-    return {
-        name: text.decode().splitlines()[0].strip('" .') for name, text in texts.items()
-    }
+    titles = {}
+    for name in style_names():
+        text = get_data("calcli.diagrams.styles", f"{name}.py") or b""
+        titles[name] = text.decode().splitlines()[0].strip('" .')
+    return titles
 
 
 @cache
@@ -137,12 +136,11 @@ def style(name: str) -> type[Figure]:
     if name not in style_names():
         raise unknown_name("diagram style", name, style_names())
     module = import_module(f"calcli.diagrams.styles.{name}")
-    classes = (
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and each.__module__ == module.__name__
-    )
-    return next(each for each in classes if issubclass(each, Figure))
+    for value in vars(module).values():
+        is_own_class = isinstance(value, type) and value.__module__ == module.__name__
+        if is_own_class and issubclass(value, Figure):
+            return value
+    raise LookupError(f"{module.__name__} has no subclass of Figure")
 
 
 def check(request_of: type[Figure], name: str, *, bundles: int, by: str | None) -> None:

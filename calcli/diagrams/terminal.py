@@ -6,7 +6,7 @@ Lines are braille dots and areas are shades. On a terminal of ASCII alone, they 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
-from operator import add, itemgetter
+from operator import itemgetter
 from re import sub
 
 import numpy as np
@@ -41,11 +41,9 @@ class Look:
 
     def paint(self, text: str, role: str) -> str:
         """Colour a text by its role; unchanged where colours are off or it has no role."""
-        return (
-            f"\x1b[{SGR[role]}m{text}\x1b[0m"
-            if self.colour and role and text.strip()
-            else text
-        )
+        if not self.colour or not role or not text.strip():
+            return text
+        return f"\x1b[{SGR[role]}m{text}\x1b[0m"
 
 
 class Canvas:
@@ -94,11 +92,11 @@ class Canvas:
 
     def area(self, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
         """Shade between two lines, at least one cell high wherever x reaches."""
-        at, half = self.centres(), 0.5 * (self.x[1] - self.x[0]) / self.width
-        bottom, top = np.interp(at, x, low), np.interp(at, x, high)
-        for column in np.flatnonzero(
-            (at + half >= x[0]) & (at - half <= x[-1])
-        ).tolist():
+        centres = self.centres()
+        half = 0.5 * (self.x[1] - self.x[0]) / self.width
+        bottom, top = np.interp(centres, x, low), np.interp(centres, x, high)
+        is_reached = (centres + half >= x[0]) & (centres - half <= x[-1])
+        for column in np.flatnonzero(is_reached).tolist():
             for row in range(self.row(top[column]), self.row(bottom[column]) + 1):
                 self.put(row, column, BAND, "band")
 
@@ -110,22 +108,19 @@ class Canvas:
         self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve"
     ) -> None:
         """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
-        height, width = (
-            self.dots.shape if self.look.unicode else (self.height, self.width)
-        )
+        height, width = self.height, self.width
+        if self.look.unicode:
+            height, width = self.dots.shape
         u = (np.asarray(x) - self.x[0]) / (self.x[1] - self.x[0]) * width
         v = (np.asarray(y) - self.y[0]) / (self.y[1] - self.y[0]) * height
-        for at in range(max(len(u) - 1, 1)):
-            end = min(at + 1, len(u) - 1)
-            steps = int(max(abs(u[end] - u[at]), abs(v[end] - v[at]), 1)) * 2
-            colour = role if isinstance(role, str) else role[at]
+        for start in range(max(len(u) - 1, 1)):
+            end = min(start + 1, len(u) - 1)
+            right, up = u[end] - u[start], v[end] - v[start]
+            steps = int(max(abs(right), abs(up), 1)) * 2
+            colour = role if isinstance(role, str) else role[start]
             for part in np.linspace(0, 1, steps + 1):
-                c = int(min(max(u[at] + part * (u[end] - u[at]), 0), width - 1))
-                r = (
-                    height
-                    - 1
-                    - int(min(max(v[at] + part * (v[end] - v[at]), 0), height - 1))
-                )
+                c = int(min(max(u[start] + part * right, 0), width - 1))
+                r = height - 1 - int(min(max(v[start] + part * up, 0), height - 1))
                 if self.look.unicode:
                     self.dots[r, c] = True
                     self.roles[r // 4, c // 2] = colour
@@ -141,13 +136,10 @@ class Canvas:
             self.put(r, c, chr(0x2800 + bits[r, c]), self.roles[r, c])
         out = []
         for row in self.cells:
-            runs = groupby(row, itemgetter(1))
-            out.append(
-                "".join(
-                    self.look.paint("".join(sign for sign, _ in run), role)
-                    for role, run in runs
-                )
-            )
+            line = ""
+            for role, run in groupby(row, itemgetter(1)):
+                line += self.look.paint("".join(sign for sign, _ in run), role)
+            out.append(line)
         return out
 
 
@@ -155,19 +147,25 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
     """Vertical bars as ``rows`` lines of block characters. heights : fractions of the full height."""
     lines = []
     for row in range(rows - 1, -1, -1):
-        signs = " ▁▂▃▄▅▆▇█" if look.unicode else "   ######" if row else " ########"
-        level = np.ceil(8 * np.clip(heights * rows - row, 0, 1)).astype(np.int64)
-        lines.append("".join(signs[at] for at in level))
+        signs = " ▁▂▃▄▅▆▇█"
+        if not look.unicode:
+            # The lowest cell shows any height, the others three eighths and more.
+            signs = "   ######" if row else " ########"
+        levels = np.ceil(8 * np.clip(heights * rows - row, 0, 1)).astype(np.int64)
+        lines.append("".join(signs[level] for level in levels))
     return lines
 
 
 def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
     """Join blocks of lines side by side, each padded to a width that does not count colour codes."""
-    rows = (
-        [line + " " * (width - len(sub("\x1b\\[[0-9;]*m", "", line))) for line in row]
-        for row in zip_longest(*blocks, fillvalue="")
-    )
-    return ["  ".join(row).rstrip() for row in rows]
+    lines = []
+    for row in zip_longest(*blocks, fillvalue=""):
+        cells = []
+        for cell in row:
+            shown = sub("\x1b\\[[0-9;]*m", "", cell)
+            cells.append(cell + " " * (width - len(shown)))
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 AXIS = 6
@@ -177,20 +175,20 @@ AXIS = 6
 def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:
     """Draw a figure as lines of text, at most ``width`` characters wide (at least 30)."""
     text = "\n".join(line.rstrip() for line in figure.text(max(width, 30), look))
-    return (
-        text
-        if look.unicode
-        else text.translate(ASCII).encode("ascii", "replace").decode()
-    )
+    if look.unicode:
+        return text
+    return text.translate(ASCII).encode("ascii", "replace").decode()
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
     """Lines of a canvas, its y axis with labels at some rows, and the line of its x axis."""
-    sides = [
-        f"{ticks[at]:>{AXIS}}┤" if at in ticks else " " * AXIS + "│"
-        for at in range(canvas.height)
-    ]
-    return [*map(add, sides, canvas.lines()), base_line(canvas.width)]
+    lines = []
+    for row, line in enumerate(canvas.lines()):
+        side = " " * AXIS + "│"
+        if row in ticks:
+            side = f"{ticks[row]:>{AXIS}}┤"
+        lines.append(side + line)
+    return [*lines, base_line(canvas.width)]
 
 
 def base_line(width: int) -> str:

@@ -68,19 +68,19 @@ def keep(calibrator: Keep, block: Block) -> Prediction:
     log_p: Operand = log_softmax(block.z)
     k, op = log_p.width, log_p.graph.op
     is_label = label[:, None] == np.arange(k)
-    own = log_p[np.arange(len(log_p)), label]
+    of_label = log_p[np.arange(len(log_p)), label]
     others = np.where(is_label, 0.0, np.exp(log_p))
     ascending = op("descending", -others, dtype=np.int64)
     # the m largest others are the last m, and their sum is a sum from the right
     sums = op("sum_from_right", np.take_along_axis(others, ascending, axis=1))
-    means = (sums + np.exp(own)[:, None]) / np.arange(k + 1, 1, -1)
-    pooled = np.maximum(means.max(axis=1), np.exp(own))
-    # log_p is at most 0: far below all others, the label's own entry is none of them
+    means = (sums + np.exp(of_label)[:, None]) / np.arange(k + 1, 1, -1)
+    pooled = np.maximum(means.max(axis=1), np.exp(of_label))
+    # log_p is at most 0: far below all others, the label's of_label entry is none of them
     capped = np.minimum(log_p, np.log(pooled)[:, None])
     largest = np.where(is_label, -1e30, capped).max(axis=1)
-    lead = np.maximum(own, largest + LEAD)
+    lead = np.maximum(of_label, largest + LEAD)
     moved = log_softmax(np.where(is_label, lead[:, None], capped))
-    is_moved = own < np.where(is_label, -1e30, log_p).max(axis=1) + LEAD
+    is_moved = of_label < np.where(is_label, -1e30, log_p).max(axis=1) + LEAD
     return Prediction(np.where(is_moved[:, None], moved, log_p), label)
 
 
@@ -128,14 +128,12 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
     z: Operand = block.z
     label = block.prediction
     z.graph.jumps = True
-    gamma = (gaussian if calibrator.noise == "gaussian" else gumbel)(
-        z, calibrator.scale
-    )
-    q = (
-        np.full_like(gamma, calibrator.accuracy)
-        if calibrator.init == "accuracy"
-        else sigmoid(top_log_odds(z, label, block.stored_zeros))
-    )
+    distribution = gaussian if calibrator.noise == "gaussian" else gumbel
+    gamma = distribution(z, calibrator.scale)
+    if calibrator.init == "accuracy":
+        q = np.full_like(gamma, calibrator.accuracy)
+    else:
+        q = sigmoid(top_log_odds(z, label, block.stored_zeros))
     for alpha, beta in zip(calibrator.alpha, calibrator.beta, strict=True):
         q = follow(q, gamma, alpha, beta)
     return Prediction(binary.share_rest(z, label, *binary.logs(q)), label)
@@ -151,11 +149,10 @@ def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> O
             empty.astype(np.float64),
         ]
     )
-    found, size = search(
-        nudged(q - SLACK, 1), [width_edges(len(alpha))[1:-1]], closed=False
-    )
+    edges = width_edges(len(alpha))[1:-1]
+    bins, size = search(nudged(q - SLACK, 1), [edges], closed=False)
     a, b, none = (
-        entries(found, np.pad(table, (0, size - len(alpha)))) for table in tables
+        entries(bins, np.pad(table, (0, size - len(alpha)))) for table in tables
     )
     return np.where(none > 0.5, q, np.clip((a - b) * gamma + b, 0.0, 1.0))
 
@@ -219,13 +216,12 @@ def intra_order_preserving(
     gaps = ranked - ranked[:, np.minimum(np.arange(1, k + 1), k - 1)]
     assert calibrator.center is not None
     assert calibrator.spread is not None
-    seen = (
-        (ranked if calibrator.variant == "oi" else z) - calibrator.center
-    ) / calibrator.spread
+    scores = ranked if calibrator.variant == "oi" else z
+    inputs = (scores - calibrator.center) / calibrator.spread
     nets = calibrator.nets
     total: Operand = 0.0
     for w1, b1, w2, b2, w3, b3 in nets:
-        h = np.maximum(np.maximum(seen @ w1 + b1, 0.0) @ w2 + b2, 0.0)
+        h = np.maximum(np.maximum(inputs @ w1 + b1, 0.0) @ w2 + b2, 0.0)
         a = h @ np.pad(w3, ((0, 0), (0, 1))) + np.append(b3, 0.0)
         total = np.maximum(a, 0.0) + np.log1p(np.exp(-np.abs(a))) + total
     climbed = op("sum_from_right", gaps * (total / len(nets)))

@@ -45,12 +45,12 @@ def target_of(output: str, to: str | None) -> str:
     """Target of a file: as requested, or by its extension. Raises UsageError."""
     if to is not None and to not in TARGETS:
         raise unknown_name("target of --to", to, TARGETS)
-    found = to or ENDINGS.get(PurePath(output).suffix.lower())
-    if found is None:
+    target = to or ENDINGS.get(PurePath(output).suffix.lower())
+    if target is None:
         raise UsageError(
             f"-o {output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}"
         )
-    return found
+    return target
 
 
 def export(
@@ -69,9 +69,10 @@ def export(
     Raises UsageError for a method that cannot be exported, or a package that is missing.
     """
     if artifact.input_kind == "confidence":
-        own = f"{name or artifact.method}: maps confidences of which no class is known"
         raise UsageError(
-            f"{own}; only calibrators of the scores of all classes can be exported; calcli apply uses it"
+            f"{name or artifact.method}: maps confidences of which no class is known;"
+            " only calibrators of the scores of all classes can be exported; calcli"
+            " apply uses it"
         )
     if onto is not None:
         return _behind(artifact, onto, at)
@@ -99,75 +100,69 @@ def export(
 
 
 def export_facts(
-    output: str, target: str, artifact: Artifact, made: Export, agreement: Agreement
+    output: str, target: str, artifact: Artifact, exported: Export, agreement: Agreement
 ) -> dict[str, Any]:
     """JSON object that ``calcli export --json`` prints."""
-    asked = {"calcli_export": 1, "output": output, "to": target}
-    own = {
+    facts: dict[str, Any] = {
+        "calcli_export": 1,
+        "output": output,
+        "to": target,
         "method": artifact.method,
         "input_kind": artifact.input_kind,
         "n_classes": artifact.n_classes,
     }
-    groups = {
-        column: list(known)
-        for column, known in artifact.calibrator.required_columns.items()
-    }
-    by_group = {"groups": groups} if groups else {}
-    labels, jumps = agreement.labels, agreement.on_jumps
-    found = {
-        "rows": agreement.rows,
-        "difference": agreement.difference,
-        "labels_differ": labels,
-        "on_jumps": jumps,
-    }
-    return {
-        **asked,
-        **own,
-        **by_group,
-        "input_type": made.input_type,
-        "opset": made.opset,
-        "scores": made.scores,
-        **found,
-        "tolerance": TOLERANCE,
-    }
+    groups = groups_of(artifact)
+    if groups:
+        facts["groups"] = {column: list(known) for column, known in groups.items()}
+    facts["input_type"] = exported.input_type
+    facts["opset"] = exported.opset
+    facts["scores"] = exported.scores
+    facts["rows"] = agreement.rows
+    facts["difference"] = agreement.difference
+    facts["labels_differ"] = agreement.labels
+    facts["on_jumps"] = agreement.on_jumps
+    facts["tolerance"] = TOLERANCE
+    return facts
 
 
 def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
     """Export a calibrator behind an ONNX file's classifier; compared on random inputs, and alone on difficult rows."""
     if groups_of(artifact):
-        beside = "the calibrator takes the group of every row beside the scores"
         raise UsageError(
-            f"--onto {path}: {beside}; export it by itself, and feed it the classifier's output"
+            f"--onto {path}: the calibrator takes the group of every row beside the"
+            " scores; export it by itself, and feed it the classifier's output"
         )
-    joined, scores, names, opset, feeds = join(artifact, path, output)
+    joined = join(artifact, path, output)
     try:
-        data: bytes = joined.SerializeToString()
+        data: bytes = joined.model.SerializeToString()
         model = session(data)
     except Exception as problem:  # protobuf and onnxruntime have errors of their own
         raise DataError(
             f"{path}: cannot be joined with the calibrator: {one_line(problem)}"
         ) from None
     alone = export(artifact, "onnx")
-    seen, probs, label = model.run([scores, *names[:2]], feeds)
-    if seen.shape[1] < artifact.n_classes:  # a binary model's one column
-        seen = seen.astype(np.float64)
-        seen = np.concatenate(
-            [
-                np.zeros_like(seen) if artifact.input_kind == "logits" else 1 - seen,
-                seen,
-            ],
-            axis=1,
+    scores, probs, label = model.run([joined.scores, *joined.names[:2]], joined.inputs)
+    if scores.shape[1] < artifact.n_classes:  # a binary model's one column
+        of_class_1 = scores.astype(np.float64)
+        of_class_0 = 1 - of_class_1
+        if artifact.input_kind == "logits":
+            of_class_0 = np.zeros_like(of_class_1)
+        scores = np.concatenate([of_class_0, of_class_1], axis=1)
+    agreement = alone.agreement + compare(lambda _: (probs, label), artifact, scores)
+    notes = []
+    renamed = [name for name in joined.names if name.startswith(OTHERWISE)]
+    if renamed:
+        notes.append(
+            f"{path} has tensors of these names: the calibrator's outputs are called"
+            f" {', '.join(renamed)}"
         )
-    agreement = alone.agreement + compare(lambda _: (probs, label), artifact, seen)
-    called = ", ".join(name for name in names if name.startswith(OTHERWISE))
-    note = f"{path} has tensors of these names: the calibrator's outputs are called {called}"
     return Export(
         data,
         alone.run,
         agreement,
-        opset=opset,
-        scores=scores,
-        notes=(note,) * bool(called),
+        opset=joined.opset,
+        scores=joined.scores,
+        notes=tuple(notes),
     )
 
 
@@ -182,7 +177,11 @@ def tried(run: Run, artifact: Artifact, wide: bool = False) -> Agreement:
 
 def _python(data: bytes) -> Run:
     module = load_source(data.decode())
-    return lambda *given: (module["predict_proba"](*given), module["predict"](*given))
+
+    def run(*arrays: Any) -> Any:
+        return module["predict_proba"](*arrays), module["predict"](*arrays)
+
+    return run
 
 
 def build_module(graph: Graph) -> Any:
@@ -216,12 +215,11 @@ def build_module(graph: Graph) -> Any:
                     run = OPERATIONS[node.op].torch or getattr(torch, node.op)
                     values[place] = run(*(values[i] for i in node.inputs))
             out = {name: values[place] for name, place in graph.outputs.items()}
-            out |= {
-                name: out[name].squeeze(-1) for name in ("prediction", "confidence")
-            }
-            return out | {
-                name: out[name].to(scores.dtype) for name in ("probs", "confidence")
-            }
+            for name in ("prediction", "confidence"):
+                out[name] = out[name].squeeze(-1)
+            for name in ("probs", "confidence"):
+                out[name] = out[name].to(scores.dtype)
+            return out
 
     return ExportedCalibrator().eval()
 
@@ -257,9 +255,9 @@ def torch_run(module: Any, wide: bool = False) -> Run:
     dtype = np.float64 if wide else np.float32
 
     def run(scores: Any, *group: Any) -> Any:
-        given = (np.array(scores, dtype=dtype), *map(np.array, group))
+        arrays = (np.array(scores, dtype=dtype), *map(np.array, group))
         with torch.no_grad():
-            out = module(*map(torch.from_numpy, given))
+            out = module(*map(torch.from_numpy, arrays))
         return out["probs"].numpy(), out["prediction"].numpy()
 
     return run
@@ -267,14 +265,14 @@ def torch_run(module: Any, wide: bool = False) -> Run:
 
 def _onnx(data: bytes) -> Run:
     model = session(data)
-    names = [each.name for each in model.get_inputs()]
+    names = [value.name for value in model.get_inputs()]
     wide = model.get_inputs()[0].type == "tensor(double)"
     dtype = np.float64 if wide else np.float32
 
     def run(scores: Any, *group: Any) -> Any:
-        given = (np.asarray(scores, dtype=dtype), *group)
-        feeds = dict(zip(names, given, strict=True))
-        return tuple(model.run(["probs", "prediction"], feeds))
+        arrays = (np.asarray(scores, dtype=dtype), *group)
+        inputs = dict(zip(names, arrays, strict=True))
+        return tuple(model.run(["probs", "prediction"], inputs))
 
     return run
 
@@ -282,6 +280,8 @@ def _onnx(data: bytes) -> Run:
 def check(agreement: Agreement, what: str) -> None:
     """Raise CalcliError for an export that differs from ``apply``."""
     if not agreement.holds:
-        by = f"by {agreement.difference:.2g} (allowed: {TOLERANCE:g})"
-        told = f"differs from apply {by} and in {agreement.labels} predictions of {agreement.rows} rows"
-        raise CalcliError(f"{what}: {told}; nothing was written, please report this")
+        raise CalcliError(
+            f"{what}: differs from apply by {agreement.difference:.2g} (allowed:"
+            f" {TOLERANCE:g}) and in {agreement.labels} predictions of"
+            f" {agreement.rows} rows; nothing was written, please report this"
+        )

@@ -70,20 +70,17 @@ def search(
     steps = max(1, *map(len, edges)).bit_length()
     size = 2**steps - 1
     table = np.full((len(edges), size), np.inf)
-    for row, own in zip(table, edges, strict=True):
-        row[: len(own)] = own
+    for row, edges_of_column in zip(table, edges, strict=True):
+        row[: len(edges_of_column)] = edges_of_column
     offset = np.arange(len(edges)) * size
-    passed = np.less_equal if closed else np.less
+    is_passed = np.less_equal if closed else np.less
     stride = 2 ** (steps - 1)
-    found: Operand = np.where(passed(table[:, stride - 1], x), stride, 0)
+    below: Operand = np.where(is_passed(table[:, stride - 1], x), stride, 0)
     while stride > 1:
         stride //= 2
-        found = np.where(
-            passed(entries(found + (offset + stride - 1), table.ravel()), x),
-            found + stride,
-            found,
-        )
-    return found, size + 1
+        edge = entries(below + (offset + stride - 1), table.ravel())
+        below = np.where(is_passed(edge, x), below + stride, below)
+    return below, size + 1
 
 
 def nudged(x: Operand, maps: int) -> Operand:
@@ -95,14 +92,14 @@ def piecewise(
     x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False
 ) -> Operand:
     """Evaluate maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
-    seen: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
-    found, size = search(seen, [one.edges for one in maps], closed=closed)
+    score: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
+    below, size = search(score, [pieces.edges for pieces in maps], closed=closed)
     tables = np.zeros((3, len(maps), size))
-    for row, one in enumerate(maps):
-        tables[:, row, : len(one.start)] = one[1:]
-    index = found + np.arange(len(maps)) * size
-    first, level, rise = (entries(index, table.ravel()) for table in tables)
-    return x.like((seen - first) * rise + level)
+    for row, pieces in enumerate(maps):
+        tables[:, row, : len(pieces.start)] = pieces[1:]
+    index = below + np.arange(len(maps)) * size
+    start, value, slope = (entries(index, table.ravel()) for table in tables)
+    return x.like((score - start) * slope + value)
 
 
 def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
@@ -132,27 +129,27 @@ def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operan
     if isinstance(calibrator, binary.LogisticCalibrator):
         return sigmoid(calibrator.logit(x, *columns_of(maps)))
     if isinstance(calibrator, ScalingBinning):  # a smooth map, then its steps
-        slope, intercept, rest = columns_of(
-            [(one[0], one[1], one[4] if len(one) > 4 else one[0]) for one in maps]
-        )
-        smooth = x * slope + intercept
-        if (slope != rest).any():
-            smooth = np.where(
-                slope == rest,
-                smooth,
-                log_sigmoid(x) * slope + intercept - log_sigmoid(-x) * rest,
-            )
+        parameters = []
+        for one in maps:
+            slope, intercept = one[:2]
+            slope_beneath = one[4] if len(one) > 4 else slope
+            parameters.append((slope, intercept, slope_beneath))
+        above, shift, beneath = columns_of(parameters)
+        smooth = x * above + shift
+        if (above != beneath).any():
+            bent = log_sigmoid(x) * above + shift - log_sigmoid(-x) * beneath
+            smooth = np.where(above == beneath, smooth, bent)
         return steps(sigmoid(smooth), [one[2:4] for one in maps])
     if isinstance(calibrator, HistogramBinning | BayesianBinning):
         return steps(x, maps)
-    if isinstance(
-        calibrator, binary.PiecewiseLinear
-    ):  # isotonic regression and splines
+    if isinstance(calibrator, binary.PiecewiseLinear):
+        # Isotonic regression and splines.
         q = np.clip(lines(x, maps), 0.0, 1.0)
-        return q + x * TIE_BREAK if isinstance(calibrator, IsotonicOneVsAll) else q
-    return np.stack(
-        [calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)], axis=1
-    )
+        if isinstance(calibrator, IsotonicOneVsAll):
+            return q + x * TIE_BREAK
+        return q
+    columns = [calibrator.curve(x[:, c], *one) for c, one in enumerate(maps)]
+    return np.stack(columns, axis=1)
 
 
 def columns_of(maps: Maps) -> list[Any]:
@@ -163,19 +160,19 @@ def columns_of(maps: Maps) -> list[Any]:
 def spline(s: Operand, maps: Maps) -> Operand:
     """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer knots have empty pieces."""
     count = max(len(knots) for _, knots, _ in maps)
-    knots, slopes = (
-        np.array([np.pad(one[i], (0, count - len(one[i])), "edge") for one in maps]).T
-        for i in (1, 2)
-    )
-    total = (
-        np.minimum(s - knots[0], 0.0) * slopes[0]
-        + np.maximum(s - knots[-1], 0.0) * slopes[-1]
-    )
+    knots = np.array([_padded(one[1], count) for one in maps]).T
+    slopes = np.array([_padded(one[2], count) for one in maps]).T
+    below = np.minimum(s - knots[0], 0.0) * slopes[0]
+    above = np.maximum(s - knots[-1], 0.0) * slopes[-1]
+    total = below + above
     total = total + columns_of([one[:1] for one in maps])[0]
     for j, width in enumerate(np.diff(knots, axis=0)):
         t = np.clip(s - knots[j], 0.0, width)
-        total = total + t * (
-            t * (0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0))
-            + slopes[j]
-        )
+        bend = 0.5 * (slopes[j + 1] - slopes[j]) / np.where(width > 0, width, 1.0)
+        total = total + t * (t * bend + slopes[j])
     return total
+
+
+def _padded(values: FloatArray, count: int) -> FloatArray:
+    """So many values, the last one repeated."""
+    return np.pad(values, (0, count - len(values)), "edge")

@@ -76,57 +76,54 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
             names[place] = node.op
         else:
             names[place] = f"v{place}"
-            lines.append(
-                f"    v{place} = {OPERATIONS[node.op].source.format(*(names[i] for i in node.inputs))}"
-            )
+            operands = [names[i] for i in node.inputs]
+            source = OPERATIONS[node.op].source.format(*operands)
+            lines.append(f"    v{place} = {source}")
     k, kind = artifact.n_classes, artifact.input_kind
     pair = ""
     if k == 2 and kind in PAIR:
         weight, bias = PAIR[kind]
         one = "scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)"
         pair = f"    if {one}:\n        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
-    by = groups_of(artifact)
-    other = "any other number is a group that the fit has not seen"
-    about = {
-        "k": k,
-        "kind": kind,
-        "method": artifact.method,
-        "version": artifact.calcli_version,
-    }
-    parts = {
-        "pair": pair,
-        "shape": GROUP * len(by),
-        "lines": "\n".join(lines),
-        "names": artifact.class_names,
-    }
-    ends = {name: names[graph.outputs[name]] for name in ("probs", "prediction")}
+    group, shape, groups, about_group = "", "", "", ""
+    for column, known in groups_of(artifact).items():
+        places = {name: place for place, name in enumerate(known)}
+        group = ", group"
+        shape = GROUP
+        groups = f"GROUPS = {places!r}\n"
+        about_group = (
+            f"\ngroup : (n,) integers, GROUPS of the {column!r}; any other number is a"
+            " group that the fit has not seen."
+        )
+    text_of_constants = "".join(constants)
+    if constants:
+        text_of_constants += "\n"
     return PAGE.format(
-        **about,
-        **parts,
-        **ends,
+        k=k,
+        kind=kind,
+        method=artifact.method,
+        version=artifact.calcli_version,
+        pair=pair,
+        shape=shape,
+        lines="\n".join(lines),
+        names=artifact.class_names,
+        probs=names[graph.outputs["probs"]],
+        prediction=names[graph.outputs["prediction"]],
         binary=", or (n,): the score of class 1" if pair else "",
-        group=", group" * len(by),
-        about_group="".join(
-            f"\ngroup : (n,) integers, GROUPS of the {column!r}; {other}."
-            for column in by
-        ),
-        groups="".join(
-            f"GROUPS = {dict(zip(known, range(len(known)), strict=True))!r}\n"
-            for known in by.values()
-        ),
-        constants="".join(constants) + "\n" * bool(constants),
+        group=group,
+        about_group=about_group,
+        groups=groups,
+        constants=text_of_constants,
     )
 
 
 def _number(value: float) -> str:
     text = repr(value)
-    return (
-        text.replace("inf", "np.inf")
-        if "inf" in text
-        else f"({text})"
-        if text.startswith("-")
-        else text
-    )
+    if "inf" in text:
+        return text.replace("inf", "np.inf")
+    if text.startswith("-"):
+        return f"({text})"
+    return text
 
 
 def _constant(array: AnyArray) -> str:

@@ -42,14 +42,14 @@ class Writer:
         self.initializers: list[Any] = []
         self.ranks: dict[str, int] = {}
         self.write(graph, scores, k, names)
-        made, kinds, rows = (
-            onnx.helper.make_tensor_value_info,
-            onnx.TensorProto,
-            prefix.replace("/", "_") + "rows",
-        )
-        shapes = (kinds.FLOAT, [rows, k]), (kinds.INT64, [rows]), (kinds.FLOAT, [rows])
+        value_info = onnx.helper.make_tensor_value_info
+        kinds = onnx.TensorProto
+        rows = prefix.replace("/", "_") + "rows"
+        probs, prediction, confidence = names
         self.outputs = [
-            made(name, *each) for name, each in zip(names, shapes, strict=True)
+            value_info(probs, kinds.FLOAT, [rows, k]),
+            value_info(prediction, kinds.INT64, [rows]),
+            value_info(confidence, kinds.FLOAT, [rows]),
         ]
 
     def constant(self, name: str, array: Any) -> str:
@@ -78,12 +78,12 @@ class Writer:
         axis = self.prefix + f"axis{rank - 1}"
         known = OPERATIONS[node.op]
         if known.onnx:
-            along = (
-                [axis if known.axis == "axis" else self.prefix + known.axis]
-                if known.axis
-                else []
-            )
-            return self.node(known.onnx, [*inputs, *along], [out], **known.attributes)
+            operands = list(inputs)
+            if known.axis == "axis":
+                operands.append(axis)
+            elif known.axis:
+                operands.append(self.prefix + known.axis)
+            return self.node(known.onnx, operands, [out], **known.attributes)
         match node.op:
             case "row_max":
                 if self.opset >= 18:
@@ -147,10 +147,11 @@ class Writer:
             "Squeeze", [confidence, self.prefix + "last"], [f"{self.prefix}narrow"]
         )
         self.node("Cast", [narrow], [outputs[2]], to=1)
-        used = {
-            name for node in self.nodes for name in node.input
-        }  # unused ones cause warnings on loading
-        self.initializers = [each for each in self.initializers if each.name in used]
+        used: set[str] = set()
+        for written in self.nodes:
+            used.update(written.input)
+        # Unused ones cause warnings on loading.
+        self.initializers = [value for value in self.initializers if value.name in used]
 
 
 def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
@@ -160,18 +161,17 @@ def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper, kinds = onnx.helper, onnx.TensorProto
     kind = kinds.DOUBLE if wide else kinds.FLOAT
-    given = [
+    inputs = [
         helper.make_tensor_value_info("scores", kind, ["rows", artifact.n_classes])
     ]
-    given += [helper.make_tensor_value_info("group", kinds.INT64, ["rows"])] * len(
-        groups_of(artifact)
-    )
+    if groups_of(artifact):
+        inputs.append(helper.make_tensor_value_info("group", kinds.INT64, ["rows"]))
     name, opsets = f"calcli_{artifact.method}", [helper.make_opsetid("", OPSET)]
-    made = helper.make_graph(
-        writer.nodes, name, given, writer.outputs, writer.initializers
+    onnx_graph = helper.make_graph(
+        writer.nodes, name, inputs, writer.outputs, writer.initializers
     )
     model = helper.make_model(
-        made, producer_name="calcli", opset_imports=opsets, ir_version=8
+        onnx_graph, producer_name="calcli", opset_imports=opsets, ir_version=8
     )
     model.producer_version = artifact.calcli_version
     helper.set_model_props(model, properties(artifact))

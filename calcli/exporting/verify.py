@@ -118,18 +118,14 @@ def compare(
     columns : the groups of the rows, for a calibrator by group; left out, they take turns. zeros : see ``Rows.zeros``.
     """
     groups = {}
-    for name, known in groups_of(
-        artifact
-    ).items():  # indices of the groups that the calibrator knows, -1 for others
+    for name, known in groups_of(artifact).items():
+        # Indices of the groups that the calibrator knows, -1 for others.
         code = np.arange(len(scores)) % (len(known) + 1)
         if columns is not None:
-            place, (names, at) = (
-                {group: i for i, group in enumerate(known)},
-                columns[name],
-            )
-            code = np.array([place.get(group, -1) for group in names], dtype=np.int64)[
-                at
-            ]
+            column = columns[name]
+            places = {group: place for place, group in enumerate(known)}
+            known_places = [places.get(group, -1) for group in column.names]
+            code = np.array(known_places, dtype=np.int64)[column.code]
         groups[name] = Codes((*known, UNSEEN), code)
     probs, label = run(scores, *(column.code for column in groups.values()))
     block = Block(0, scores, artifact.input_kind, columns=groups, zeros=zeros)
@@ -157,25 +153,25 @@ def beside_a_jump(
     of its tables move by some last bits; none where no map jumps."""
     rng, k = np.random.default_rng(0), scores.shape[1]
     exact = scores.astype(np.float64)
-    size = NUDGE * (
-        exact if artifact.input_kind == "probs" else np.maximum(np.abs(exact), 1.0)
-    )
+    if artifact.input_kind == "probs":
+        size = NUDGE * exact
+    else:
+        size = NUDGE * np.maximum(np.abs(exact), 1.0)
     low, high = np.full(exact.shape, np.inf), np.full(exact.shape, -np.inf)
-    seen = np.zeros(len(exact), dtype=np.bool_)
+    has_label = np.zeros(len(exact), dtype=np.bool_)
     for i in range(NUDGES):
-        sign = (
-            rng.choice([-1.0, 1.0], (1, k)) if i > 1 else np.full((1, k), 1.0 - 2.0 * i)
-        )
+        # All up, all down, then at random.
+        sign = np.full((1, k), 1.0 - 2.0 * i)
+        if i > 1:
+            sign = rng.choice([-1.0, 1.0], (1, k))
         graph = trace(artifact, nudge=NUDGE * sign)
         if not graph.jumps:
             break
         module = load_source(write_source(artifact, graph))
         for moves in (0.0, rng.uniform(-1.0, 1.0, exact.shape)):
-            p, moved = (
-                module["predict_proba"](exact + size * moves),
-                module["predict"](exact + size * moves),
-            )
+            moved_scores = exact + size * moves
+            p = module["predict_proba"](moved_scores)
             low, high = np.minimum(low, p), np.maximum(high, p)
-            seen |= moved == label
+            has_label |= module["predict"](moved_scores) == label
     inside = (probs >= low - TOLERANCE) & (probs <= high + TOLERANCE)
-    return np.asarray(inside.all(axis=1) & seen)
+    return np.asarray(inside.all(axis=1) & has_label)

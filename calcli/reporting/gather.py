@@ -443,7 +443,7 @@ def _sweep(
     sweep = sweep_temperature(
         rows,
         subject.name,
-        given=temperatures,
+        calibrators=temperatures,
         points=31,
         bins=settings.bins,
         progress=progress,

@@ -306,7 +306,7 @@ def test_scatter_points():
 def test_the_sweep_marks_what_the_methods_find():
     z, y = truth(1500, 6, temperature=1.7)
     rows = ArrayRows(z, y)
-    sweep = sweep_temperature(rows, "a", given=[("mine", 2.0)], points=9)
+    sweep = sweep_temperature(rows, "a", calibrators=[("mine", 2.0)], points=9)
     marks = {mark.name: mark for mark in sweep.marks}
     ts = TemperatureScaling.fit(
         rows, TemperatureScaling.Options(), Context()

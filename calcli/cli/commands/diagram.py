@@ -425,5 +425,7 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
                     " has no place on this axis"
                 )
         command.caveats(rows)
-        request = replace(request, rows=rows, source=rows.name, given=temperatures)
+        request = replace(
+            request, rows=rows, source=rows.name, temperatures=temperatures
+        )
         return style(args.style).measure(request)

@@ -20,11 +20,9 @@ class Bins(Diagram):
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Draw bars for a curve that is alone, points with intervals for several."""
-        bins, used, theme = (
-            curve.bins,
-            np.flatnonzero(curve.bins.count > 0),
-            paper.theme,
-        )
+        bins = curve.bins
+        theme = paper.theme
+        used = np.flatnonzero(bins.count > 0)
         if not pen.alone:
             x = bins.confidence[used]
             if pen.band:
@@ -76,55 +74,30 @@ class Bins(Diagram):
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
-        dot, few = "" if several else "o", f"fewer than {THIN} samples"
-        found = [
-            Line2D(
-                [],
-                [],
-                color=theme.ink,
-                lw=0.9,
-                marker=dot,
-                ms=3,
-                label=f"bin accuracy, {level} interval",
-            )
+        few = f"fewer than {THIN} samples"
+        label = f"bin accuracy, {level} interval"
+        look: dict[str, Any]
+        dot = "" if several else "o"
+        handles: list[Any] = [
+            Line2D([], [], color=theme.ink, lw=0.9, marker=dot, ms=3, label=label)
         ]
         if thin and several:
-            return [
-                *found,
-                Line2D(
-                    [],
-                    [],
-                    color=theme.ink,
-                    marker="o",
-                    mfc=theme.page,
-                    ms=4,
-                    lw=0,
-                    label=few,
-                ),
-            ]
-        return (
-            found
-            + [
-                Patch(
-                    facecolor=theme.page,
-                    edgecolor=theme.muted,
-                    hatch="/////",
-                    lw=0,
-                    label=few,
-                )
-            ]
-            * thin
-        )
+            look = {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4}
+            handles.append(Line2D([], [], lw=0, label=few, **look))
+        elif thin:
+            look = {"facecolor": theme.page, "edgecolor": theme.muted}
+            handles.append(Patch(hatch="/////", lw=0, label=few, **look))
+        return handles
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         bins = curve.bins
         for b in np.flatnonzero(bins.count > 0):
-            for column in range(
-                canvas.column(bins.low[b]), canvas.column(bins.high[b] - 1e-9) + 1
-            ):
-                for row in range(
-                    canvas.row(bins.null_high[b]), canvas.row(bins.null_low[b]) + 1
-                ):
+            left = canvas.column(bins.low[b])
+            right = canvas.column(bins.high[b] - 1e-9)
+            top = canvas.row(bins.null_high[b])
+            bottom = canvas.row(bins.null_low[b])
+            for column in range(left, right + 1):
+                for row in range(top, bottom + 1):
                     canvas.put(row, column, BAND, "band")
         canvas.diagonal()
         bin_cells(canvas, curve)
@@ -134,14 +107,20 @@ class Bins(Diagram):
             (f"{POINT} accuracy of a bin", "curve"),
             (f"{WHISKER} its {level} interval", "curve"),
         ]
-        return items + [(f"{HOLLOW} fewer than {THIN} samples", "curve")] * thin
+        if thin:
+            items.append((f"{HOLLOW} fewer than {THIN} samples", "curve"))
+        return items
 
 
 def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     """Draw the bins of a curve as points with their intervals, in matplotlib axes."""
-    bins, used = curve.bins, np.flatnonzero(curve.bins.count > 0)
-    colour, marker = (paper.theme.ink, "o") if pen.alone else (pen.colour, pen.marker)
-    x, y = bins.confidence[used] + 0.003 * pen.shift, bins.accuracy[used]
+    bins = curve.bins
+    used = np.flatnonzero(bins.count > 0)
+    colour, marker = pen.colour, pen.marker
+    if pen.alone:
+        colour, marker = paper.theme.ink, "o"
+    x = bins.confidence[used] + 0.003 * pen.shift
+    y = bins.accuracy[used]
     reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
     axes.errorbar(
         x,
@@ -154,7 +133,7 @@ def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         capthick=0.9,
         zorder=4,
     )
-    face = [(paper.theme.page if thin else colour) for thin in bins.thin[used]]
+    face = np.where(bins.thin[used], paper.theme.page, colour).tolist()
     axes.scatter(
         x,
         y,
@@ -172,17 +151,9 @@ def bin_cells(canvas: Canvas, curve: Curve) -> None:
     """Draw the bins of a curve as points with their intervals, in characters."""
     bins = curve.bins
     for b in np.flatnonzero(bins.count > 0):
-        outside = (
-            not bins.null_low[b] - 1e-12
-            <= bins.accuracy[b]
-            <= bins.null_high[b] + 1e-12
-        )
-        role = "outside" if outside else "curve"
+        low, high = bins.null_low[b] - 1e-12, bins.null_high[b] + 1e-12
+        role = "curve" if low <= bins.accuracy[b] <= high else "outside"
+        sign = HOLLOW if bins.thin[b] else POINT
         x = float(bins.confidence[b])
         canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
-        canvas.put(
-            canvas.row(bins.accuracy[b]),
-            canvas.column(x),
-            HOLLOW if bins.thin[b] else POINT,
-            role,
-        )
+        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)

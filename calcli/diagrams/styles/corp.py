@@ -30,24 +30,25 @@ class Corp(Diagram):
         figure = super().measure(request)
         if not isinstance(figure, Corp):
             return figure
-        named = [
-            (panel.title + f", {c.label}" * (len(panel.curves) > 1), c)
-            for panel, c in figure.curves
-        ]
-        falls = [
-            f"{name}: " * (len(named) > 1) + words
-            for name, c in named
-            if (words := fall_words(c))
-        ]
-        return replace(figure, notes=(*figure.notes, *falls))
+        notes = list(figure.notes)
+        for panel, curve in figure.curves:
+            words = fall_words(curve)
+            if not words:
+                continue
+            if len(panel.curves) > 1:
+                words = f"{panel.title}, {curve.label}: {words}"
+            elif len(figure.curves) > 1:
+                words = f"{panel.title}: {words}"
+            notes.append(words)
+        return replace(figure, notes=tuple(notes))
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Draw band and polyline; a single confidence is a point with a bar behind it."""
         band = curve.band
         if pen.band and len(band.x) > 1:
-            colour, alpha = (
-                (paper.theme.band, 1) if pen.alone else (pen.colour, pen.tint)
-            )
+            colour, alpha = pen.colour, pen.tint
+            if pen.alone:
+                colour, alpha = paper.theme.band, 1
             axes.fill_between(
                 band.x, band.low, band.high, color=colour, alpha=alpha, lw=0, zorder=1
             )
@@ -77,11 +78,9 @@ class Corp(Diagram):
     def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
         from matplotlib.lines import Line2D
 
-        return (
-            []
-            if several
-            else [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
-        )
+        if several:
+            return []
+        return [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Draw band and curve in characters; the part outside the band has a role of its own."""
@@ -94,7 +93,7 @@ class Corp(Diagram):
         )
         middle = 0.5 * (fine[:-1] + fine[1:]) if len(fine) > 1 else fine
         inside = curve.band.contains(middle, np.interp(middle, x, y))
-        roles = ["curve" if ok else "outside" for ok in inside]
+        roles = np.where(inside, "curve", "outside").tolist()
         if len(x) == 1:
             canvas.put(canvas.row(y[0]), canvas.column(x[0]), POINT, roles[0])
         else:

@@ -62,23 +62,23 @@ class Decision(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        for each in request.sets:
-            if each.table.positive is None:
+        labelled = []
+        for measured, label in zip(request.sets, request.labels, strict=True):
+            if measured.table.positive is None:
                 raise UsageError(
-                    f"--style decision is for two classes, {each.table.known};"
+                    f"--style decision is for two classes, {measured.table.known};"
                     " --style risk draws any number"
                 )
-        tables = [each.table for each in request.sets]
-        counted = [table for table in tables if table.weights.sum() > 0]
-        thresholds = decision_thresholds(counted)
+            if measured.table.weights.sum() > 0:
+                labelled.append((label, measured.table))
+        thresholds = decision_thresholds([row_table for _, row_table in labelled])
         level = request.settings.level
-        curves = tuple(
-            decision_curve(label, each.table, thresholds, level)
-            for each, label in zip(request.sets, request.labels, strict=True)
-            if each.table.weights.sum() > 0
-        )
+        curves = []
+        for label, row_table in labelled:
+            curves.append(decision_curve(label, row_table, thresholds, level))
         what = request.names[1] if request.names else "class 1"
-        return Decision(request.what, level, what, curves, tuple(request.notes))
+        notes = tuple(request.notes)
+        return Decision(request.what, level, what, tuple(curves), notes)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -97,8 +97,8 @@ class Decision(Figure):
         picture = Figure(figsize=(wide, height))
         bottom = (0.58 + 0.19 * lines) / height
         axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
-        for at, curve in enumerate(self.curves):
-            colour, line, _ = paper.series(at)
+        for place, curve in enumerate(self.curves):
+            colour, line, _ = paper.series(place)
             if count == 1:
                 colour, line = theme.main, "-"
             if count <= 4:
@@ -174,17 +174,17 @@ class Decision(Figure):
         """Table of the net benefit at some thresholds, beside "treat all"."""
         shown = shown_thresholds()
         thresholds = self.curves[0].threshold[shown]
-        rows = [["net benefit at threshold", *(f"{each:.3g}" for each in thresholds)]]
-        named = [(curve.label, curve.benefit) for curve in self.curves]
-        for label, benefit in [*named, ("treat all", self.curves[0].treat_all)]:
-            rows.append(
-                [squeeze(label, 24), *(f"{each:.3f}" for each in benefit[shown])]
-            )
+        head = [f"{threshold:.3g}" for threshold in thresholds]
+        rows = [["net benefit at threshold", *head]]
+        for curve in self.curves:
+            rows.append(_benefit_row(curve.label, curve.benefit[shown]))
+        rows.append(_benefit_row("treat all", self.curves[0].treat_all[shown]))
         return table(rows)
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         rows = []
-        for label, _, _, *columns in (as_json(c).values() for c in self.curves):
+        for curve in self.curves:
+            label, _, _, *columns = as_json(curve).values()
             rows += [(label, *values) for values in zip(*columns, strict=True)]
         return ("curve", *list(as_json(self.curves[0]))[3:]), rows
 
@@ -200,6 +200,10 @@ class Decision(Figure):
                 f"{curve.label}: better than treating all or none {where}."
             )
         return "Net benefit against the threshold. " + " ".join(sentences)
+
+
+def _benefit_row(label: str, benefits: FloatArray) -> list[str]:
+    return [squeeze(label, 24), *(f"{benefit:.3f}" for benefit in benefits)]
 
 
 def benefit_range(curves: Sequence[Benefit]) -> tuple[float, float]:
@@ -238,7 +242,7 @@ def decision_curve(
     """Measure the net benefit at every threshold, with pointwise intervals."""
     context = MetricContext(table, MetricSettings(label="positive", level=level))
     curve = DecisionCurve.of(context.scores, context.outcomes, thresholds, table.weight)
-    rows = [effective_rows(context, each) for each in thresholds.tolist()]
+    rows = [effective_rows(context, cut) for cut in thresholds.tolist()]
     low, high = benefit_interval(
         curve.true_positives,
         curve.false_positives,

@@ -35,10 +35,9 @@ class Course:
 
     def of(self, name: str) -> tuple[list[FloatArray], int]:
         """A loss with the ends of its interval, and the index of its minimum, the first of ties."""
-        values, low, high = (
-            np.array(getattr(self, each))
-            for each in (name, f"{name}_low", f"{name}_high")
-        )
+        values = np.array(getattr(self, name))
+        low = np.array(getattr(self, f"{name}_low"))
+        high = np.array(getattr(self, f"{name}_high"))
         return [values, low, high], int(np.argmin(values))
 
 
@@ -62,31 +61,32 @@ class Epochs(Figure):
     @classmethod
     def measure(cls, request: Request) -> Figure:
         """Measure a line per calibrator. Raises UsageError for one bundle, or a calibrator not on all of them."""
-        bundles = list(dict.fromkeys(s.bundle for s in request.sets))
+        bundles = list(dict.fromkeys(measured.bundle for measured in request.sets))
         if len(bundles) < 2:
             raise UsageError(
                 "--style epochs draws bundles in their order: give two or more, e.g. 'epochs.h5:*'"
             )
-        labels = list(dict.fromkeys(s.label for s in request.sets))
-        by = {(s.bundle, s.label): s for s in request.sets}
+        labels = list(dict.fromkeys(measured.label for measured in request.sets))
+        by = {(measured.bundle, measured.label): measured for measured in request.sets}
         if len(by) != len(bundles) * len(labels):
             raise UsageError(
                 "--style epochs shows each calibrator on every bundle; leave --match out"
             )
-        axis, at = places(bundles)
-        order = np.argsort(at, kind="stable")
-        bundles, at = [bundles[i] for i in order], [at[i] for i in order]
-        courses = tuple(
-            course(label, [by[b, label] for b in bundles], request.settings.level)
-            for label in labels
-        )
+        axis, positions = places(bundles)
+        order = np.argsort(positions, kind="stable")
+        bundles = [bundles[i] for i in order]
+        level = request.settings.level
+        courses = []
+        for label in labels:
+            sets = [by[bundle, label] for bundle in bundles]
+            courses.append(course(label, sets, level))
         return Epochs(
             request.what,
-            request.settings.level,
+            level,
             axis,
             tuple(bundles),
-            tuple(at),
-            courses,
+            tuple(positions[i] for i in order),
+            tuple(courses),
         )
 
     def draw(self, paper: Paper) -> Any:
@@ -94,131 +94,97 @@ class Epochs(Figure):
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 
-        theme, many, wide = paper.theme, len(self.courses) > 1, paper.width or 6.75
-        beside = wide >= 5
-        drawn = Figure(
-            figsize=(wide, (2.9 if beside else 4.9) + 0.3 * many), layout="constrained"
-        )
-        planes = drawn.subplots(1, 2) if beside else drawn.subplots(2, 1)
-        for axes, (name, what) in zip(planes, LOSSES.items(), strict=True):
-            for i, c in enumerate(self.courses):
-                colour, line, _ = paper.series(i) if many else (theme.main, "-", "")
-                (values, low, high), best = c.of(name)
-                axes.fill_between(
-                    self.at, low, high, color=colour, alpha=0.16, lw=0, zorder=1
-                )
-                axes.plot(
-                    self.at,
-                    values,
-                    color=colour,
-                    ls=line,
-                    lw=1.5,
-                    zorder=3,
-                    label=squeeze(c.label, 30),
-                )
-                axes.plot(
-                    [self.at[best]],
-                    [values[best]],
-                    "o",
-                    mec=colour,
-                    mfc="none",
-                    ms=7,
-                    zorder=4,
-                )
-                if (
-                    paper.stats and not many
-                ):  # the numbers of several lines would overlap
-                    side = (
-                        "left"
-                        if best == 0
-                        else "right"
-                        if best == len(values) - 1
-                        else "center"
-                    )
-                    look = {
-                        "textcoords": "offset points",
-                        "ha": side,
-                        "fontsize": 6.5,
-                        "color": theme.muted,
-                    }
-                    axes.annotate(
-                        f"{values[best]:.4g}",
-                        (self.at[best], values[best]),
-                        xytext=(0, -12),
-                        **look,
-                    )
+        are_many = len(self.courses) > 1
+        wide = paper.width or 6.75
+        are_abreast = wide >= 5
+        height = (2.9 if are_abreast else 4.9) + 0.3 * are_many
+        figure = Figure(figsize=(wide, height), layout="constrained")
+        planes = figure.subplots(1, 2) if are_abreast else figure.subplots(2, 1)
+        for axes, (name, title) in zip(planes, LOSSES.items(), strict=True):
+            for number in range(len(self.courses)):
+                self._draw_course(axes, number, name, paper)
             axes.margins(y=0.16)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_xlabel(self.axis)
-            axes.set_title(what, loc="left", pad=4)
+            axes.set_title(title, loc="left", pad=4)
             axes.grid(True)
         if self.title:
-            drawn.suptitle(
-                squeeze(self.title, int(12 * wide)), x=0.02, ha="left", fontsize=9
-            )
-        if many:
+            title = squeeze(self.title, int(12 * wide))
+            figure.suptitle(title, x=0.02, ha="left", fontsize=9)
+        if are_many:
             handles, labels = planes[0].get_legend_handles_labels()
-            drawn.legend(
-                handles, labels, loc="outside lower center", ncols=min(len(labels), 4)
-            )
-        return drawn
+            columns = min(len(labels), 4)
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+        return figure
+
+    def _draw_course(self, axes: Any, number: int, name: str, paper: Paper) -> None:
+        """Draw one loss of course ``number``."""
+        drawn = self.courses[number]
+        is_alone = len(self.courses) == 1
+        colour, line, _ = paper.series(number)
+        if is_alone:
+            colour, line = paper.theme.main, "-"
+        (values, low, high), best = drawn.of(name)
+        x = self.at
+        axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
+        label = squeeze(drawn.label, 30)
+        axes.plot(x, values, color=colour, ls=line, lw=1.5, zorder=3, label=label)
+        ring = {"mec": colour, "mfc": "none", "ms": 7, "zorder": 4}
+        axes.plot([x[best]], [values[best]], "o", **ring)
+        if not paper.stats or not is_alone:
+            return  # the numbers of several lines would overlap
+        side = "center"
+        if best == 0:
+            side = "left"
+        elif best == len(values) - 1:
+            side = "right"
+        axes.annotate(
+            f"{values[best]:.4g}",
+            (x[best], values[best]),
+            xytext=(0, -12),
+            textcoords="offset points",
+            ha=side,
+            fontsize=6.5,
+            color=paper.theme.muted,
+        )
 
     def text(self, width: int, look: Look) -> list[str]:
         """A plot per line and loss, and a table of the minima."""
-        inner, at = min(width, 76) - AXIS - 1, self.at
+        inner = min(width, 76) - AXIS - 1
+        x = np.array(self.at)
+        ticks = {f"{self.at[0]:g}": self.at[0], f"{self.at[-1]:g}": self.at[-1]}
         lines = [look.paint(squeeze(self.title, width), "strong"), ""]
-        for c in self.courses:
-            for name, what in LOSSES.items():
-                (values, low, high), _ = c.of(name)
-                ends = float(low.min()), float(high.max())
-                canvas = Canvas(
-                    inner,
-                    8,
-                    (at[0], at[-1]),
-                    (ends[0], max(ends[1], ends[0] + 1e-9)),
-                    look,
-                )
-                canvas.area(np.array(at), low, high)
-                canvas.line(np.array(at), values)
-                title = squeeze(f"{c.label}: {what} over the {self.axis}s", width)
-                labels = (f"{ends[0]:.3g}", f"{ends[1]:.3g}")
-                lines += [
-                    *plot(
-                        title,
-                        canvas,
-                        labels,
-                        {f"{each:g}": each for each in (at[0], at[-1])},
-                    ),
-                    "",
-                ]
-        rows = [
-            [
-                "",
-                *(
-                    word
-                    for what in LOSSES
-                    for word in (f"least {what}", f"at {self.axis}", "last")
-                ),
-            ]
-        ]
-        for c in self.courses:
-            rows.append([squeeze(c.label, 24)])
+        for drawn in self.courses:
+            for name, loss in LOSSES.items():
+                (values, low, high), _ = drawn.of(name)
+                bottom, top = float(low.min()), float(high.max())
+                reach = (bottom, max(top, bottom + 1e-9))
+                canvas = Canvas(inner, 8, (self.at[0], self.at[-1]), reach, look)
+                canvas.area(x, low, high)
+                canvas.line(x, values)
+                title = squeeze(f"{drawn.label}: {loss} over the {self.axis}s", width)
+                labels = (f"{bottom:.3g}", f"{top:.3g}")
+                lines += [*plot(title, canvas, labels, ticks), ""]
+        head = [""]
+        for name in LOSSES:
+            head += [f"least {name}", f"at {self.axis}", "last"]
+        rows = [head]
+        for drawn in self.courses:
+            row = [squeeze(drawn.label, 24)]
             for name in LOSSES:
-                (values, *_), best = c.of(name)
-                rows[-1] += [
-                    f"{values[best]:.4f}",
-                    f"{at[best]:g}",
-                    f"{values[-1]:.4f}",
-                ]
+                (values, *_), best = drawn.of(name)
+                row.append(f"{values[best]:.4f}")
+                row.append(f"{self.at[best]:g}")
+                row.append(f"{values[-1]:.4f}")
+            rows.append(row)
         return lines + [line[:width] for line in table(rows)]
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         rows = []
-        for label, *columns in (as_json(c).values() for c in self.courses):
-            rows += [
-                (label, *values)
-                for values in zip(self.bundles, self.at, *columns, strict=True)
-            ]
+        for drawn in self.courses:
+            label, *columns = as_json(drawn).values()
+            for values in zip(self.bundles, self.at, *columns, strict=True):
+                rows.append((label, *values))
         return ("curve", "bundle", "epoch", *list(as_json(self.courses[0]))[1:]), rows
 
     def describe(self) -> str:
@@ -236,10 +202,11 @@ LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 
 def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
     """Unit of the axis, and position of each bundle: the numbers that end their names if all differ, else 1, 2, …."""
-    found = [
-        re.search(r"(\d+)(?:\.\w+)?(?::[A-Za-z]+)?$", bundle) for bundle in bundles
-    ]
-    numbers = [float(match.group(1)) for match in found if match]
+    numbers = []
+    for bundle in bundles:
+        match = re.search(r"(\d+)(?:\.\w+)?(?::[A-Za-z]+)?$", bundle)
+        if match:
+            numbers.append(float(match.group(1)))
     if len(set(numbers)) == len(bundles):
         return "epoch", numbers
     return "bundle", [float(i) for i in range(1, len(bundles) + 1)]
@@ -247,26 +214,17 @@ def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
 
 def course(label: str, sets: Sequence[Measured], level: float) -> Course:
     """Measure the losses of row tables, in their order."""
-    reach, columns = normal_quantile(0.5 + level / 2), []
-    for s in sets:
-        t = s.table
+    quantile = normal_quantile(0.5 + level / 2)
+    columns = []
+    for measured in sets:
+        t = measured.table
         nll = mean_of(t.nll, t.weight, t.units)
+        reach = quantile * nll.se if np.isfinite(nll.se) else 0.0
         error = float(np.average(1.0 - t.correct, weights=t.weight))
         n = t.n if t.weight is None else t.weight.sum() ** 2 / (t.weight**2).sum()
-        low, high = wilson_interval(
-            np.array(error), np.array(n) / t.accuracy_effect, level
-        )
-        far = reach * nll.se if np.isfinite(nll.se) else 0.0
-        columns.append(
-            (
-                nll.value,
-                nll.value - far,
-                nll.value + far,
-                error,
-                float(low),
-                float(high),
-            )
-        )
-    return Course(
-        label, *(tuple(map(float, column)) for column in zip(*columns, strict=True))
-    )
+        n_effective = np.array(n) / t.accuracy_effect
+        low, high = wilson_interval(np.array(error), n_effective, level)
+        of_nll = (nll.value, nll.value - reach, nll.value + reach)
+        columns.append((*of_nll, error, float(low), float(high)))
+    rows = [tuple(map(float, column)) for column in zip(*columns, strict=True)]
+    return Course(label, *rows)

@@ -18,7 +18,10 @@ from calcli.metrics.losses import gap_interval, group_gaps
 from calcli.metrics.settings import MetricSettings
 from calcli.records import as_json
 
-NAN, LEVEL = float("nan"), 0.05
+NAN = float("nan")
+LEVEL = 0.05
+"""Level of the adjusted tests."""
+
 LINES = 100
 """Largest number of classes or groups drawn by default: about a page."""
 
@@ -45,9 +48,8 @@ class Gap:
     @property
     def reach(self) -> float:
         """Largest distance from 0 of the gap and its interval."""
-        return max(
-            (abs(x) for x in (self.low, self.gap, self.high) if x == x), default=0.0
-        )
+        ends = np.nan_to_num([self.low, self.gap, self.high])
+        return float(np.abs(ends).max())
 
 
 @dataclass(frozen=True)
@@ -90,165 +92,183 @@ class Gaps(Figure):
         """Measure lines sorted by the first set's gap, batches by time; of very many parts those of least p-value."""
         by = request.by or "class"
         request = replace(request, by=by)
-        parts, level, one = parts_of(request), request.settings.level, NAMES[by]
-        found = [gap_series(request, parts, at) for at in range(len(request.sets))]
-        series = [both[0] for both in found]
-        limit, notes = request.panels or LINES, list(request.notes)
-        notes += _notes_of_the_confidence([both[1:] for both in found])
-        chosen = np.arange(len(parts))
+        singular, plural = NAMES[by]
+        parts = parts_of(request)
+        drawn: list[Series] = []
+        not_drawn: list[Sequence[Series]] = []
+        for place in range(len(request.sets)):
+            first, *others = gap_series(request, parts, place)
+            drawn.append(first)
+            not_drawn.append(others)
+        notes = [*request.notes, *_notes_of_the_confidence(not_drawn)]
+        shown = list(range(len(parts)))
+        limit = request.panels or LINES
         if len(parts) > limit:
-            chosen = np.argsort([g.p_value for g in series[0].gaps], kind="stable")[
-                :limit
-            ]
-            notes.insert(0, f"{limit} of {len(parts)} {one[1]}: the most significant")
-        gap_of = [np.nan_to_num(g.gap, nan=-9.0) for g in series[0].gaps]
-        order = sorted(
-            chosen.tolist(), key=None if request.ordered else lambda j: -gap_of[j]
-        )
-        named = zip(request.labels, series, strict=True)
-        kept = tuple(
-            Series(label, tuple(s.gaps[j] for j in order)) for label, s in named
-        )
-        title = (
-            f"{request.what}, by {one[0]}" if request.title is None else request.title
-        )
+            p_values = [gap.p_value for gap in drawn[0].gaps]
+            shown = np.argsort(p_values, kind="stable")[:limit].tolist()
+            notes.insert(0, f"{limit} of {len(parts)} {plural}: the most significant")
+        if request.ordered:
+            shown.sort()
+        else:
+            gaps = np.nan_to_num([gap.gap for gap in drawn[0].gaps], nan=-9.0)
+            shown.sort(key=lambda part: -gaps[part])
+        series = []
+        for label, whole in zip(request.labels, drawn, strict=True):
+            series.append(Series(label, tuple(whole.gaps[part] for part in shown)))
+        title = request.title
+        if title is None:
+            title = f"{request.what}, by {singular}"
         return Gaps(
-            title, one[1], level, len(parts), kept, tuple(notes), quantities(request)[0]
+            title,
+            plural,
+            request.settings.level,
+            len(parts),
+            tuple(series),
+            tuple(notes),
+            quantities(request)[0],
         )
 
     def draw(self, paper: Paper) -> Any:
         """Draw dots with intervals around the line of no gap."""
         from matplotlib.figure import Figure
 
-        theme, lines, count = paper.theme, len(self.series[0].gaps), len(self.series)
+        theme = paper.theme
+        n_lines = len(self.series[0].gaps)
+        count = len(self.series)
         wide = paper.width or 5.2
-        said = [
-            line
-            for note in self.notes
-            for line in wrap(printable(note), int(wide * 17))
-        ]
-        notes, tall = len(said), lines * (0.155 if lines <= 40 else 0.125) + 0.2
-        abreast = min(
-            4, max(1, int(12 * wide / (max(len(s.label) for s in self.series) + 6)))
-        )
-        keys = -(-count // abreast) if count > 1 else 0
-        foot = 0.69 + 0.17 * notes + 0.2 * keys
-        height = 0.55 + tall + 0.76 + 0.17 * notes + 0.2 * keys
-        names = [
-            squeeze(f"{g.part} ({g.n})", int(wide * 6.4)) for g in self.series[0].gaps
-        ]
+        notes = []
+        for note in self.notes:
+            notes += wrap(printable(note), int(wide * 17))
+        longest = max(len(series.label) for series in self.series)
+        keys_abreast = min(4, max(1, int(12 * wide / (longest + 6))))
+        key_lines = -(-count // keys_abreast) if count > 1 else 0
+        beneath = 0.17 * len(notes) + 0.2 * key_lines
+        tall = n_lines * (0.155 if n_lines <= 40 else 0.125) + 0.2
+        height = 0.55 + tall + 0.76 + beneath
+        names = []
+        for gap in self.series[0].gaps:
+            names.append(squeeze(f"{gap.part} ({gap.n})", int(wide * 6.4)))
         left = min(0.15 + 0.058 * max(map(len, names)), 0.45 * wide)
         plot = Figure(figsize=(wide, height))
+        bottom = (0.69 + beneath) / height
         axes = plot.add_axes(
-            (left / wide, foot / height, 1 - (left + 0.2) / wide, tall / height)
+            (left / wide, bottom, 1 - (left + 0.2) / wide, tall / height)
         )
-        for at, s in enumerate(self.series):
-            colour, _, marker = (
-                (theme.main, "-", "o") if count == 1 else paper.series(at)
-            )
-            y = np.arange(lines)[::-1] + (0.5 * (count - 1) - at) * 0.8 / max(count, 2)
-            gap, low, high = np.array([(g.gap, g.low, g.high) for g in s.gaps]).T
-            axes.hlines(y, low, high, color=colour, lw=0.8, zorder=3)
-            face = [colour if g.beyond else theme.page for g in s.gaps]
-            look: dict[str, Any] = {
-                "edgecolors": colour,
-                "linewidths": 0.8,
-                "marker": marker,
-                "label": s.label,
-            }
-            axes.scatter(gap, y, s=14 if count == 1 else 9, c=face, zorder=4, **look)
+        for place in range(count):
+            self._draw_series(axes, place, paper)
         axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
         words, negative, positive = self.words
         label = (
             f"{words}, {100 * self.level:g} % interval\nfilled: significant (adjusted)"
         )
-        axes.set(ylim=(-0.8, lines - 0.2), xlabel=label)
-        axes.set_yticks(np.arange(lines)[::-1], names, fontsize=6.5)
+        axes.set(ylim=(-0.8, n_lines - 0.2), xlabel=label)
+        axes.set_yticks(np.arange(n_lines)[::-1], names, fontsize=6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
         small: dict[str, Any] = {"fontsize": 7, "color": theme.muted}
-        for x, told, side in (
-            (0, f"◀ {negative}", "left"),
-            (1, f"{positive} ▶", "right"),
-        ):
-            axes.annotate(
-                told, (x, 1), (0, 3), "axes fraction", "offset points", ha=side, **small
-            )
-        plot.text(
-            0.5,
-            1 - 0.1 / height,
-            squeeze(self.title, int(wide * 12)),
-            ha="center",
-            va="top",
-            fontsize=9.5,
-        )
+        above = ((0, 3), "axes fraction", "offset points")
+        axes.annotate(f"◀ {negative}", (0, 1), *above, ha="left", **small)
+        axes.annotate(f"{positive} ▶", (1, 1), *above, ha="right", **small)
+        title = squeeze(self.title, int(wide * 12))
+        plot.text(0.5, 1 - 0.1 / height, title, ha="center", va="top", fontsize=9.5)
         if count > 1:
-            anchor = (0.5, (0.04 + 0.17 * notes) / height)
+            anchor = (0.5, (0.04 + 0.17 * len(notes)) / height)
             plot.legend(
-                loc="lower center", ncols=abreast, bbox_to_anchor=anchor, borderpad=0
+                loc="lower center",
+                ncols=keys_abreast,
+                bbox_to_anchor=anchor,
+                borderpad=0,
             )
-        for line, note in enumerate(reversed(said)):
-            plot.text(
-                0.5,
-                (0.06 + 0.17 * line) / height,
-                note,
-                ha="center",
-                va="bottom",
-                **small,
-            )
+        for line, note in enumerate(reversed(notes)):
+            y = (0.06 + 0.17 * line) / height
+            plot.text(0.5, y, note, ha="center", va="bottom", **small)
         return plot
+
+    def _draw_series(self, axes: Any, place: int, paper: Paper) -> None:
+        """Draw the dots and intervals of series number ``place``."""
+        series = self.series[place]
+        count = len(self.series)
+        colour, _, marker = paper.series(place)
+        size = 9
+        if count == 1:
+            colour, marker = paper.theme.main, "o"
+            size = 14
+        shift = (0.5 * (count - 1) - place) * 0.8 / max(count, 2)
+        y = np.arange(len(series.gaps))[::-1] + shift
+        low = np.array([gap.low for gap in series.gaps])
+        high = np.array([gap.high for gap in series.gaps])
+        axes.hlines(y, low, high, color=colour, lw=0.8, zorder=3)
+        faces = []
+        for gap in series.gaps:
+            faces.append(colour if gap.beyond else paper.theme.page)
+        axes.scatter(
+            np.array([gap.gap for gap in series.gaps]),
+            y,
+            s=size,
+            c=faces,
+            zorder=4,
+            edgecolors=colour,
+            linewidths=0.8,
+            marker=marker,
+            label=series.label,
+        )
 
     def text(self, width: int, look: Look) -> list[str]:
         """A table per set with a bar for the gap."""
         lines = [look.paint(squeeze(self.title, width), "strong")]
-        reach = max(g.reach for s in self.series for g in s.gaps) or 0.1
-        for s in self.series:
-            title = squeeze(f"{s.about} significant (*)", width)
+        reach = 0.0
+        for series in self.series:
+            reach = max(reach, *(gap.reach for gap in series.gaps))
+        reach = reach or 0.1
+        bar = max(min(width - 44, 60), 5)
+        for series in self.series:
+            title = squeeze(f"{series.about} significant (*)", width)
             lines += ["", look.paint(title, "strong")]
             rows = [["", "n", "gap", "", ""]]
-            for g in s.gaps:
-                line = Canvas(
-                    max(min(width - 44, 60), 5), 1, (-reach, reach), (0.0, 1.0), look
-                )
-                if g.low == g.low:
-                    for at in range(line.column(g.low), line.column(g.high) + 1):
-                        line.put(0, at, "─", "")
-                if g.gap == g.gap:
-                    line.put(0, line.column(0.0), MARK, "")
-                    line.put(0, line.column(g.gap), POINT, "")
-                text = "-" if g.gap != g.gap else f"{g.gap:+.3f}"
+            for gap in series.gaps:
+                has_gap = not np.isnan(gap.gap)
                 rows.append(
                     [
-                        squeeze(g.part, 20),
-                        str(g.n),
-                        text,
-                        "*" if g.beyond else "",
-                        *line.lines(),
+                        squeeze(gap.part, 20),
+                        str(gap.n),
+                        f"{gap.gap:+.3f}" if has_gap else "-",
+                        "*" if gap.beyond else "",
+                        _interval_line(gap, bar, reach, look),
                     ]
                 )
             lines += [line[:width] for line in table(rows)]
         what = self.words[0].replace("−", "-")
-        lines += [
-            "",
-            f"gap: {what}, {100 * self.level:g} % interval, axis to +-{reach:.2f}"[
-                :width
-            ],
-        ]
-        return lines + [
-            line for note in self.notes for line in wrap(printable(note), width)
-        ]
+        legend = f"gap: {what}, {100 * self.level:g} % interval, axis to +-{reach:.2f}"
+        lines += ["", legend[:width]]
+        for note in self.notes:
+            lines += wrap(printable(note), width)
+        return lines
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         rows = [(s.label, *as_json(g).values()) for s in self.series for g in s.gaps]
         return ("curve", *as_json(self.series[0].gaps[0])), rows
 
     def describe(self) -> str:
-        found = []
-        for s in self.series:
-            worst = max(s.gaps, key=lambda g: abs(np.nan_to_num(g.gap)))
-            off = f"{s.about} {self.what} significantly miscalibrated"
-            found.append(f"{off}, largest {worst.part} with {worst.gap:+.4f}.")
-        return f"{self.words[0].capitalize()} with intervals. {' '.join(found)}"
+        sentences = []
+        for series in self.series:
+            worst = max(series.gaps, key=lambda gap: abs(np.nan_to_num(gap.gap)))
+            sentences.append(
+                f"{series.about} {self.what} significantly miscalibrated,"
+                f" largest {worst.part} with {worst.gap:+.4f}."
+            )
+        return f"{self.words[0].capitalize()} with intervals. {' '.join(sentences)}"
+
+
+def _interval_line(gap: Gap, width: int, reach: float, look: Look) -> str:
+    """A gap and its interval in characters, between -reach and reach."""
+    canvas = Canvas(width, 1, (-reach, reach), (0.0, 1.0), look)
+    if not np.isnan(gap.low):
+        for column in range(canvas.column(gap.low), canvas.column(gap.high) + 1):
+            canvas.put(0, column, "─", "")
+    if not np.isnan(gap.gap):
+        canvas.put(0, canvas.column(0.0), MARK, "")
+        canvas.put(0, canvas.column(gap.gap), POINT, "")
+    return canvas.lines()[0]
 
 
 def _notes_of_the_confidence(not_drawn: Sequence[Sequence[Series]]) -> list[str]:
@@ -272,43 +292,47 @@ def _notes_of_the_confidence(not_drawn: Sequence[Sequence[Series]]) -> list[str]
 
 
 def gap_series(
-    request: Request, parts: Sequence[RowSubset], at: int, gate: float = 0.0
+    request: Request, parts: Sequence[RowSubset], place: int, gate: float = 0.0
 ) -> list[Series]:
-    """Measure the gap of every part in set number ``at``, a series per quantity, equal to those of tables by group.
+    """Measure the gap of every part in set number ``place``, a series per quantity, equal to those of tables by group.
 
     The tests of all quantities are adjusted together. gate : lower bound of the adjusted p-values.
     """
-    what, about, settings = request.sets[at], quantities(request), request.settings
-    measured = MetricSettings(level=settings.level, seed=settings.seed)
-    tables = {j: what.table.take(part.rows[at]) for j, part in enumerate(parts)}
-    held = {
-        j: MetricContext(t, measured)
-        for j, t in tables.items()
-        if t.n and t.weights.sum() > 0
-    }
-    both = (
-        group_gaps([*held.values()], None if len(about) > 1 else about[0], gate)
-        if held
-        else {}
-    )
+    measured = request.sets[place]
+    drawn = quantities(request)
+    settings = MetricSettings(level=request.settings.level, seed=request.settings.seed)
+    contexts: dict[int, MetricContext] = {}
+    for number, part in enumerate(parts):
+        table = measured.table.take(part.rows[place])
+        if table.n and table.weights.sum() > 0:
+            contexts[number] = MetricContext(table, settings)
+    tests = {}
+    if contexts:
+        only = None if len(drawn) > 1 else drawn[0]
+        tests = group_gaps(list(contexts.values()), only, gate)
     series = []
-    for quantity in about:
-        gaps = [
-            Gap(part.name, 0, NAN, NAN, NAN, NAN, NAN, 1.0, False) for part in parts
-        ]
-        for (j, each), found in zip(held.items(), both.get(quantity, []), strict=True):
-            own, ends = each.labelled(quantity), gap_interval(each.labelled(quantity))
-            mean, right = (
-                float(np.average(x, weights=own.table.weight))
-                for x in (own.scores, own.outcomes)
+    for quantity in drawn:
+        gaps = [_without_rows(part.name) for part in parts]
+        of_quantity = tests.get(quantity, [])
+        for number, test in zip(contexts, of_quantity, strict=True):
+            context = contexts[number].labelled(quantity)
+            interval = gap_interval(context)
+            weight = context.table.weight
+            gaps[number] = Gap(
+                part=parts[number].name,
+                n=context.n,
+                confidence=float(np.average(context.scores, weights=weight)),
+                accuracy=float(np.average(context.outcomes, weights=weight)),
+                gap=test.gap,
+                low=interval.low,
+                high=interval.high,
+                p_value=test.p_value,
+                beyond=test.p_adjusted <= LEVEL,
             )
-            rest = (
-                found.gap,
-                ends.low,
-                ends.high,
-                found.p_value,
-                found.p_adjusted <= LEVEL,
-            )
-            gaps[j] = Gap(parts[j].name, own.n, mean, right, *rest)
-        series.append(Series(what.label, tuple(gaps)))
+        series.append(Series(measured.label, tuple(gaps)))
     return series
+
+
+def _without_rows(name: str) -> Gap:
+    """The gap of a part that has no rows."""
+    return Gap(name, 0, NAN, NAN, NAN, NAN, NAN, 1.0, False)

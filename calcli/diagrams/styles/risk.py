@@ -15,7 +15,9 @@ from calcli.numerics import FloatArray
 from calcli.records import as_json
 from calcli.statistics.intervals import wilson_interval
 
-POINTS = 200
+POINTS = 200  # of a curve
+IN_COLOUR = 8  # largest number of curves that are all coloured
+BEST = 5  # coloured curves of more
 
 
 @dataclass(frozen=True)
@@ -51,76 +53,40 @@ class Risk(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        level, named = (
-            request.settings.level,
-            zip(request.sets, request.labels, strict=True),
-        )
-        curves = tuple(
-            coverage_curve(label, s.table, level)
-            for s, label in named
-            if s.table.weights.sum() > 0
-        )
-        return Risk(request.what, level, curves, tuple(request.notes))
+        level = request.settings.level
+        curves = []
+        for measured, label in zip(request.sets, request.labels, strict=True):
+            if measured.table.weights.sum() > 0:
+                curves.append(coverage_curve(label, measured.table, level))
+        return Risk(request.what, level, tuple(curves), tuple(request.notes))
 
     def draw(self, paper: Paper) -> Any:
         """Draw accuracy against coverage, with a band around each curve where there are at most four."""
         from matplotlib.figure import Figure
         from matplotlib.ticker import FuncFormatter
 
-        theme, count, wide = paper.theme, len(self.curves), paper.width or 4.7
-        shown = (
-            self.curves if count <= 8 else sorted(self.curves, key=lambda c: c.aurc)[:5]
-        )
-        across = 1 if count > 4 or max(len(_key(c)) for c in shown) > 5.5 * wide else 2
-        lines = (
-            -(-(len(shown) + (count > 8)) // across) if count > 1 or paper.stats else 0
-        )
+        wide = paper.width or 4.7
+        coloured = self.coloured
+        others = [curve for curve in self.curves if not _is_one_of(curve, coloured)]
+        across, lines = self._legend_grid(wide, has_numbers=paper.stats)
         height = 3.5 + 0.19 * lines
-        plot_ = Figure(figsize=(wide, height))
-        axes = plot_.add_axes(
-            (
-                0.62 / wide,
-                (0.58 + 0.19 * lines) / height,
-                1 - 0.82 / wide,
-                2.55 / height,
-            )
-        )
-        for c in self.curves:
-            if not any(c is s for s in shown):
-                axes.plot(c.coverage, c.accuracy, color=theme.others, lw=0.8, zorder=2)
-        for at, c in enumerate(shown):
-            colour, line, _ = (theme.main, "-", "") if count == 1 else paper.series(at)
-            if count <= 4:
-                axes.fill_between(
-                    c.coverage, c.low, c.high, color=colour, alpha=0.16, lw=0, zorder=1
-                )
-            axes.plot(
-                c.coverage,
-                c.accuracy,
-                color=colour,
-                ls=line,
-                lw=1.6,
-                zorder=4,
-                label=_key(c),
-            )
-        if count > len(shown):
-            axes.plot(
-                [],
-                [],
-                color=theme.others,
-                lw=0.8,
-                label=f"the other {count - len(shown)}",
-            )
-        least = min(
-            float(np.min(c.low[c.coverage > 0.05], initial=1.0)) for c in self.curves
-        )
-        bottom = max(0.0, np.floor(least * 20) / 20 - 0.02)
-        label = "coverage: proportion of the samples" + (
-            ", the most confident first" if wide >= 4 else ""
-        )
+        picture = Figure(figsize=(wide, height))
+        bottom = (0.58 + 0.19 * lines) / height
+        axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
+        grey: dict[str, Any] = {"color": paper.theme.others, "lw": 0.8}
+        for curve in others:
+            axes.plot(curve.coverage, curve.accuracy, zorder=2, **grey)
+        for place, curve in enumerate(coloured):
+            self._draw_curve(axes, curve, place, paper)
+        if others:
+            axes.plot([], [], label=f"the other {len(others)}", **grey)
+        least = min(_least_accuracy(curve) for curve in self.curves)
+        label = "coverage: proportion of the samples"
+        if wide >= 4:
+            label += ", the most confident first"
         axes.set(
             xlim=(0, 1),
-            ylim=(bottom, 1.0),
+            ylim=(max(0.0, np.floor(least * 20) / 20 - 0.02), 1.0),
             xlabel=label,
             ylabel="accuracy of the covered samples",
         )
@@ -130,69 +96,115 @@ class Risk(Figure):
         axes.grid(True)
         axes.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
         if lines:
-            plot_.legend(
+            picture.legend(
                 loc="lower center",
                 ncols=across,
                 bbox_to_anchor=(0.53, 0.05 / height),
                 borderpad=0,
             )
-        return plot_
+        return picture
+
+    @property
+    def coloured(self) -> Sequence[Coverage]:
+        """The curves that are not grey: all, or of many the best."""
+        if len(self.curves) <= IN_COLOUR:
+            return self.curves
+        return sorted(self.curves, key=lambda curve: curve.aurc)[:BEST]
+
+    def _legend_grid(self, wide: float, has_numbers: bool) -> tuple[int, int]:
+        """Columns and lines of the legend, which one curve has only with its numbers."""
+        coloured = self.coloured
+        count = len(self.curves)
+        longest = max(len(_key(curve)) for curve in coloured)
+        across = 2
+        if count > 4 or longest > 5.5 * wide:
+            across = 1
+        if count == 1 and not has_numbers:
+            return across, 0
+        entries = len(coloured)
+        if count > len(coloured):
+            entries += 1
+        return across, -(-entries // across)
+
+    def _draw_curve(self, axes: Any, curve: Coverage, place: int, paper: Paper) -> None:
+        """Draw one coloured curve, number ``place`` of them."""
+        colour, line, _ = paper.series(place)
+        if len(self.curves) == 1:
+            colour, line = paper.theme.main, "-"
+        x = curve.coverage
+        if len(self.curves) <= 4:
+            look = {"color": colour, "alpha": 0.16, "lw": 0, "zorder": 1}
+            axes.fill_between(x, curve.low, curve.high, **look)
+        look = {"color": colour, "ls": line, "lw": 1.6, "zorder": 4}
+        axes.plot(x, curve.accuracy, label=_key(curve), **look)
 
     def text(self, width: int, look: Look) -> list[str]:
         """A plot per curve, and a table of the accuracy at some coverages."""
         inner = min(width, 76) - AXIS - 1
         lines = [look.paint(squeeze(self.title, width), "strong"), ""]
-        ticks = {f"{20 * at} %" if at else "0": at / 5 for at in range(6)}
-        shares = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
-        for c in self.curves:
-            bottom = max(
-                0.0,
-                float(
-                    np.floor(np.min(c.low[c.coverage > 0.05], initial=1.0) * 20) / 20
-                ),
-            )
+        ticks = {"0": 0.0, "20 %": 0.2, "40 %": 0.4, "60 %": 0.6, "80 %": 0.8}
+        ticks["100 %"] = 1.0
+        for curve in self.curves:
+            bottom = max(0.0, float(np.floor(_least_accuracy(curve) * 20) / 20))
             canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
-            canvas.area(c.coverage, c.low, c.high)
-            canvas.line(c.coverage, c.accuracy)
-            title = squeeze(f"{c.label}, n = {c.n}, AURC {c.aurc:.4f}: accuracy", width)
-            lines += [*plot(title, canvas, (f"{bottom:.2f}", "1.00"), ticks), ""]
-        rows = [["accuracy at coverage", *(f"{100 * s:g} %" for s in shares)]]
-        for c in self.curves:
-            rows.append(
-                [
-                    squeeze(c.label, 20),
-                    *(f"{x:.3f}" for x in np.interp(shares, c.coverage, c.accuracy)),
-                ]
-            )
+            canvas.area(curve.coverage, curve.low, curve.high)
+            canvas.line(curve.coverage, curve.accuracy)
+            title = f"{curve.label}, n = {curve.n}, AURC {curve.aurc:.4f}: accuracy"
+            ends = (f"{bottom:.2f}", "1.00")
+            lines += [*plot(squeeze(title, width), canvas, ends, ticks), ""]
+        coverages = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+        head = [f"{100 * coverage:g} %" for coverage in coverages]
+        rows = [["accuracy at coverage", *head]]
+        for curve in self.curves:
+            accuracies = np.interp(coverages, curve.coverage, curve.accuracy)
+            cells = [f"{accuracy:.3f}" for accuracy in accuracies]
+            rows.append([squeeze(curve.label, 20), *cells])
         lines += [line[:width] for line in table(rows)]
         return lines + [squeeze(note, width) for note in self.notes]
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         rows = []
-        for label, _, _, *columns in (as_json(c).values() for c in self.curves):
+        for curve in self.curves:
+            label, _, _, *columns = as_json(curve).values()
             rows += [(label, *values) for values in zip(*columns, strict=True)]
         return ("curve", *list(as_json(self.curves[0]))[3:]), rows
 
     def describe(self) -> str:
+        sentences = []
+        for curve in self.curves:
+            at_half = float(np.interp(0.5, curve.coverage, curve.accuracy))
+            sentences.append(
+                f"{curve.label}: {at_half:.4f} at half coverage,"
+                f" {curve.accuracy[-1]:.4f} on all, area under the risk-coverage curve"
+                f" {curve.aurc:.4f}."
+            )
         return (
             "Accuracy among the most confident samples against their proportion. "
-            + " ".join(
-                f"{c.label}: {float(np.interp(0.5, c.coverage, c.accuracy)):.4f} at half coverage,"
-                f" {c.accuracy[-1]:.4f} on all, area under the risk-coverage curve {c.aurc:.4f}."
-                for c in self.curves
-            )
+            + " ".join(sentences)
         )
 
 
+def _is_one_of(curve: Coverage, curves: Sequence[Coverage]) -> bool:
+    return any(curve is other for other in curves)
+
+
+def _least_accuracy(curve: Coverage) -> float:
+    """Lower end of the intervals, beyond the first rows, whose intervals are wide."""
+    return float(np.min(curve.low[curve.coverage > 0.05], initial=1.0))
+
+
 def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
-    """Confidences in falling order, and sums (4, n + 1) over the 0 to n most confident rows: weight, weight of correct
-    rows, weighted confidence, squared weight."""
+    """Confidences in falling order, and sums (4, n + 1) over the 0 to n most confident rows.
+
+    Sums of: weight, weight of correct rows, weighted confidence, squared weight.
+    """
     order = np.argsort(-table.confidence, kind="stable")
-    c, correct, w = (
-        column[order] for column in (table.confidence, table.correct, table.weights)
-    )
-    sums = np.cumsum([w, w * correct, w * c, w**2], axis=1)
-    return c, np.concatenate([np.zeros((4, 1)), sums], axis=1)
+    confidence = table.confidence[order]
+    correct = table.correct[order]
+    weight = table.weights[order]
+    columns = [weight, weight * correct, weight * confidence, weight**2]
+    sums = np.cumsum(columns, axis=1)
+    return confidence, np.concatenate([np.zeros((4, 1)), sums], axis=1)
 
 
 def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage:
@@ -200,10 +212,9 @@ def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage
 
     Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """
-    c, sums = most_confident(table)
-    ends = np.append(
-        np.flatnonzero(np.diff(c)), len(c) - 1
-    )  # the last row of every distinct confidence
+    confidence, sums = most_confident(table)
+    # The last row of every distinct confidence.
+    ends = np.append(np.flatnonzero(np.diff(confidence)), len(confidence) - 1)
     ends = ends[sums[0, ends + 1] > 0]
     mass, hits, *_ = sums[:, ends + 1]
     errors = 1.0 - np.minimum(hits / mass, 1.0)
@@ -213,19 +224,18 @@ def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage
         ends = ends[np.unique(places.clip(0, len(mass) - 1))]
     mass, hits, promised, square = sums[:, ends + 1]
     accuracy = np.minimum(hits / mass, 1.0)
-    low, high = wilson_interval(
-        accuracy, mass**2 / square / table.accuracy_effect, level
-    )
+    n_effective = mass**2 / square / table.accuracy_effect
+    low, high = wilson_interval(accuracy, n_effective, level)
     return Coverage(
-        label,
-        len(c),
-        area,
-        c[ends],
-        mass / mass[-1],
-        accuracy,
-        low,
-        high,
-        promised / mass,
+        label=label,
+        n=len(confidence),
+        aurc=area,
+        threshold=confidence[ends],
+        coverage=mass / mass[-1],
+        accuracy=accuracy,
+        low=low,
+        high=high,
+        promised=promised / mass,
     )
 
 

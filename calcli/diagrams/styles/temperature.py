@@ -25,7 +25,7 @@ FINE = 24
 LOW, HIGH = 0.01, 100.0
 """Range of temperatures in which both are searched, as in the fits of calibrators."""
 
-Given = Sequence[tuple[str, float]]
+Named = Sequence[tuple[str, float]]
 """Names and temperatures of calibrators."""
 
 
@@ -74,95 +74,99 @@ class TemperatureSweep(Figure):
             raise DataError(
                 "--style temperature needs the scores of all classes; these rows hold a confidence alone"
             )
-        title = (
-            f"{request.source}, n = {rows.n}"
-            if request.title is None
-            else request.title
-        )
-        bins = request.settings.bins
+        title = request.title
+        if title is None:
+            title = f"{request.source}, n = {rows.n}"
         return sweep_temperature(
-            rows, title, given=request.given, bins=bins, progress=request.progress
+            rows,
+            title,
+            calibrators=request.temperatures,
+            bins=request.settings.bins,
+            progress=request.progress,
         )
 
     def draw(self, paper: Paper) -> Any:
         """Draw NLL, ECE with its mean under calibration, and mean confidence, one above the other."""
         from matplotlib.figure import Figure
 
-        theme, wide, t = paper.theme, paper.width or 4.7, self.temperature
+        t = self.temperature
+        wide = paper.width or 4.7
         columns = 2 if wide >= 6 else 1
         foot = 0.5 + 0.15 * -(-len(self.marks) // columns)
         height = 0.2 + 3 * 1.95 + foot
         figure = Figure(figsize=(wide, height))
-        box = (0.68 / wide, 1 - 0.84 / wide)
-        axes = [
-            figure.add_axes((box[0], (foot + 1.95 * i) / height, box[1], 1.72 / height))
-            for i in (2, 1, 0)
-        ]
+        left, right = 0.68 / wide, 1 - 0.84 / wide
+        axes = []
+        for row in (2, 1, 0):
+            bottom = (foot + 1.95 * row) / height
+            axes.append(figure.add_axes((left, bottom, right, 1.72 / height)))
         loss, error, trust = axes
-        loss.plot(t, self.nll, color=theme.main, lw=1.6)
+        loss.plot(t, self.nll, color=paper.theme.main, lw=1.6)
         loss.set_ylabel("NLL (nats)")
-        positive = [v for v in (*self.ece, *self.ece_null_mean) if v > 1e-6] or [0.01]
-        low, high = min(positive) / 1.3, max(positive) * 1.3
-        floor = np.maximum(self.ece_null_mean, low)
-        # Logarithmic: the ECE of a hot model is orders of magnitude above its mean under calibration.
-        error.set(yscale="log", ylabel="ECE", ylim=(low, high))
-        error.fill_between(
-            t,
-            low,
-            floor,
-            color=theme.band,
-            lw=0,
-            label="ECE expected under calibration",
-        )
-        error.plot(
-            t,
-            np.maximum(self.ece, low),
-            color=theme.main,
-            lw=1.6,
-            label=f"ECE, {self.bins} bins",
-        )
-        trust.plot(
-            t, self.mean_confidence, color=theme.main, lw=1.6, label="mean confidence"
-        )
-        trust.axhline(
-            self.accuracy, color=theme.muted, lw=1.0, ls=(0, (4, 2)), label="accuracy"
-        )
-        trust.set(ylabel="mean confidence", ylim=(0, 1.02), xlabel="temperature T")
-        for where in (error, trust):
-            where.legend(
+        least_error = self._draw_error(error, paper)
+        self._draw_confidence(trust, paper)
+        for plot_axes in (error, trust):
+            plot_axes.legend(
                 loc="lower right", bbox_to_anchor=(1, 0.97), ncols=2, handlelength=1.8
             )
-        log_ticks(error.yaxis, round_ticks(low, high))
-        for at, where in enumerate(axes):
-            where.set(xscale="log", xlim=(t[0], t[-1]))
-            log_ticks(where.xaxis, round_ticks(t[0], t[-1]))
-            where.tick_params(labelbottom=at == 2)
-            where.grid(True)
-        handles = _draw_marks(self, axes, paper, low)
+        for plot_axes in axes:
+            plot_axes.set(xscale="log", xlim=(t[0], t[-1]))
+            log_ticks(plot_axes.xaxis, round_ticks(t[0], t[-1]))
+            plot_axes.tick_params(labelbottom=plot_axes is trust)
+            plot_axes.grid(True)
+        handles = _draw_marks(self, axes, paper, least_error)
         loss.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
-        room = {
-            "bbox_to_anchor": (0.1 / wide, 0.05 / height),
-            "borderpad": 0,
-            "columnspacing": 1.2,
-        }
-        figure.legend(handles=handles, loc="lower left", ncols=columns, **room)
+        figure.legend(
+            handles=handles,
+            loc="lower left",
+            ncols=columns,
+            bbox_to_anchor=(0.1 / wide, 0.05 / height),
+            borderpad=0,
+            columnspacing=1.2,
+        )
         return figure
+
+    def _draw_error(self, axes: Any, paper: Paper) -> float:
+        """Draw the ECE over its mean under calibration; returns the least value shown.
+
+        Logarithmic: the ECE of a hot model is orders of magnitude above that mean.
+        """
+        t = self.temperature
+        errors = np.concatenate([self.ece, self.ece_null_mean])
+        positive = errors[errors > 1e-6]
+        if not len(positive):
+            positive = np.array([0.01])
+        low, high = float(positive.min()) / 1.3, float(positive.max()) * 1.3
+        axes.set(yscale="log", ylabel="ECE", ylim=(low, high))
+        expected = np.maximum(self.ece_null_mean, low)
+        look = {"color": paper.theme.band, "label": "ECE expected under calibration"}
+        axes.fill_between(t, low, expected, lw=0, **look)
+        look = {"color": paper.theme.main, "label": f"ECE, {self.bins} bins"}
+        axes.plot(t, np.maximum(self.ece, low), lw=1.6, **look)
+        log_ticks(axes.yaxis, round_ticks(low, high))
+        return low
+
+    def _draw_confidence(self, axes: Any, paper: Paper) -> None:
+        """Draw the mean confidence and the accuracy."""
+        look = {"color": paper.theme.main, "label": "mean confidence"}
+        axes.plot(self.temperature, self.mean_confidence, lw=1.6, **look)
+        look = {"color": paper.theme.muted, "label": "accuracy"}
+        axes.axhline(self.accuracy, lw=1.0, ls=(0, (4, 2)), **look)
+        axes.set(ylabel="mean confidence", ylim=(0, 1.02), xlabel="temperature T")
 
     def text(self, width: int, look: Look) -> list[str]:
         """Plots of NLL, ECE and mean confidence, and a table of the marks."""
         inner = min(width, 76) - AXIS - 1
         x = np.log(self.temperature)
         span = (float(x[0]), float(x[-1]))
-        ticks = {
-            f"{t:g}": float(np.log(t))
-            for t in round_ticks(self.temperature[0], self.temperature[-1])
-        }
+        ticks = {}
+        for tick in round_ticks(self.temperature[0], self.temperature[-1]):
+            ticks[f"{tick:g}"] = float(np.log(tick))
         lines = [look.paint(squeeze(self.title, width), "strong"), ""]
         tiny = 1e-6  # an ECE of exactly 0 has no logarithm
-        error, floor = (
-            np.log10(np.maximum(e, tiny)) for e in (self.ece, self.ece_null_mean)
-        )
-        bottom = float(min(error.min(), floor.min())) - 0.1
+        error = np.log10(np.maximum(self.ece, tiny))
+        expected = np.log10(np.maximum(self.ece_null_mean, tiny))
+        bottom = float(min(error.min(), expected.min())) - 0.1
         of_error = (
             f"ECE, {self.bins} bins, logarithmic; {BAND} expected under calibration"
         )
@@ -172,56 +176,54 @@ class TemperatureSweep(Figure):
             (f"mean confidence; {DIAGONAL} accuracy", self.mean_confidence, 0.0, 1.0),
         ]
         for title, values, low, high in plots:
-            canvas = Canvas(
-                inner, 8, span, (low, high if high > low else low + 1.0), look
-            )
+            top = high if high > low else low + 1.0
+            canvas = Canvas(inner, 8, span, (low, top), look)
+            ends = (low, high)
             if values is error:
-                canvas.area(x, np.full(len(x), low), floor)
+                canvas.area(x, np.full(len(x), low), expected)
+                ends = (10**low, 10**high)
             if values is self.mean_confidence:
                 for column in range(inner):
                     canvas.put(canvas.row(self.accuracy), column, DIAGONAL, "diagonal")
             for mark in self.marks:
-                canvas.vertical(
-                    float(np.log(mark.temperature)), low, high, MARK, "other"
-                )
+                place = float(np.log(mark.temperature))
+                canvas.vertical(place, low, high, MARK, "other")
             canvas.line(x, values)
-            ends = (10**low, 10**high) if values is error else (low, high)
             lines += plot(title, canvas, (f"{ends[0]:.2g}", f"{ends[1]:.3g}"), ticks)
         lines.append(f"temperature T (logarithmic); {MARK} marks:")
         rows = [["", "T", "NLL", "ECE", "(expected)", "confidence"]]
-        for m in self.marks:
-            error_of, sure = (
-                [f"{m.ece:.4f}", f"({m.ece_null_mean:.4f})"],
-                f"{m.mean_confidence:.4f}",
-            )
+        for mark in self.marks:
             rows.append(
                 [
-                    squeeze(m.name, 28),
-                    f"{m.temperature:.4g}",
-                    f"{m.nll:.4f}",
-                    *error_of,
-                    sure,
+                    squeeze(mark.name, 28),
+                    f"{mark.temperature:.4g}",
+                    f"{mark.nll:.4f}",
+                    f"{mark.ece:.4f}",
+                    f"({mark.ece_null_mean:.4f})",
+                    f"{mark.mean_confidence:.4f}",
                 ]
             )
         return lines + table(rows)
 
     def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        marks = [as_json(m) for m in self.marks]
-        rows = [
-            ("", *row)
-            for row in zip(
-                *(getattr(self, name) for name in list(marks[0])[1:]), strict=True
-            )
-        ]
-        return list(marks[0]), rows + [tuple(m.values()) for m in marks]
+        columns = list(as_json(self.marks[0]))
+        curves = [getattr(self, name) for name in columns[1:]]
+        rows: list[tuple[Any, ...]] = []
+        for values in zip(*curves, strict=True):
+            rows.append(("", *values))
+        rows += [tuple(as_json(mark).values()) for mark in self.marks]
+        return columns, rows
 
     def describe(self) -> str:
-        return (
-            f"Loss, calibration error and mean confidence against temperature, {self.n} rows. "
-            + " ".join(
-                f"{m.name}: T {m.temperature:.4g}, NLL {m.nll:.4f}, ECE {m.ece:.4f}."
-                for m in self.marks
+        sentences = []
+        for mark in self.marks:
+            sentences.append(
+                f"{mark.name}: T {mark.temperature:.4g}, NLL {mark.nll:.4f},"
+                f" ECE {mark.ece:.4f}."
             )
+        return (
+            "Loss, calibration error and mean confidence against temperature,"
+            f" {self.n} rows. " + " ".join(sentences)
         )
 
 
@@ -229,14 +231,14 @@ def sweep_temperature(
     rows: Rows,
     title: str,
     *,
-    given: Given = (),
+    calibrators: Named = (),
     points: int = 81,
     bins: int = 15,
     progress: Progress | None = None,
 ) -> TemperatureSweep:
     """Evaluate softmax(z / T) over a geometric range of T, in two passes after the two fits.
 
-    given : more temperatures to mark. The range is a factor of two around all marks. Two points are fitted to
+    calibrators : more temperatures to mark. The range is a factor of two around all marks. Two points are fitted to
     these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
     Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
@@ -246,42 +248,32 @@ def sweep_temperature(
     top_mass = TopMass(rows, 1)
     equal = find_root(halley(top_mass), *bracket, flat=1e-12)
     accuracy = top_mass.accuracy
-    found = {"least NLL here": best, "confidence = accuracy here": equal}
-    named += [
-        (name, float(np.exp(-root.x)))
-        for name, root in found.items()
-        if root.status == "ok"
-    ]
-    named += given
-    marked = np.array([t for _, t in named])
-    coarse = np.unique(
-        np.concatenate(
-            [np.geomspace(marked.min() / 2, marked.max() * 2, points), marked]
-        )
-    )
-    values = _evaluate(rows, coarse, bins, progress)
+    roots = {"least NLL here": best, "confidence = accuracy here": equal}
+    for name, root in roots.items():
+        if root.status == "ok":
+            named.append((name, float(np.exp(-root.x))))
+    named += calibrators
+    marked = np.array([temperature for _, temperature in named])
+    grid = np.geomspace(marked.min() / 2, marked.max() * 2, points)
+    coarse = np.unique(np.concatenate([grid, marked]))
+    of_coarse = _evaluate(rows, coarse, bins, progress)
     # Near its minimum the ECE changes too sharply for the coarse steps.
-    least = int(np.argmin(values[1]))
-    around = np.geomspace(
-        coarse[max(least - 1, 0)], coarse[min(least + 1, len(coarse) - 1)], FINE + 2
-    )
-    fine = np.setdiff1d(around, coarse)
+    least = int(np.argmin(of_coarse[1]))
+    before = coarse[max(least - 1, 0)]
+    after = coarse[min(least + 1, len(coarse) - 1)]
+    fine = np.setdiff1d(np.geomspace(before, after, FINE + 2), coarse)
+    of_fine = _evaluate(rows, fine, bins, progress)
     t = np.concatenate([coarse, fine])
     order = np.argsort(t)
-    t, values = (
-        t[order],
-        np.concatenate([values, _evaluate(rows, fine, bins, progress)], axis=1)[
-            :, order
-        ],
-    )
-    at = values[:, np.searchsorted(t, marked)].T.tolist()
-    marks = tuple(
-        MarkedPoint(name, value, *rest)
-        for (name, value), rest in zip(named, at, strict=True)
-    )
+    t = t[order]
+    values = np.concatenate([of_coarse, of_fine], axis=1)[:, order]
+    marks = []
+    for name, temperature in named:
+        at_mark = values[:, np.searchsorted(t, temperature)].tolist()
+        marks.append(MarkedPoint(name, temperature, *at_mark))
     nll, ece, null, confidence = values
     return TemperatureSweep(
-        title, rows.n, bins, accuracy, t, nll, ece, null, confidence, marks
+        title, rows.n, bins, accuracy, t, nll, ece, null, confidence, tuple(marks)
     )
 
 
@@ -323,26 +315,20 @@ def _draw_marks(
 ) -> list[Any]:
     """Draw lines and dots at the marked temperatures; returns their legend entries."""
     handles = []
-    for at, mark in enumerate(sweep.marks):
-        colour, line, marker = (
-            (paper.theme.ink, "-", "o") if at == 0 else paper.series(at - 1)
-        )
-        look = {
-            "color": colour,
-            "ms": 5,
-            "mec": paper.theme.page,
-            "mew": 0.6,
-            "zorder": 5,
-        }
-        look["label"] = (
-            mark.name
-            if at == 0
-            else f"{squeeze(mark.name, 26)}, T = {mark.temperature:.4g}"
-        )
-        for where, value in zip(
-            axes, (mark.nll, max(mark.ece, least), mark.mean_confidence), strict=True
-        ):
-            where.axvline(mark.temperature, color=colour, lw=0.9, ls=line, zorder=1.5)
-            dots = where.plot([mark.temperature], [value], marker, **look)
+    for number, mark in enumerate(sweep.marks):
+        # The first mark is T = 1, whose name says its temperature.
+        colour, line, marker = paper.theme.ink, "-", "o"
+        label = mark.name
+        if number > 0:
+            colour, line, marker = paper.series(number - 1)
+            label = f"{squeeze(mark.name, 26)}, T = {mark.temperature:.4g}"
+        look = {"color": colour, "mec": paper.theme.page, "mew": 0.6, "label": label}
+        values = (mark.nll, max(mark.ece, least), mark.mean_confidence)
+        for plot_axes, value in zip(axes, values, strict=True):
+            plot_axes.axvline(
+                mark.temperature, color=colour, lw=0.9, ls=line, zorder=1.5
+            )
+            point = ([mark.temperature], [value], marker)
+            dots = plot_axes.plot(*point, ms=5, zorder=5, **look)
         handles += dots
     return handles
