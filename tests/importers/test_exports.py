@@ -602,6 +602,14 @@ def test_a_broken_line_of_an_export_is_named(run, name):
     assert refused.code == 3 and message in refused.line, refused.line
 
 
+def test_features_of_libsvm_are_no_probabilities(run):
+    """``1 1:0.3 2:0.9`` is a label with features."""
+    rows = [f"{Y[i] + 1} 1:{z[0]} 2:{z[1]} 3:{z[2]}" for i, z in enumerate(Z)]
+    Path("data.txt").write_text("\n".join(rows) + "\n")
+    refused = run("evaluate", "data.txt")
+    assert refused.code == 3 and "holds no array named logits" in refused.line
+
+
 def test_tensors_that_do_not_fit_their_shape_are_named(run):
     response = kserve_response(range(N))
     response["outputs"][1]["shape"] = [N, 4]

@@ -11,6 +11,7 @@ from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
+from calcli.zeros import SUM_TOLERANCE
 
 LINE = re.compile(
     r"(?:(?P<label>\d+)[ \t])?"
@@ -28,13 +29,19 @@ class Row(NamedTuple):
 
 
 def _is_first(file: SourceFile) -> bool:
+    """True where the first line is a distribution over classes that count up.
+
+    Rows of LIBSVM look alike, but their numbers are features.
+    """
     text = file.head.decode("utf-8-sig", errors="ignore")
-    line = text.split("\n", 1)[0]
-    match = LINE.fullmatch(line)
-    if match is None:
+    try:
+        probs = _row(text.split("\n", 1)[0], "").probs
+    except DataError:
         return False
-    classes = [int(pair.partition(":")[0]) for pair in match["pairs"].split()]
-    return sorted(classes) == list(range(min(classes), min(classes) + len(classes)))
+    first = min(probs)
+    counts_up = sorted(probs) == list(range(first, first + len(probs)))
+    is_distribution = abs(sum(probs.values()) - 1.0) <= SUM_TOLERANCE
+    return counts_up and is_distribution
 
 
 @reader(
