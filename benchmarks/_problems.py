@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+SAFE_IN_TWO_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "venn-abers": ("venn-abers", {}),
+    "smoothed sigmoid": ("platt", {"smooth": True}),
+}
+"""Method and options of what is safe with few rows of two classes, by name of an entry."""
+
 GROUPS = {
     "cifar100": "CIFAR-100 nets",
     "cifar10": "ten-class nets",

@@ -4,11 +4,12 @@
     PYTHONPATH=CHECKOUT python benchmarks/default.py FILE.npz ... --trained --name NAME -o default.json
     python benchmarks/default.py
 
-The first fits ``ts`` and ``auto`` to splits of every model and stores mean NLL, Brier score,
-accuracy and verdict on the other half, with the processor seconds of the fit. The second adds
-the ``auto`` of another version, whose checkout comes first on the path, under a name of its
-own. The third prints the table of benchmarks/default.json. FILE.npz holds labels and one or
-more arrays named logits*, or probs. Tasks that the result file holds are not done again.
+The first fits ``ts`` and ``auto``, for two classes also Venn-Abers and the smoothed sigmoid,
+to splits of every model and stores mean NLL, Brier score, accuracy and verdict on the other
+half, with the processor seconds of the fit. The second adds the ``auto`` of another version,
+whose checkout comes first on the path, under a name of its own. The third prints the tables
+of benchmarks/default.json. FILE.npz holds labels and one or more arrays named logits*, or
+probs. Tasks that the result file holds are not done again.
 
 Verdicts are of as many test rows as calibration rows, and of half as many; ``exact`` ones know
 nothing of the error of the fit.
@@ -23,10 +24,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _problems import Array, Problem, saved, split, text, trained
+from _problems import (
+    SAFE_IN_TWO_CLASSES,
+    Array,
+    Problem,
+    saved,
+    split,
+    text,
+    trained,
+)
 
 STORED = Path(__file__).with_name("default.json")
 LEAST_JUDGED = 1000  # calibration rows from which verdicts are asked for
+JUDGED = ("ts", "auto")
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "identity": ("identity", {}),
+    "ts": ("ts", {}),
+    "auto": ("auto", {}),
+}
+BEHIND = 0.002  # nats by which a task is listed where auto loses to another method
 
 
 # ---- one task
@@ -63,19 +79,28 @@ def verdicts(
 
 
 def fitted(
-    problem: Problem, rows: int, seed: int, method: str, *, judge: bool
+    problem: Problem,
+    rows: int,
+    seed: int,
+    entry: tuple[str, dict[str, Any]],
+    *,
+    judge: bool,
 ) -> dict[str, Any]:
     """Losses, seconds and verdicts of one method on one split; ``identity`` is no fit.
 
-    judge : ask for verdicts, whose names other versions may not know.
+    entry : method and options. judge : ask for verdicts, whose names other versions may
+    not know.
     """
     import calcli
 
     first, test = split(problem.labels, rows, seed)
     test = np.random.default_rng(seed).permutation(test)
     z, y = problem.logits[test], problem.labels[test]
+    method, options = entry
     began = time.process_time()
-    calibrator = calcli.fit(problem.logits[first], problem.labels[first], method)
+    calibrator = calcli.fit(
+        problem.logits[first], problem.labels[first], method, **options
+    )
     seconds = time.process_time() - began
     p = calibrator.predict_proba(z)
     found: dict[str, Any] = measure(p, calibrator.predict(z), y)
@@ -96,13 +121,14 @@ def table(tasks: list[dict[str, Any]]) -> str:
     """
     names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
     others = [name for name in names if name not in ("auto", "ts", "identity")]
+    versions = [name for name in others if name not in SAFE_IN_TWO_CLASSES]
     compared = ["identity", "ts", *others]
     head = ["group", "samples", "tasks"]
     head += [f"NLL minus {spoken(name)}" for name in compared]
     head += [
         "accuracy minus uncalibrated",
         "CPU s",
-        *(f"CPU s {name}" for name in others),
+        *(f"CPU s {name}" for name in versions),
     ]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     sizes = sorted({task["rows"] for task in tasks})
@@ -110,7 +136,7 @@ def table(tasks: list[dict[str, Any]]) -> str:
         for rows in sizes:
             here = [t for t in tasks if (t["group"], t["rows"]) == (group, rows)]
             if here:
-                lines.append(line(group, rows, here, compared, others))
+                lines.append(line(group, rows, here, compared, versions))
     return "\n".join(lines)
 
 
@@ -126,13 +152,13 @@ def line(
     rows: int,
     tasks: list[dict[str, Any]],
     compared: list[str],
-    others: list[str],
+    versions: list[str],
 ) -> str:
     """A row of the table."""
     cells = [group, str(rows), str(len(tasks))]
     cells += [difference(tasks, "nll", name, 1e3) for name in compared]
     cells.append(difference(tasks, "accuracy", "identity", 100.0))
-    cells += [mean(tasks, "cpu_seconds", name) for name in ("auto", *others)]
+    cells += [mean(tasks, "cpu_seconds", name) for name in ("auto", *versions)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -151,6 +177,22 @@ def mean(tasks: list[dict[str, Any]], what: str, name: str) -> str:
     """Mean figure of an entry."""
     found = values(tasks, what, name)
     return "" if np.isnan(found).all() else f"{np.nanmean(found):.2f}"
+
+
+def behind(tasks: list[dict[str, Any]]) -> str:
+    """Lines of the tasks where ``auto`` is behind by more than ``BEHIND``, over splits."""
+    by_task: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for task in tasks:
+        by_task.setdefault((task["data"], task["rows"]), []).append(task)
+    lines = []
+    for (data, rows), splits in by_task.items():
+        for name in splits[0]["scores"]:
+            found = values(splits, "nll", "auto") - values(splits, "nll", name)
+            found = found[~np.isnan(found)]
+            if len(found) and found.mean() > BEHIND:
+                each = ", ".join(f"{value:+.4f}" for value in found)
+                lines.append(f"- {data}, {rows}: behind {spoken(name)} by {each}")
+    return "\n".join(lines)
 
 
 def judged(tasks: list[dict[str, Any]]) -> str:
@@ -190,6 +232,15 @@ def problems(files: list[Path], own: bool) -> Iterator[Problem]:
         yield from text()
 
 
+def entries_for(problem: Problem, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Methods to fit, under the names of the result."""
+    if name != "auto":
+        return {name: METHODS["auto"]}
+    if problem.logits.shape[1] == 2:
+        return METHODS | SAFE_IN_TWO_CLASSES
+    return METHODS
+
+
 def key_of(task: dict[str, Any]) -> tuple[str, int, int]:
     return task["data"], task["rows"], task["seed"]
 
@@ -211,10 +262,8 @@ def main() -> None:
     tasks = json.loads(target.read_text(encoding="utf-8")) if target.exists() else []
     warnings.simplefilter("ignore")
     by_key = {key_of(task): task for task in tasks}
-    entries = {"auto": args.name}
-    if args.name == "auto":
-        entries = {"identity": "identity", "ts": "ts", "auto": "auto"}
     for problem in problems(args.files, args.trained):
+        entries = entries_for(problem, args.name)
         for rows in map(int, args.rows.split(",")):
             if 2 * rows > 1.05 * len(problem.labels):
                 continue
@@ -224,14 +273,15 @@ def main() -> None:
                     facts = {"data": problem.name, "group": problem.group}
                     by_key[key] = {**facts, "rows": rows, "seed": seed, "scores": {}}
                 scores = by_key[key]["scores"]
-                missing = {m: n for m, n in entries.items() if n not in scores}
-                for method, name in missing.items():
-                    judge = args.name == "auto"
-                    scores[name] = fitted(problem, rows, seed, method, judge=judge)
+                for name, entry in entries.items():
+                    if name in scores:
+                        continue
+                    judge = args.name == "auto" and name in JUDGED
+                    scores[name] = fitted(problem, rows, seed, entry, judge=judge)
         lines = ",\n".join(map(json.dumps, by_key.values()))
         target.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     found = list(by_key.values())
-    print(f"{table(found)}\n\n{judged(found)}")
+    print(f"{table(found)}\n\n{judged(found)}\n\n{behind(found)}")
 
 
 if __name__ == "__main__":

@@ -18,14 +18,10 @@ from typing import Any
 
 import numpy as np
 from _few_rows import few_row_problems
-from _problems import Array, Problem, split
+from _problems import SAFE_IN_TWO_CLASSES, Array, Problem, split
 
 STORED = Path(__file__).with_name("few_rows.json")
 ROWS = (250, 500, 1000)
-TWO_CLASSES = {
-    "venn-abers": ("venn-abers", {}),
-    "smoothed sigmoid": ("platt", {"smooth": True}),
-}
 
 
 def loss(problem: Problem, rows: int, seed: int, method: str, options: Any) -> float:
@@ -47,7 +43,7 @@ def entries_for(problem: Problem, name: str) -> dict[str, tuple[str, Any]]:
         return {name: ("auto", {})}
     entries: dict[str, tuple[str, Any]] = {"ts": ("ts", {}), "auto": ("auto", {})}
     if problem.logits.shape[1] == 2:
-        entries |= TWO_CLASSES
+        entries |= SAFE_IN_TWO_CLASSES
     return entries
 
 
