@@ -4,6 +4,7 @@
     python benchmarks/speed.py --full                             1e3 to 1e7 rows, 2 to 128000 classes
     python benchmarks/speed.py --install-peers VENV               an environment for the other programs
     python benchmarks/speed.py --peers VENV --json speed.json     with them; results as JSON too
+    python benchmarks/speed.py --only "fit auto" --json speed.json    these commands again, the others as stored
     python benchmarks/speed.py --table speed.json                 a stored run as a table
 
 Whole processes taking turns; the figures are medians over turns, ratios are taken within a turn. *floor* imports
@@ -81,7 +82,7 @@ def streaming():
 LEFT_OUT = ("ts", "ec", "recal", "ts-by", "platt-by", "identity")
 """Methods that have a line of their own, or need what a plain bundle lacks."""
 
-WITH_MANY_CLASSES = ("hoki", "ets", "ft", "mono", "iop", "vs", "svs")
+WITH_MANY_CLASSES = ("auto", "hoki", "ets", "ft", "mono", "iop", "vs", "svs")
 
 
 def others_of_ours(k):
@@ -92,8 +93,13 @@ def others_of_ours(k):
         if k <= 100
         else WITH_MANY_CLASSES
     )
+    run = ("run", "a.h5", "--force", "-q", "-o", "run")
+    running = {"run CAL TEST": ("", calcli(*run, "test.h5"))}
+    if k <= 100:
+        running["run FILE"] = ("", calcli(*run))
     return {
         "evaluate": ("", calcli("evaluate", "a.h5", "-q")),
+        **running,
         **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in slower},
         **{
             f"fit ts --workers {n}": (
@@ -170,15 +176,19 @@ def in_turns(commands, ours, folder, turns, limit):
     return seen, skipped
 
 
-def measure(size, turns, python, limit):
-    """One size: a line per command."""
+def measure(size, turns, python, limit, only):
+    """One size: a line per command. only : names of commands to run beside those that ratios are to; all if empty."""
     n, k, dtype = size
     ours = streaming() | (others_of_ours(k) if size in QUICK else {})
     with workspace() as folder:
         make_bundle(Path(folder) / "a.h5", n, k, dtype)
         if size in QUICK:
+            make_bundle(Path(folder) / "test.h5", n, k, dtype, seed=1)
             cut(Path(folder) / "a.h5", Path(folder))
-        commands = base() | ours | (bare() | peers(python) if size in QUICK else {})
+        others = ours | (bare() | peers(python) if size in QUICK else {})
+        if only:
+            others = {name: how for name, how in others.items() if name in only}
+        commands = base() | others
         seen, skipped = in_turns(
             commands, ours, folder, turns if size in QUICK else min(turns, 3), limit
         )
@@ -211,6 +221,20 @@ def line(name, what, seen, ours):
         "peak_mib": median(c.peak for c in costs),
         "over": over,
         "ratio": median(c.cpu / f.cpu for c, f in zip(costs, seen[over], strict=False)),
+    }
+
+
+def with_lines(case, again):
+    """A stored case with the lines that were measured again, but those that ratios are to."""
+    fresh = {
+        each["name"]: each for each in again["lines"] if each["name"] not in base()
+    }
+    lines = [fresh.pop(each["name"], each) for each in case["lines"]]
+    skipped = {name: why for name, why in case["skipped"].items() if name not in fresh}
+    return {
+        **case,
+        "lines": [*lines, *fresh.values()],
+        "skipped": skipped | again["skipped"],
     }
 
 
@@ -311,6 +335,7 @@ def main():
     )
     parser.add_argument("--peers", metavar="VENV")
     parser.add_argument("--install-peers", metavar="VENV")
+    parser.add_argument("--only", default="", metavar="NAME,NAME")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--table", metavar="FILE")
     given = parser.parse_args()
@@ -321,10 +346,20 @@ def main():
     python = (
         f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
     )
+    only = given.only.split(",") if given.only else []
+    stored = {}
     run = {"machine": versions(), "cases": []}
+    if only and given.json:
+        run = json.loads(Path(given.json).read_text())
+        stored = {(case["n"], case["k"], case["dtype"]): case for case in run["cases"]}
     for size in FULL if given.full else QUICK:
-        run["cases"].append(measure(size, given.turns, python, given.limit))
-        for name, why in run["cases"][-1]["skipped"].items():
+        found = measure(size, given.turns, python, given.limit, only)
+        if size in stored:
+            place = run["cases"].index(stored[size])
+            run["cases"][place] = with_lines(stored[size], found)
+        else:
+            run["cases"].append(found)
+        for name, why in found["skipped"].items():
             print(f"{name} at {size[0]} x {size[1]} left out: {why}", file=sys.stderr)
         if given.json:
             Path(given.json).write_text(json.dumps(run, indent=1) + "\n")
