@@ -100,7 +100,8 @@ class Entropy:
 class ClassFindings:
     """Calibration class by class.
 
-    value : debiased root-mean-square error. p_value : of the null that no class is
+    value, signed_square : debiased root-mean-square error, and its square before it is cut
+    off at 0; None where no bin holds two rows. p_value : of the null that no class is
     miscalibrated, adjusted for all classes. significant : classes with a significant
     gap, the clearest first. predicted, observed : mean probability and frequency of
     the clearest class. lacking : classes without a sample that the scores expect, with
@@ -108,7 +109,7 @@ class ClassFindings:
     """
 
     value: float | None
-    signed_square: float
+    signed_square: float | None
     p_value: float
     significant: tuple[int, ...]
     predicted: float = math.nan

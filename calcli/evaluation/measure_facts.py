@@ -22,7 +22,7 @@ from calcli.evaluation.p_values import widened_null_p_value, widened_p_value
 from calcli.evaluation.scores import Score
 from calcli.metrics.confidence_bins import ConfidenceBin, confidence_bins
 from calcli.metrics.context import MetricContext
-from calcli.metrics.debiased import class_p_values_of, cwece2
+from calcli.metrics.debiased import class_p_values_of, class_squares
 from calcli.metrics.joint_test import JointTest, joint_test
 from calcli.metrics.losses import gap_interval
 from calcli.metrics.row_means import few_rows_carry, mean_named
@@ -30,6 +30,7 @@ from calcli.metrics.settings import Label
 from calcli.metrics.significance import direction_of
 from calcli.numerics import FloatArray
 from calcli.statistics.p_values import adjusted
+from calcli.statistics.squared_errors import signed_root
 
 VANISHING_Z = 1e-6
 """Standard scores below which gap and slope can only have been fitted to the rows."""
@@ -202,15 +203,16 @@ def _class_findings(context: MetricContext, factor: float) -> ClassFindings | No
     p_adjusted = adjusted(widened)
     order = np.argsort(p_values, kind="stable").tolist()
     significant = tuple(c for c in order if p_adjusted[c] <= LEVEL)
-    error = cwece2(context)
     stats = context.table.classes
     assert stats is not None
+    squares = class_squares(context, stats)
+    square = None if squares is None else float(squares.mean())
     mean, labels, _ = stats.whole
     total = stats.weight.sum(axis=1)
     clearest = order[0]
     return ClassFindings(
-        value=error.value,
-        signed_square=error.more["signed_square"],
+        value=None if square is None else signed_root(square),
+        signed_square=square,
         p_value=float(p_adjusted.min()),
         significant=significant,
         predicted=float(mean[clearest] / total[clearest]),

@@ -39,12 +39,19 @@ HEAVY_RESAMPLES = (
     200  # most resamples of an estimator that looks at every row of every resample
 )
 
+COPIED = 100.0
+"""Times the fewest carrying rows, below which these may be copies of fewer."""
+
 MOST_OUTCOMES = 1 << 30
 """Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
 
 FEWEST_CONTENTS, EVEN, LEAST_COPIES = 30, 0.5, 1.9
-"""Fewest different rows that may be copies, largest variance of their counts in units of the
-mean, and least mean count: rounded scores that repeat by chance vary far more."""
+"""Different rows from which on counts alone tell copies, largest variance of the counts in units
+of the mean, and least mean count: rounded scores that repeat by chance vary far more."""
+
+FEWEST_COPIED = 4
+"""Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of scores with one
+outcome each tell, which drawn rows have with chance .002 at 4 x 100, and less of more rows."""
 
 SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.luck.Luck``)
 
@@ -168,16 +175,25 @@ class MetricContext:
     def copies(self) -> float:
         """How often each row occurs, where all occur about equally often; else 1.
 
-        Rounded scores repeat too, but those of confident rows far more often than others.
+        Rounded scores repeat too, but those of confident rows far more often than others,
+        and with more than one outcome.
         """
         t = self.table
-        columns = [t.confidence, t.y, t.prediction, t.entropy, t.nll]
-        known = np.stack([each for each in columns if len(each) == t.n])
-        times = np.unique(known, axis=1, return_counts=True)[1]
+        of_scores = self._counts_of(t.confidence, t.prediction, t.entropy)
+        times = self._counts_of(t.confidence, t.prediction, t.entropy, t.y, t.nll)
         mean = float(times.mean())
-        if len(times) < FEWEST_CONTENTS or times.var() > EVEN * mean:
-            return 1.0
-        return mean if mean >= LEAST_COPIES else 1.0
+        if len(times) >= FEWEST_CONTENTS:
+            is_even = times.var() <= EVEN * mean
+        else:
+            has_one_outcome = len(of_scores) == len(times) >= FEWEST_COPIED
+            is_even = has_one_outcome and times.max() - times.min() <= 1
+        return mean if is_even and mean >= LEAST_COPIES else 1.0
+
+    def _counts_of(self, *columns: AnyArray) -> IntArray:
+        """How often each combination of values occurs, (distinct,); columns that the
+        table lacks are left out."""
+        known = np.stack([each for each in columns if len(each) == self.n])
+        return np.unique(known, axis=1, return_counts=True)[1]
 
     @cached_property
     def distinct(self) -> int:

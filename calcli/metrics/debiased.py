@@ -11,6 +11,7 @@ from calcli.binning import BinStats, bin_index, mass_edges, width_edges
 from calcli.metrics.context import MetricContext, edges_of_values, made_once
 from calcli.metrics.losses import gap_interval
 from calcli.metrics.registry import metric
+from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import class_p_values
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import AnyArray, FloatArray
@@ -226,24 +227,40 @@ def _unit_pairs(context: MetricContext, p: FloatArray, edges: FloatArray) -> Uni
     return UnitPairs.of(bin_index(p, edges), len(edges) - 1, t.units, t.weight)
 
 
-def _unit_square(
-    context: MetricContext, p: FloatArray, outcome: FloatArray, edges: FloatArray
-) -> float:
-    """Squared error of a class with probabilities and outcomes (n,), by pairs of rows of different units."""
-    residual = context.table.weights * (outcome - p)
-    return _unit_pairs(context, p, edges).square(residual)
+class ClassesByUnit(NamedTuple):
+    """Classes of rows in units, (k,) each.
+
+    p_values : of every class's frequency. squares : debiased squared errors over width
+    bins; None where no bin holds rows of two units.
+    """
+
+    p_values: FloatArray
+    squares: FloatArray | None
 
 
 @made_once
-def classes_by_unit(context: MetricContext) -> tuple[FloatArray, FloatArray]:
-    """P-value of every class's frequency and its squared error over width bins, (k,) each, for rows in units."""
+def classes_by_unit(context: MetricContext) -> ClassesByUnit:
+    """P-value and squared error of every class, for rows in units."""
     t, edges = context.table, width_edges(context.settings.bins)
-    found = [
-        (sum_p_value(p, y, t.weight, t.units), _unit_square(context, p, y, edges))
-        for _, p, y in context.each_class()
-    ]
-    p_values, squares = (np.array(column) for column in zip(*found, strict=True))
-    return p_values, squares
+    p_values: list[float] = []
+    squares: list[float] = []
+    has_pairs = False
+    for _, p, y in context.each_class():
+        pairs = _unit_pairs(context, p, edges)
+        p_values.append(sum_p_value(p, y, t.weight, t.units))
+        squares.append(pairs.square(t.weights * (y - p)))
+        has_pairs = has_pairs or pairs.has_any
+    return ClassesByUnit(np.array(p_values), np.array(squares) if has_pairs else None)
+
+
+def class_squares(context: MetricContext, stats: ClassStats) -> FloatArray | None:
+    """Debiased squared error of every class over width bins, (k,).
+
+    None where no bin holds two rows, or rows of two units: nothing tells the bias.
+    """
+    if context.table.units is not None:
+        return classes_by_unit(context).squares
+    return signed_square(stats) if _has_pairs(stats) else None
 
 
 def class_p_values_of(context: MetricContext) -> FloatArray | None:
@@ -251,7 +268,9 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
     t = context.table
     if t.classes is None or (t.units is not None and context.columns is None):
         return None
-    return class_p_values(t.classes) if t.units is None else classes_by_unit(context)[0]
+    if t.units is not None:
+        return classes_by_unit(context).p_values
+    return class_p_values(t.classes)
 
 
 class RawErrors(NamedTuple):
@@ -350,11 +369,12 @@ def cwece2(context: MetricContext) -> Value:
     stats = context.table.classes
     if stats is None:
         raise Undefined("needs the class sums, which are not at hand here")
-    if context.table.units is not None:
-        mean = float(np.mean(classes_by_unit(context)[1]))
-        return Value(signed_root(mean), more={"signed_square": mean})
-    squares = signed_square(stats)
+    squares = class_squares(context, stats)
+    if squares is None:
+        raise _no_pairs(context)
     mean, k = float(squares.mean()), len(squares)
+    if context.table.units is not None:
+        return Value(signed_root(mean), more={"signed_square": mean})
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the
     # classes of a row excluding each other (exact for equal probabilities).
     n = stats.effective

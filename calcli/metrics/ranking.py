@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.metrics.context import MetricContext
+from calcli.metrics.context import COPIED, MetricContext
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Undefined, Value
 from calcli.statistics.areas import (
@@ -93,7 +93,7 @@ def _with_interval(
 
     It has one degree of freedom less than rows that carry the area, or by ``unit t`` than
     units. There is none for weighted rows, and where fewer than ``LEAST`` rows or
-    ``LEAST_UNITS`` units carry the area.
+    ``LEAST_UNITS`` units carry the area; rows that are copies of each other count once.
     """
     area = value.value
     assert area is not None
@@ -109,18 +109,23 @@ def _with_interval(
     se = spread.se if math.isfinite(spread.se) else None
     if by_unit and context.few_wrong is not None:
         return replace(value, se=se, more={"ci_reason": context.few_wrong})
-    few = spread.carrying < (LEAST_UNITS if by_unit else LEAST)
+    carrying = spread.carrying
+    if not by_unit and carrying < COPIED * LEAST:
+        carrying /= context.copies
+    few = carrying < (LEAST_UNITS if by_unit else LEAST)
     if few or not 0.0 < area < 1.0 or se is None:
         if area in (0.0, 1.0) and not few:
             reason = f"the area is {area:g}, the end of its scale"
         else:
             whole = f"{context.n} rows"
+            if carrying < spread.carrying:
+                whole = f"{context.n / context.copies:.0f} distinct rows of {context.n}"
             if by_unit and units is not None:
                 whole = f"{units.n} units"
-            reason = f"about {spread.carrying:.0f} of {whole} carry this area"
+            reason = f"about {carrying:.0f} of {whole} carry this area"
         return replace(value, se=se, more={"ci_reason": f"{reason}: no interval"})
     level = context.settings.level
-    quantile = t_quantile(0.5 + level / 2.0, spread.carrying - 1.0)
+    quantile = t_quantile(0.5 + level / 2.0, carrying - 1.0)
     reach = quantile * se / (area * (1.0 - area))  # in log-odds
     odds_against = (1.0 - area) / area
     low = 1.0 / (1.0 + odds_against * math.exp(reach))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from calcli.metrics.context import MetricContext, made_once
+from calcli.metrics.context import COPIED, MetricContext, made_once
 from calcli.metrics.registry import METRICS
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.values import Value
@@ -31,8 +31,6 @@ LOSSES = (
 )  # means that a few wrong rows can carry
 
 FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
-
-COPIED = 100.0  # times so many carrying rows may be copies of too few
 
 FEWEST_DEGREES = (
     2.0  # degrees of freedom, of units of unequal sizes, below which it has none

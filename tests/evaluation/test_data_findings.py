@@ -177,6 +177,36 @@ def test_rows_whose_ids_differ_are_no_copies(tmp_path, has_ids):
     assert bool(told) != has_ids
 
 
+def intervals(z, y):
+    """Intervals of the losses and of two areas, None where there is none."""
+    names = ("nll", "brier", "brier_top", "auroc", "aurc")
+    told = calcli.evaluate(z, y, kind="logits", metrics=list(names)).to_dict()
+    return [told["results"][0]["metrics"][name].get("ci") for name in names]
+
+
+@pytest.mark.filterwarnings("ignore:about 100% of the")  # are they copies?
+@pytest.mark.parametrize("distinct", [4, 8, 29, 40])
+@pytest.mark.parametrize("times", [40, 41.5])
+def test_copies_of_few_rows_make_no_interval_appear(distinct, times):
+    """Two of the distinct rows are wrong, which are too few for any interval."""
+    rng = np.random.default_rng(distinct)
+    z = rng.normal(size=(distinct, 3)) * 5.0
+    y = z.argmax(axis=1)
+    y[:2] = (y[:2] + 1) % 3
+    assert intervals(z, y) == [None] * 5
+    copied = np.arange(int(distinct * times)) % distinct  # 41.5: one more of some
+    rng.shuffle(copied)
+    assert intervals(z[copied], y[copied]) == [None] * 5
+
+
+def test_scores_of_few_values_are_no_copies():
+    """Equal counts of scores that have both outcomes, as in a designed sample."""
+    c = np.repeat([0.6, 0.7, 0.8, 0.9, 0.95], 40)
+    y = np.tile(np.repeat([0, 1], 20), 5)
+    found = intervals(np.log(np.stack([c, 1.0 - c], axis=1)), y)
+    assert None not in found
+
+
 FAR = np.array([0.0, 100.0, 200.0, 1000.0])
 """Logits so far below the largest that their rounded gaps are all the same."""
 

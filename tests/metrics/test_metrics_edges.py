@@ -649,7 +649,7 @@ def test_class_one_is_explained_where_there_are_two(k):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 15])
-@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw"])
+@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "cwece2"])
 def test_debiased_errors_need_two_rows_in_a_bin(n, name):
     """15 bins of at most one row have no spread to subtract; they gave 0, as of calibrated
     rows."""
@@ -675,7 +675,7 @@ def test_a_squared_difference_needs_no_pairs():
     assert found.results[0].scores["mse_raw"].value == pytest.approx(0.54 / 3)
 
 
-@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "tce2"])
+@pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "tce2", "cwece2"])
 def test_debiased_errors_by_unit_need_two_units_in_a_bin(name):
     """Two rows of one unit in every bin: they share their luck, and show no bias."""
     p = (np.arange(30) + 0.5) / 30
