@@ -137,7 +137,8 @@ def _with_working_command(
         with ExitStack() as stack, remarks():
             settled = settle_sources(files, stack)
             source = _read(files, settled, stack, proposed.request)
-            for bundle in _bundles(source, (*ignored, *proposed.ignored), False):
+            also_ignored = _with_mark((*ignored, *proposed.ignored))
+            for bundle in _bundles(source, also_ignored, False):
                 for _ in bundle.imported.slabs():
                     pass
     except CalcliError as refusal:

@@ -53,7 +53,10 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except Exception as problem:  # NumPy, h5py, pyarrow and torch raise many types
         if _is_bug(problem):
             raise
-        message = f"{path}: cannot read {what}: {one_line(problem)}"
+        reason = one_line(problem)
+        if isinstance(problem, KeyError):
+            reason = f"a part has no {reason}"
+        message = f"{path}: cannot read {what}: {reason}"
         raise DataError(f"{message}; is the file complete?") from problem
 
 

@@ -181,6 +181,11 @@ def test_scores_and_outcomes_of_one_name_belong_together(run):
     table("t.csv", columns)
     named = ("--scores", "prob1", "--labels", "prob1_outcome")
     assert "row 5 has label 0.5" in run("evaluate", "t.csv", *named).line
+    refused = run("evaluate", "t.csv", *named, "--kind", "probs").line
+    advised = shlex.split(refused.partition("to try: ")[2])
+    assert advised[3:5] == ["--ignore-label", "0.5"]
+    assert run(*advised[1:]).code == 0
+    Path("t.h5").unlink()
     done = run("evaluate", "t.csv", *named, "--ignore-label", "0.5", "--json")
     assert json.loads(done.out)["results"][0]["n"] == N - 1, done.err
     refused = run("extract", "t.csv", "-o", "t.h5")

@@ -1,6 +1,7 @@
 """Multiple-choice logs of language models: what is taken for what, and gold checked against what was logged."""
 
 import json
+import re
 
 import h5py
 import imports
@@ -118,7 +119,7 @@ def test_digits_as_choices_are_told_apart_by_acc_or_refused(tmp_path):
         ({"acc": 0.3}, "several answers count as right"),
         (
             {"target": "[0, 2]"},
-            r"row 0 \(doc_id 0\): target '\[0, 2\]' names no choice",
+            r'row 0 \(doc_id 0\): target "\[0, 2\]" names no choice',
         ),
         ({"target": "9"}, "names no choice"),
         ({"filtered_resps": ["some text"]}, "holds generated text"),
@@ -266,13 +267,13 @@ def test_a_target_that_names_no_choice_is_shown_with_its_row(tmp_path):
     records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(5)]
     records[3]["target"] = "7"
     with pytest.raises(
-        DataError, match=r"row 3 \(doc_id 3\): target '7' names no choice"
+        DataError, match=r'row 3 \(doc_id 3\): target "7" names no choice'
     ):
         bring(tmp_path, records)
     chosen = [one | {"filter": name} for one in records for name in ("a", "b")]
-    with pytest.raises(DataError, match=r"row 7 \(doc_id 3\): target '7' names no"):
+    with pytest.raises(DataError, match=r'row 7 \(doc_id 3\): target "7" names no'):
         bring(tmp_path, chosen, filter="b")  # row of the file, not of the filter
-    with pytest.raises(DataError, match=r"row 0 \(doc_id 0\): target 'x' names no"):
+    with pytest.raises(DataError, match=r'row 0 \(doc_id 0\): target "x" names no'):
         bring(tmp_path, [one | {"target": "x"} for one in records])
 
 
@@ -290,6 +291,25 @@ def test_what_is_no_id_of_a_question_is_one_sentence(tmp_path, value):
     records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
     records[2]["doc_id"] = value
     told = "row 2: doc_id is .*, expected a number or a word"
+    with pytest.raises(DataError, match=told):
+        bring(tmp_path, records)
+
+
+@pytest.mark.parametrize("name", ["doc_id", "filtered_resps"])
+def test_a_line_that_lacks_a_part_is_one_sentence(tmp_path, name):
+    records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
+    del records[1][name]
+    with pytest.raises(DataError, match=f"row 1: has no {name}, which other lines"):
+        bring(tmp_path, records)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"), [(None, "null"), ({"a": 1}, '{"a": 1}'), (True, "true")]
+)
+def test_a_target_that_names_no_choice_is_said_as_it_stands(tmp_path, target, said):
+    records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
+    records[2]["target"] = target
+    told = re.escape(f"row 2 (doc_id 2): target {said} names no choice")
     with pytest.raises(DataError, match=told):
         bring(tmp_path, records)
 

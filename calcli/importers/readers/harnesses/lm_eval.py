@@ -3,6 +3,7 @@
 Samples of 0.4.0 and later, and the write-out of 0.3 and earlier.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -124,6 +125,9 @@ class Sample:
 
 def _sample(record: Record, row: str) -> Sample:
     """Parse one line. Raises DataError for tasks without choices."""
+    for name in ("doc_id", "filtered_resps"):
+        if name not in record:
+            raise DataError(f"{row}: has no {name}, which other lines have")
     doc_id = question_id(record["doc_id"], f"{row}: doc_id")
     where = f"{row} (doc_id {doc_id})"
     likelihoods = _likelihoods(record["filtered_resps"], where)
@@ -280,7 +284,8 @@ def _no_gold(
         commonest = times.most_common(1)[0][0]
         place = [commonest in choices for choices in by_rule].index(False)
     sample = samples[place]
-    message = f"target {sample.record.get('target')!r} names no choice"
+    target = json.dumps(sample.record.get("target"), ensure_ascii=False)
+    message = f"target {target} names no choice"
     expected = f"expected an index below {len(sample.likelihoods)}, or a choice's text"
     return DataError(f"{sample.where}: {message}; {expected}")
 
