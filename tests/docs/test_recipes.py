@@ -505,22 +505,34 @@ def test_weights_and_biases_gets_artifact_report_and_metrics(
     )
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    found = json.loads((exported / "evaluation.json").read_text())["results"][-1]
+    metrics = {name: metric["value"] for name, metric in found["metrics"].items()}
+    expected = {name: value for name, value in metrics.items() if value is not None}
+    expected["verdict"] = found["report"]["verdict"]
+    files = ["logits.auto.json", "report.html"]
+    assert {"nll", "ece", "accuracy"} < expected.keys()
     try:
         import wandb  # noqa: F401
     except ImportError:  # what the program says to it is held instead
-        files = []
+        logged, calls = [], []
         run_of_wandb = types.SimpleNamespace(
-            summary={}, log_artifact=lambda artifact: None, finish=lambda: None
+            summary={}, log_artifact=logged.append, finish=lambda: calls.append("end")
         )
+        artifact = types.SimpleNamespace(files=[])
+        artifact.add_file = artifact.files.append
         stub = types.SimpleNamespace(
-            init=lambda project: run_of_wandb,
-            Artifact=lambda name, type: types.SimpleNamespace(add_file=files.append),
+            init=lambda project: run_of_wandb, Artifact=lambda name, type: artifact
         )
         monkeypatch.setitem(sys.modules, "wandb", stub)
         exec(fence("python", "Weights & Biases"), {})
-        assert files == ["logits.auto.json", "report.html"]
-        assert run_of_wandb.summary["nll"] > 0
-        assert run_of_wandb.summary["verdict"]
+        assert run_of_wandb.summary == expected
+        assert (logged, artifact.files, calls) == ([artifact], files, ["end"])
     else:
         exec(fence("python", "Weights & Biases"), {})
-        assert list(tmp_path.rglob("*.wandb"))
+        (record,) = tmp_path.rglob("*.wandb")
+        kept = record.read_bytes()
+        for name, value in expected.items():
+            assert name.encode() in kept
+            assert json.dumps(value, ensure_ascii=False).encode() in kept, name
+        for name in files:
+            assert name.encode() in kept

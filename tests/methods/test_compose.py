@@ -426,7 +426,7 @@ def test_held_out_losses_are_those_of_the_folds():
             )
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
     assert table["ts"]["nll"] == pytest.approx(
-        expected.mean(), rel=1e-5
+        expected.mean(), rel=1e-7
     )  # fits of folds end with a step that promises 3e-4 nats, and leaves its square
     plain = -log_softmax(z)[np.arange(200), y]
     assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
@@ -435,8 +435,8 @@ def test_held_out_losses_are_those_of_the_folds():
     )
     other = "identity" if expected.mean() < plain.mean() else "ts"
     assert table[other]["standard_error"] == pytest.approx(
-        difference.std() / np.sqrt(200), rel=1e-3
-    )
+        difference.std() / np.sqrt(200), rel=1e-9
+    )  # such a step left at most 8e-11 of it in eight seeds
 
 
 def test_stages_in_common_are_fitted_once_and_change_nothing():
