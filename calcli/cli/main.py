@@ -55,20 +55,9 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv[1:]
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     _open_streams()
-    _catch_signals()
-    # On processors with AVX-512 the last digits of a product depend on how many threads OpenBLAS cuts it among, and
-    # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
-    # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    os.environ["PYTHONSAFEPATH"] = (
-        "1"  # no interpreter that a library starts runs files of the working folder
-    )
-    gc.set_threshold(100_000)  # imports make many objects and no garbage
-    if not debug:
-        warnings.simplefilter(
-            "ignore"
-        )  # calcli prints its own; those of libraries do not help its users
     try:
+        _catch_signals()
+        _prepare(debug)
         code = run(arguments)
         sys.stdout.flush()
     except BaseException as error:
@@ -82,6 +71,22 @@ def main() -> NoReturn:
         signal.signal(number, signal.SIG_IGN)  # only Python's own teardown is left
     gc.freeze()  # Python's teardown need not search for garbage: 40 ms of a small command
     sys.exit(code)
+
+
+def _prepare(debug: bool) -> None:
+    """Set what holds for the whole process: threads of BLAS, imports, garbage, warnings."""
+    # On processors with AVX-512 the last digits of a product depend on how many threads OpenBLAS cuts it among, and
+    # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
+    # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    os.environ["PYTHONSAFEPATH"] = (
+        "1"  # no interpreter that a library starts runs files of the working folder
+    )
+    gc.set_threshold(100_000)  # imports make many objects and no garbage
+    if not debug:
+        warnings.simplefilter(
+            "ignore"
+        )  # calcli prints its own; those of libraries do not help its users
 
 
 def run(arguments: list[str]) -> int:

@@ -413,7 +413,8 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
     ) as command:
         await_handlers(command)
         command.send_signal(number)
-        out, err = command.communicate(timeout=20)
+        # a deadline for a command that hangs: at a load of 30 its message takes seconds
+        out, err = command.communicate(timeout=120)
     assert command.returncode == code
     assert out == ""
     said = (
@@ -421,6 +422,30 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
     )  # which ended without a word
     assert err.splitlines()[-1] == f"calcli: {said}" and "Traceback" not in err
     assert set(tmp_path.iterdir()) == there
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("name", "said"), [("SIGINT", "interrupted"), ("SIGTERM", "stopped by SIGTERM")]
+)
+def test_a_signal_as_soon_as_they_are_caught_ends_in_one_line(name, said):
+    """It came before ``main`` was ready to turn it into a line, and ended in none."""
+    code = f"""
+import gc, os, signal, sys
+import calcli.cli.main as entry
+gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.{name})
+sys.argv = ["calcli", "methods"]
+entry.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=as_at_a_terminal,
+    )
+    assert done.returncode == 128 + getattr(signal, name)
+    assert (done.stdout, done.stderr) == ("", f"calcli: {said}\n")
 
 
 @pytest.mark.parametrize(
