@@ -219,6 +219,7 @@ def line(name, what, seen, ours):
         "cpu": median(c.cpu for c in costs),
         "wall": median(c.wall for c in costs),
         "peak_mib": median(c.peak for c in costs),
+        "load": os.getloadavg()[0],
         "over": over,
         "ratio": median(c.cpu / f.cpu for c, f in zip(costs, seen[over], strict=False)),
     }
@@ -278,7 +279,7 @@ def table(run):
         for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]
     ]
     for name in dict.fromkeys(known):
-        cells = [cell(name, case) for case in cases]
+        cells = [cell(name, case, run["machine"]["cores"]) for case in cases]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
     machine = run["machine"]
     out += [
@@ -287,17 +288,18 @@ def table(run):
         f" of up to {max(c['turns'] for c in cases)} turns of whole processes, one of those above {SLOW:g} s;"
         f" {machine['cores']} shared cores"
         f" ({machine['processor']}), load {machine['load']:.0f} at the start (where it is above the number of cores"
-        f" wall seconds say little); peak memory is never"
+        f" wall seconds say little; - where it was above twice that); peak memory is never"
         f" below that of the benchmark itself; Python {machine['python']}, NumPy {machine['numpy']}.",
     ]
     return "\n".join(out) + "\n"
 
 
-def cell(name, case):
-    """What the table says of one command at one size."""
+def cell(name, case, cores):
+    """What the table says of one command at one size; no wall seconds of a busy machine."""
     found = next((each for each in case["lines"] if each["name"] == name), None)
     if found is not None:
-        return f"{found['cpu']:.2f} ({found['ratio']:.1f}), {found['wall']:.2f}, {found['peak_mib']:.0f}"
+        wall = "-" if found.get("load", 0.0) > 2 * cores else f"{found['wall']:.2f}"
+        return f"{found['cpu']:.2f} ({found['ratio']:.1f}), {wall}, {found['peak_mib']:.0f}"
     why = case["skipped"].get(name, "")
     return why if why.startswith("more than") else ""
 
