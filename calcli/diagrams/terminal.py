@@ -18,7 +18,7 @@ BAND, DIAGONAL, POINT, HOLLOW, WHISKER, MARK, LINE = *"░·●○│┊", "⠤�
 DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """Bits of the braille dots of a cell, four rows of two (Unicode block 2800)."""
 
-ASCII = str.maketrans("…−–░·●○│┊┤└─▲△◆⠤⠒", "~--:.Oo||++-ACX**")
+ASCII = str.maketrans("…−–░·●○│┊┤└─┄▲△◆⠤⠒", "~--:.Oo||++-.ACX**")
 """Replacements of other characters on a terminal that shows ASCII alone."""
 
 SGR = {

@@ -381,6 +381,29 @@ def group_gaps(
     return gaps
 
 
+def interval_of_test(
+    context: MetricContext, level: float, *, is_significant: bool
+) -> Interval:
+    """Interval of the gap that holds 0 unless the adjusted test finds it significant.
+
+    level : of the interval, 1 - 0.05 R / m where R of m tests are significant (Benjamini,
+    Yekutieli 2005, Journal of the American Statistical Association 100, 71-81). Its test
+    and the one under calibration may part near 0: the level then moves as far as they agree.
+    """
+    interval = gap_interval(context, level)
+    if math.isnan(interval.low) or interval.holds(0.0) is not is_significant:
+        return interval
+    # a significant gap has a 95 % interval without 0 (see ``_gap_p_value``)
+    outside, inside = (0.95, level) if is_significant else (level, 1.0 - 1e-9)
+    while inside - outside > 1e-6 * (1.0 - outside):
+        middle = (outside + inside) / 2.0
+        if gap_interval(context, middle).holds(0.0):
+            inside = middle
+        else:
+            outside = middle
+    return gap_interval(context, outside if is_significant else inside)
+
+
 @metric(
     "label:top",
     better="zero",

@@ -227,3 +227,34 @@ def test_a_copy_of_each_row_inside_its_unit_adapts_alike(run, tmp_path, monkeypa
     expected = adapted(run, unit)
     twice = {"rows": np.tile(np.arange(240), 2), "source": np.tile(np.arange(300), 2)}
     assert_nearly(adapted(run, unit, **twice), expected)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_an_adjusted_interval_of_a_gap_holds_0_unless_it_has_a_star(
+    run, tmp_path, monkeypatch, k
+):
+    """A gap of -.132 had no star beside one of -.104: both intervals were off 0."""
+    monkeypatch.chdir(tmp_path)
+    n_starred = n_parted = 0
+    for seed in range(4):
+        rng = np.random.default_rng([90, seed])
+        sizes = rng.integers(8, 250, 30)
+        logits, labels = drawn(sizes.sum(), k, 91 + seed)
+        logits *= rng.uniform(0.4, 1.1, 30).repeat(sizes)[:, None]
+        group = np.repeat([f"g{i}" for i in range(30)], sizes)
+        np.savez("g.npz", logits=logits, labels=labels, group=group)
+        done = run("diagram", "g.npz", *WORDS_OF_GAPS, "-o", "g.json", "--force", "-q")
+        assert done.code == 0, done.err
+        with open("g.json") as file:
+            gaps = json.load(file)["series"][0]["gaps"]
+        for gap in gaps:
+            assert gap["adjusted_low"] <= gap["gap"] <= gap["adjusted_high"]
+            holds_0 = gap["adjusted_low"] <= 0.0 <= gap["adjusted_high"]
+            assert holds_0 is not gap["beyond"], gap
+            n_starred += gap["beyond"]
+            n_parted += holds_0 and not gap["low"] <= 0.0 <= gap["high"]
+    assert n_starred > 0
+    assert n_parted > 0
+
+
+WORDS_OF_GAPS = ("--style", "gaps", "--per-group")

@@ -14,13 +14,16 @@ from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
 from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
 from calcli.metrics.context import MetricContext
-from calcli.metrics.losses import gap_interval, group_gaps
+from calcli.metrics.losses import gap_interval, group_gaps, interval_of_test
 from calcli.metrics.settings import MetricSettings
 from calcli.records import as_json
 
 NAN = float("nan")
 LEVEL = 0.05
 """Level of the adjusted tests."""
+
+BEYOND = "┄"
+"""Character of the adjusted interval beyond that of the part alone."""
 
 LINES = 100
 """Largest number of classes or groups drawn by default: about a page."""
@@ -31,8 +34,9 @@ class Gap:
     """Mean confidence minus accuracy of one class (the rows predicted as it) or group.
 
     For P(class 1), confidence is its mean and accuracy the frequency of class 1. low, high : interval
-    of the gap. beyond : whether the gap is significant among all the parts (Benjamini and Hochberg,
-    5 %). NaN where there are no rows, or no interval.
+    of the gap of this part alone. beyond : whether the gap is significant among all the parts
+    (Benjamini and Hochberg, 5 %). adjusted_low, adjusted_high : interval adjusted for all parts,
+    which holds 0 unless the gap is significant. NaN where there are no rows, or no interval.
     """
 
     part: str
@@ -44,11 +48,14 @@ class Gap:
     high: float
     p_value: float
     beyond: bool
+    adjusted_low: float
+    adjusted_high: float
 
     @property
     def reach(self) -> float:
-        """Largest distance from 0 of the gap and its interval."""
-        ends = np.nan_to_num([self.low, self.gap, self.high])
+        """Largest distance from 0 of the gap and its intervals."""
+        alone = [self.low, self.gap, self.high]
+        ends = np.nan_to_num([*alone, self.adjusted_low, self.adjusted_high])
         return float(np.abs(ends).max())
 
 
@@ -159,7 +166,8 @@ class Gaps(Figure):
         axes.axvline(0, color=theme.muted, lw=0.8, zorder=2)
         words, negative, positive = self.words
         label = (
-            f"{words}, {100 * self.level:g} % interval\nfilled: significant (adjusted)"
+            f"{words}, {100 * self.level:g} % interval\n"
+            "thin: adjusted; filled: significant, the thin line is off 0"
         )
         axes.set(ylim=(-0.8, n_lines - 0.2), xlabel=label)
         axes.set_yticks(np.arange(n_lines)[::-1], names, fontsize=6.5)
@@ -197,7 +205,10 @@ class Gaps(Figure):
         y = np.arange(len(series.gaps))[::-1] + shift
         low = np.array([gap.low for gap in series.gaps])
         high = np.array([gap.high for gap in series.gaps])
-        axes.hlines(y, low, high, color=colour, lw=0.8, zorder=3)
+        axes.hlines(y, low, high, color=colour, lw=1.6, zorder=3)
+        low = np.array([gap.adjusted_low for gap in series.gaps])
+        high = np.array([gap.adjusted_high for gap in series.gaps])
+        axes.hlines(y, low, high, color=colour, lw=0.6, zorder=3)
         faces = []
         for gap in series.gaps:
             faces.append(colour if gap.beyond else paper.theme.page)
@@ -239,7 +250,7 @@ class Gaps(Figure):
             lines += [line[:width] for line in table(rows)]
         what = self.words[0].replace("−", "-")
         legend = f"gap: {what}, {100 * self.level:g} % interval, axis to +-{reach:.2f}"
-        lines += ["", legend[:width]]
+        lines += ["", legend[:width], f"{BEYOND}: adjusted, off 0 where *"[:width]]
         for note in self.notes:
             lines += wrap(printable(note), width)
         return lines
@@ -262,6 +273,10 @@ class Gaps(Figure):
 def _interval_line(gap: Gap, width: int, reach: float, look: Look) -> str:
     """A gap and its interval in characters, between -reach and reach."""
     canvas = Canvas(width, 1, (-reach, reach), (0.0, 1.0), look)
+    if not np.isnan(gap.adjusted_low):
+        first = canvas.column(gap.adjusted_low)
+        for column in range(first, canvas.column(gap.adjusted_high) + 1):
+            canvas.put(0, column, BEYOND, "")
     if not np.isnan(gap.low):
         for column in range(canvas.column(gap.low), canvas.column(gap.high) + 1):
             canvas.put(0, column, "─", "")
@@ -310,6 +325,9 @@ def gap_series(
     if contexts:
         only = None if len(drawn) > 1 else drawn[0]
         tests = group_gaps(list(contexts.values()), only, gate)
+    together = [test.p_adjusted for group in tests.values() for test in group]
+    n_significant = sum(p_adjusted <= LEVEL for p_adjusted in together)
+    level = 1.0 - LEVEL * max(n_significant, 1) / max(len(together), 1)
     series = []
     for quantity in drawn:
         gaps = [_without_rows(part.name) for part in parts]
@@ -317,6 +335,9 @@ def gap_series(
         for number, test in zip(contexts, of_quantity, strict=True):
             context = contexts[number].labelled(quantity)
             interval = gap_interval(context)
+            adjusted = interval_of_test(
+                context, level, is_significant=test.p_adjusted <= LEVEL
+            )
             weight = context.table.weight
             gaps[number] = Gap(
                 part=parts[number].name,
@@ -328,6 +349,8 @@ def gap_series(
                 high=interval.high,
                 p_value=test.p_value,
                 beyond=test.p_adjusted <= LEVEL,
+                adjusted_low=adjusted.low,
+                adjusted_high=adjusted.high,
             )
         series.append(Series(measured.label, tuple(gaps)))
     return series
@@ -335,4 +358,4 @@ def gap_series(
 
 def _without_rows(name: str) -> Gap:
     """The gap of a part that has no rows."""
-    return Gap(name, 0, NAN, NAN, NAN, NAN, NAN, 1.0, False)
+    return Gap(name, 0, NAN, NAN, NAN, NAN, NAN, 1.0, False, NAN, NAN)
