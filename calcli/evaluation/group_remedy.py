@@ -24,6 +24,7 @@ from calcli.metrics.settings import MetricSettings
 from calcli.numerics import BREAKDOWNS, AnyArray
 from calcli.registry import by_group, parse_options
 from calcli.rows import ArrayRows, Codes, Rows
+from calcli.statistics.intervals import normal_quantile
 from calcli.statistics.p_values import adjusted
 
 FOLDS = 5
@@ -42,8 +43,8 @@ class Trial:
 
     method : of the maps, ``ts`` or ``platt``. by : the column, or several joined. change :
     of the loss against one map for all, cross-fitted likewise. held_out : the rows under
-    it. p_value : of the change, adjusted for all choices of columns. n_folds : that the
-    fits were made without.
+    it. p_value : of a loss that is not lower (one-sided), adjusted for all choices of
+    columns. n_folds : that the fits were made without.
     """
 
     method: str
@@ -119,7 +120,7 @@ def best_by_group(
             held_out = MetricContext(table, settings)
             changes = compared(held_out, MetricContext(one_map, settings))
             change = over_folds(changes, len(folds), held_out)[_loss_of(rows.k)]
-            p_value = _p_value(change)
+            p_value = _p_value_of_reduction(change)
             trials.append(Trial(name, by, change, held_out, p_value, len(folds)))
     except (FitError, *BREAKDOWNS):
         return None
@@ -136,9 +137,27 @@ def _loss_of(k: int) -> str:
     return "nll" if k > 1 else "brier_top"
 
 
-def _p_value(change: Difference) -> float:
-    """P-value of a change; 1 where nothing can be told."""
-    return 1.0 if change.p_value is None else change.p_value
+def _p_value_of_reduction(change: Difference) -> float:
+    """One-sided p-value: that the loss is not lower. 1 where nothing can be told."""
+    if change.p_value is None:
+        return 1.0
+    if change.value < 0.0:
+        return change.p_value / 2.0
+    return 1.0 - change.p_value / 2.0
+
+
+def _at_least(change: Difference) -> float | None:
+    """Lower one-sided bound of the reduction, of the same level as its test.
+
+    The interval's half on that side is shortened from its two-sided deviate (1.96) to the
+    one-sided (1.645). None without an interval.
+    """
+    if change.interval is None:
+        return None
+    two_sided = normal_quantile(1.0 - LEVEL / 2.0)
+    one_sided = normal_quantile(1.0 - LEVEL)
+    half = change.interval.high - change.value
+    return -(change.value + half * one_sided / two_sided)
 
 
 def _in_memory(rows: Rows, choices: Mapping[str, AnyArray]) -> ArrayRows:
@@ -168,7 +187,7 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     table = replace(trial.held_out.table, expected={})
     changes = compared(MetricContext(table, evaluated.settings), evaluated)
     beside = over_folds(changes, trial.n_folds, evaluated)[loss]
-    helps = trial.helps and _is_reduced(beside, _p_value(beside))
+    helps = trial.helps and _is_reduced(beside, _p_value_of_reduction(beside))
     interval = trial.change.interval
     return Finding(
         "by_group",
@@ -180,6 +199,7 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
             "change": trial.change.value,
             "low": None if interval is None else interval.low,
             "high": None if interval is None else interval.high,
+            "at_least": _at_least(trial.change),
             "p": trial.p_value,
             "change_here": beside.value,
             "folds": FOLDS,

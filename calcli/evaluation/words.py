@@ -342,10 +342,10 @@ def _groups_words(numbers: Mapping[str, Any]) -> str:
 def _by_group_words(numbers: Mapping[str, Any]) -> str:
     command = _fit_by(numbers)
     if numbers["helps"]:
-        change = f"reduces {numbers['loss']} by {-numbers['change']:.4f}"
-        if numbers["low"] is not None:
-            change += f" [{-numbers['high']:.4f}, {-numbers['low']:.4f}]"
-        return f"{command} {change} beyond one map for all"
+        gain = f"reduces {numbers['loss']} by {-numbers['change']:.4f}"
+        if numbers["at_least"] is not None:
+            gain += f" (at least {max(numbers['at_least'], 0.0):.4f})"
+        return f"{command} {gain} beyond one map for all"
     change = f"{numbers['loss']} {numbers['change']:+.4f}"
     if numbers["low"] is not None:
         change = f"{change} [{numbers['low']:.4f}, {numbers['high']:.4f}]"

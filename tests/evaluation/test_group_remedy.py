@@ -10,11 +10,13 @@ import pytest
 
 import calcli
 from calcli.evaluation import group_remedy
+from calcli.evaluation.facts import Difference
 from calcli.evaluation.words import _by_group_words
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
+from calcli.statistics.intervals import Interval
 
 
 def drawn(rng, n, k, spread, n_groups=4):
@@ -50,7 +52,8 @@ def test_groups_that_differ_get_a_map_each(run, k, method):
     (remedy,) = found
     assert remedy["helps"]
     assert (remedy["method"], remedy["by"]) == (method, ["site"])
-    assert remedy["low"] < remedy["change"] < remedy["high"] < 0.0
+    assert remedy["low"] < remedy["change"] < remedy["high"]
+    assert 0.0 < remedy["at_least"] < -remedy["change"]
     assert remedy["text"].startswith(f"fit -m {method} --by site reduces NLL by 0.")
     kinds = [each["kind"] for each in report["messages"]]
     assert kinds.index("by_group") == kinds.index("groups") + 1
@@ -186,9 +189,19 @@ def test_the_interval_allows_for_fits_to_folds_that_overlap():
     assert trial.change.interval.method.endswith("folds")
 
 
+def test_the_bound_of_a_gain_is_of_the_level_of_its_test():
+    """By hand: se .01, so 1.96 se above -.03 stands the interval's end, 1.645 se the bound."""
+    interval = Interval(-0.0496, -0.0104, 0.95, "normal")
+    change = Difference(-0.03, 0.01, interval, 0.0027)
+    assert group_remedy._at_least(change) == pytest.approx(0.03 - 0.01645, abs=1e-4)
+    assert group_remedy._p_value_of_reduction(change) == pytest.approx(0.00135)
+    worse = replace(change, value=0.03)
+    assert group_remedy._p_value_of_reduction(worse) == pytest.approx(0.99865)
+
+
 def test_a_change_without_an_interval_is_said_without_one():
     numbers = {"helps": True, "method": "ts", "by": ["site"], "loss": "NLL"}
-    numbers |= {"change": -0.01, "low": None, "high": None}
+    numbers |= {"change": -0.01, "low": None, "high": None, "at_least": None}
     sentence = _by_group_words(numbers)
     assert (
         sentence == "fit -m ts --by site reduces NLL by 0.0100 beyond one map for all"
