@@ -111,22 +111,18 @@ def most_likely(questions: list[Question]) -> np.ndarray:
 
 def sources(folder: Path) -> list[Source]:
     """The questions that the files hold."""
-    found = []
+    whole = []
     for path in sorted(folder.glob("*.npz")):
         for problem in saved(path):
-            found.append(
-                Source(problem.name, log_softmax(problem.logits), problem.labels)
-            )
-    small = [
-        source
-        for source in found
-        if 2 < source.log_p.shape[1] <= MOST_CLASSES_OF_YES_NO
-        and "vlm" not in source.name
-    ]
-    for source in small:
-        for c in range(min(source.log_p.shape[1], 4)):
-            found.append(is_class(source, c))
-    return found
+            log_p = log_softmax(problem.logits)
+            whole.append(Source(problem.name, log_p, problem.labels))
+    of_classes = []
+    for source in whole:
+        n_classes = source.log_p.shape[1]
+        if 2 < n_classes <= MOST_CLASSES_OF_YES_NO and "vlm" not in source.name:
+            for c in range(min(n_classes, 4)):
+                of_classes.append(is_class(source, c))
+    return whole + of_classes
 
 
 def is_class(source: Source, c: int) -> Source:
@@ -141,7 +137,7 @@ Log = list[tuple[Source, np.ndarray, np.ndarray]]
 
 
 def logs(
-    kind: str, known: list[Source], n: int, rng: np.random.Generator, run: int
+    kind: str, known: list[Source], n: int, rng: np.random.Generator
 ) -> Iterator[tuple[str, Log]]:
     """Name and questions of the logs of one run."""
     choices = [source for source in known if not source.is_yes_no]
@@ -224,7 +220,7 @@ def main() -> None:
                 found: dict[str, list[tuple[float, float]]] = {}
                 for run in range(runs):
                     rng = np.random.default_rng([LABELS.index(n), run])
-                    for log_name, log in logs(kind, known, n, rng, run):
+                    for log_name, log in logs(kind, known, n, rng):
                         found.setdefault(log_name, []).append(gains(log))
                 every = 1e3 * np.concatenate([np.array(g) for g in found.values()])
                 worst = min(1e3 * np.mean(g, axis=0)[0] for g in found.values())

@@ -99,15 +99,6 @@ def load(name: str) -> "Command":
     return command
 
 
-def _commands_with(option: str) -> list[str]:
-    """Names of the commands that have an option."""
-    owners = []
-    for name in COMMANDS:
-        if any(option in parameter.opts for parameter in load(name).params):
-            owners.append(name)
-    return owners
-
-
 def _option_name(field: str) -> str:
     return f"--{field.strip('_').replace('_', '-')}"
 
@@ -141,13 +132,13 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, words)
         except Exception as problem:
-            # Typer hides Click's own name of the class.
+            # Typer exports no class for it: errors about one option have its name.
             option = getattr(problem, "option_name", None)
-            if type(problem).__name__ != "NoSuchOption" or option is None:
+            if option is None or self._has(option):
                 raise
             if getattr(problem, "possibilities", None):
                 raise  # it says which option was meant
-            owners = _commands_with(option)
+            owners = [name for name in COMMANDS if load(name)._has(option)]
             if not owners:
                 raise
             listing = ", ".join(owners[:3])
@@ -158,6 +149,13 @@ class Command(TyperCommand):
                 f"{self.command_name} has no option {option} ({listing} {have}); see"
                 f" calcli {self.command_name} --help-all"
             ) from None
+
+    def _has(self, option: str) -> bool:
+        """True for the name of one of the options."""
+        names: list[str] = []
+        for parameter in self.params:
+            names += [*parameter.opts, *parameter.secondary_opts]
+        return option in names
 
     def format_help_text(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         """Write what the command does and examples; all of it with ``--help-all``."""

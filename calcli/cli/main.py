@@ -98,10 +98,10 @@ def run(arguments: list[str]) -> int:
     from calcli.io.inputs import noting
     from calcli.parallel import same_threads
 
-    for before, each in pairwise(["calcli", *arguments]):
-        if not each.strip() or (each.startswith("--") and each.endswith("=")):
+    for before, word in pairwise(["calcli", *arguments]):
+        if not word.strip() or (word.startswith("--") and word.endswith("=")):
             raise UsageError(
-                f"{each!r} after {before}: expected a value; is a variable of the script empty?"
+                f"{word!r} after {before}: expected a value; is a variable of the script empty?"
             )
     command = typer.main.get_command(app)
     if COMPLETION in os.environ:
@@ -133,32 +133,27 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
         return _stopped(), 128 + (_stopped_by or signal.SIGINT)
     if isinstance(error, CalcliError):
         return str(error), error.exit_code
-    if any(
-        c.__name__ == "ClickException" for c in type(error).__mro__
-    ):  # Typer hides Click's own name
+    # Typer exports no base class of its errors: those about the words have this method.
+    if hasattr(error, "format_message"):
         context = getattr(error, "ctx", None)
-        message = error.format_message()  # type: ignore[attr-defined]
+        command = "calcli" if context is None else context.command_path
+        message = error.format_message()
         sentence = (message[:1].lower() + message[1:]).rstrip(". ")
-        return (
-            f"{sentence}; see {context.command_path if context else 'calcli'} --help",
-            2,
-        )
+        return f"{sentence}; see {command} --help", 2
     if isinstance(error, MemoryError):
         message = (
             "out of memory; use a method that streams (calcli methods) or fewer rows"
         )
         return message, 2
     if isinstance(error, OSError) and error.strerror:
-        where = (
-            os.fsdecode(error.filename)
-            if error.filename
-            else "reading or writing failed"
-        )
+        where = "reading or writing failed"
+        if error.filename:
+            where = os.fsdecode(error.filename)
         if isinstance(error.filename, str | bytes) and error.errno in UNREADABLE:
-            return (
-                f"{where}: cannot be read: {error.strerror}; is it the right name?",
-                3,
+            message = (
+                f"{where}: cannot be read: {error.strerror}; is it the right name?"
             )
+            return message, 3
         if error.errno in EXHAUSTED:
             return f"{where}: {error.strerror}", 2
         return f"{where}: {error.strerror}; --debug shows more", 1

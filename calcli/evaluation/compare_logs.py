@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from calcli.errors import DataError
@@ -16,6 +17,7 @@ from calcli.evaluation.differences import compared
 from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.json_structs import Output
 from calcli.evaluation.question_thresholds import (
     classes_of,
     records_of,
@@ -200,6 +202,42 @@ def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     return [None if p is None else next(steps) for p in p_values]
 
 
+class AnswersOutput(Output):
+    """The JSON of one log's answers to a question."""
+
+    bundle: str
+    method: str
+    n: int
+    n_classes: int
+    seconds: None
+    metrics: dict[str, Any]
+
+
+class QuestionOutput(Output):
+    """The JSON of the paired answers to a question, new minus baseline.
+
+    unpaired : answers of the new log, and of the baseline, without partner. accuracy, nll :
+    their differences, with p-values adjusted for the number of questions.
+    """
+
+    n: int
+    unpaired: tuple[int, int]
+    fixed: int | None
+    broken: int | None
+    accuracy: dict[str, Any]
+    nll: dict[str, Any]
+
+
+class LogComparisonOutput(Output):
+    """The JSON of ``calcli compare`` of two logs."""
+
+    calcli_compare: int
+    settings: dict[str, Any]
+    results: list[AnswersOutput]
+    questions: dict[str, QuestionOutput]
+    ranks: None
+
+
 def comparison_of_logs(
     questions: Sequence[ComparedQuestion],
     new: str,
@@ -207,33 +245,44 @@ def comparison_of_logs(
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """The JSON of ``calcli compare`` of two logs."""
-    by_accuracy = _adjusted([each.accuracy.p_value for each in questions])
-    by_nll = _adjusted([each.nll.p_value for each in questions])
-    results, facts = [], {}
-    for each, p_accuracy, p_nll in zip(questions, by_accuracy, by_nll, strict=True):
-        for log, metrics in ((new, each.new), (baseline, each.baseline)):
-            results.append(
-                {
-                    "bundle": f"{log}:{each.question}",
-                    "method": "uncalibrated",
-                    "n": each.n,
-                    "n_classes": each.n_classes,
-                    "seconds": None,
-                    "metrics": metrics,
-                }
-            )
-        facts[each.question] = {
-            "n": each.n,
-            "unpaired": list(each.unpaired),
-            "fixed": each.fixed,
-            "broken": each.broken,
-            "accuracy": {**difference_json(each.accuracy), "p_adjusted": p_accuracy},
-            "nll": {**difference_json(each.nll), "p_adjusted": p_nll},
-        }
-    return {
-        "calcli_compare": 1,
-        "settings": settings,
-        "results": results,
-        "questions": facts,
-        "ranks": None,
-    }
+    by_accuracy = _adjusted([pair.accuracy.p_value for pair in questions])
+    by_nll = _adjusted([pair.nll.p_value for pair in questions])
+    results = []
+    paired = {}
+    for number, pair in enumerate(questions):
+        results.append(_answers_output(new, pair, pair.new))
+        results.append(_answers_output(baseline, pair, pair.baseline))
+        paired[pair.question] = QuestionOutput(
+            n=pair.n,
+            unpaired=pair.unpaired,
+            fixed=pair.fixed,
+            broken=pair.broken,
+            accuracy=_adjusted_json(pair.accuracy, by_accuracy[number]),
+            nll=_adjusted_json(pair.nll, by_nll[number]),
+        )
+    output = LogComparisonOutput(
+        calcli_compare=1,
+        settings=settings,
+        results=results,
+        questions=paired,
+        ranks=None,
+    )
+    built: dict[str, Any] = msgspec.to_builtins(output)
+    return built
+
+
+def _answers_output(
+    log: str, pair: ComparedQuestion, metrics: dict[str, Any]
+) -> AnswersOutput:
+    return AnswersOutput(
+        bundle=f"{log}:{pair.question}",
+        method="uncalibrated",
+        n=pair.n,
+        n_classes=pair.n_classes,
+        seconds=None,
+        metrics=metrics,
+    )
+
+
+def _adjusted_json(difference: Difference, p_adjusted: float | None) -> dict[str, Any]:
+    return {**difference_json(difference), "p_adjusted": p_adjusted}
