@@ -72,9 +72,8 @@ def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
 
 
 OPEN_BUNDLES = 256  # most bundles that a worker keeps open
-SEEN_ALIKE = slice(
-    2, 4
-)  # part of a stamp that is the same on every machine: size and mtime
+# Part of a stamp that is the same on every machine: size and mtime.
+SEEN_ALIKE = slice(2, 4)
 
 
 @dataclass(frozen=True)
@@ -96,23 +95,23 @@ class Source:
         self, start: int, stop: int, transforms: Sequence[int], step: int
     ) -> Iterator[Block]:
         """Read rows start..stop-1 in pieces, multiples of ``step`` rows where possible."""
-        for at, begin, low, high in within(self.counts, start, stop):
-            rows = self._opened(at)
-            for piece in rows.pieces(
-                transforms, rows.slab_rows(transforms, step), low, high
-            ):
+        for bundle, begin, low, high in within(self.counts, start, stop):
+            rows = self._opened(bundle)
+            slab = rows.slab_rows(transforms, step)
+            for piece in rows.pieces(transforms, slab, low, high):
                 scores = piece.scores.astype(self.dtype, copy=False)
                 yield replace(piece, start=begin + piece.start, scores=scores)
 
-    def _opened(self, at: int) -> BundleRows:
-        """Return bundle number ``at``, opened unless it is open in this thread."""
+    def _opened(self, bundle: int) -> BundleRows:
+        """Return a bundle by its number, opened unless it is open in this thread."""
         if not hasattr(_here, "bundles"):
             _here.bundles = OrderedDict()
             allow_open_files(OPEN_BUNDLES)
         bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
-        name, key = self.names[at], (self.names[at], self.marks[at], repr(self.opening))
+        name = self.names[bundle]
+        key = (name, self.marks[bundle], repr(self.opening))
         if key not in bundles:
-            if mark(name)[SEEN_ALIKE] != self.marks[at][SEEN_ALIKE]:
+            if mark(name)[SEEN_ALIKE] != self.marks[bundle][SEEN_ALIKE]:
                 raise DataError(
                     f"{name}: has changed since the work on it began; repeat the command"
                 )
@@ -141,8 +140,12 @@ def mark(name: str) -> tuple[int, ...]:
         raise DataError(f"{path}: {problem.strerror}; {advice}") from None
 
 
+AS_STORED = b""
+"""Digest of a part whose scores and result are as an earlier run has stored them."""
+
+
 class PartResult(NamedTuple):
-    """Result for one part, and digest of its scores if requested; an empty digest means that both are as known."""
+    """Result for one part, and digest of its scores if requested, else None."""
 
     result: Any
     digest: bytes | None
@@ -177,18 +180,22 @@ class PartsTask:
     @property
     def name(self) -> str:
         start, stop = self.rows
-        shards = [
-            Path(self.source.names[at]).name
-            for at, *_ in within(self.source.counts, start, stop)
-        ]
-        return f"rows {start}..{stop - 1} ({shards[0]}{f' to {shards[-1]}' if len(shards) > 1 else ''})"
+        shards = []
+        for shard, *_ in within(self.source.counts, start, stop):
+            shards.append(Path(self.source.names[shard]).name)
+        where = shards[0]
+        if len(shards) > 1:
+            where = f"{shards[0]} to {shards[-1]}"
+        return f"rows {start}..{stop - 1} ({where})"
 
     def __call__(self) -> list[PartResult]:
         walk: Walk = replace(pickle.loads(self.walk), along=self.along)
-        return [self._part(walk, at) for at in range(self.first, self.last)]
+        return [self._part(walk, part) for part in range(self.first, self.last)]
 
-    def _part(self, walk: Walk, at: int) -> PartResult:
-        start, stop = at * self.part_rows, min((at + 1) * self.part_rows, self.total)
+    def _part(self, walk: Walk, part: int) -> PartResult:
+        """Result of one part, by its number."""
+        start = part * self.part_rows
+        stop = min(start + self.part_rows, self.total)
         step = walk.at_once * self.step
         digest = sha256()
 
@@ -202,8 +209,8 @@ class PartsTask:
 
         if self.known:
             deque(blocks(), maxlen=0)
-            if digest.digest() == self.known[at - self.first]:
-                return PartResult(None, b"")
+            if digest.digest() == self.known[part - self.first]:
+                return PartResult(None, AS_STORED)
             digest = sha256()
         result = walk.over(blocks(), self.rows[0])
         return PartResult(result, digest.digest() if self.hashed else None)
@@ -212,9 +219,8 @@ class PartsTask:
 # ---- passes over a data set by an executor: parts become tasks, results come back in the order of the rows
 
 
-TASKS_PER_WORKER = (
-    4  # tasks of a pass: few enough to cost little, many enough to balance the load
-)
+# Tasks of a pass: few enough to cost little, many enough to balance the load.
+TASKS_PER_WORKER = 4
 MOST_PARTS = 8  # most parts of a task, as a worker holds all their results
 
 
@@ -230,28 +236,24 @@ class Spread:
         """Yield the result of every part, in the order of the rows."""
         hashed = rows.hashed and rows.data_sha256 is None and not walk.transforms
         tasks = self._tasks(rows, walk, hashed)
-        known = self._known(tasks, rows)
-        asked = [task for task in tasks if hashed or task.first not in known]
-        if hashed:  # stored results hold only if the digests match: the file may have changed with the same stamp
-            asked = [
-                replace(
-                    task, known=tuple(part.digest for part in known.get(task.first, ()))
-                )
-                for task in tasks
-            ]
-        answers, digests = self.executor.run(asked), list[bytes]()
+        stored = self._stored(tasks, rows)
+        answers = self.executor.run(_to_do(tasks, stored, hashed))
+        digests: list[bytes] = []
         for task in tasks:
-            old = known.get(task.first)
-            found = next(answers) if old is None or hashed else old
-            new = old is None or (hashed and any(part.digest != b"" for part in found))
-            if old is not None:
-                found = [
-                    before if part.digest == b"" else part
-                    for part, before in zip(found, old, strict=True)
-                ]
-            if self.journal is not None and new:
-                self.journal[_key(task, rows)] = found
-            for part in found:
+            of_task = stored.get(task.first)
+            if of_task is None:
+                parts = next(answers)
+                is_new = True
+            elif hashed:
+                answer = next(answers)
+                is_new = any(part.digest != AS_STORED for part in answer)
+                parts = _with_stored(answer, of_task)
+            else:
+                parts = of_task
+                is_new = False
+            if self.journal is not None and is_new:
+                self.journal[_key(task, rows)] = parts
+            for part in parts:
                 if part.digest is not None:
                     digests.append(part.digest)
                 yield part.result
@@ -263,49 +265,76 @@ class Spread:
             rows.seal(digests)
 
     def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PartsTask]:
-        size, step = rows.part_rows(walk.transforms), rows.step(walk.transforms)
-        count = -(-rows.n // size)
-        text, zeros = pickle.dumps(replace(walk, along=()), protocol=5), rows.zeros
+        """The tasks of a pass, each of some parts."""
+        size = rows.part_rows(walk.transforms)
+        step = rows.step(walk.transforms)
+        n_parts = -(-rows.n // size)
+        pickled = pickle.dumps(replace(walk, along=()), protocol=5)
         # Results as large as the rows come back part by part; sums are small, except those of tables.
-        heap = (
-            min(
-                MOST_PARTS,
-                max(1, -(-count // (TASKS_PER_WORKER * self.executor.count))),
-            )
-            if walk.add_up
-            else 1
-        )
+        parts_of_task = 1
+        if walk.add_up:
+            balanced = -(-n_parts // (TASKS_PER_WORKER * self.executor.count))
+            parts_of_task = min(MOST_PARTS, max(1, balanced))
         tasks = []
-        for first in range(0, count, heap):
-            last = min(first + heap, count)
-            along = tuple(a[first * size : last * size] for a in walk.along)
-            tasks.append(
-                PartsTask(
-                    self.source,
-                    text,
-                    along,
-                    first,
-                    last,
-                    size,
-                    step,
-                    rows.n,
-                    hashed,
-                    zeros=zeros,
-                )
+        for first in range(0, n_parts, parts_of_task):
+            last = min(first + parts_of_task, n_parts)
+            along = tuple(array[first * size : last * size] for array in walk.along)
+            task = PartsTask(
+                self.source,
+                pickled,
+                along,
+                first,
+                last,
+                size,
+                step,
+                rows.n,
+                hashed,
+                zeros=rows.zeros,
             )
+            tasks.append(task)
         return tasks
 
-    def _known(
+    def _stored(
         self, tasks: Sequence[PartsTask], rows: DataSet
     ) -> dict[int, list[PartResult]]:
         """Read the results that an earlier run has stored, by the first part of their task."""
-        known = {}
-        for task in tasks if self.journal is not None else ():
+        stored: dict[int, list[PartResult]] = {}
+        if self.journal is None:
+            return stored
+        for task in tasks:
             with suppress(KeyError, TypeError):  # missing, or not pairs
-                parts = [PartResult(*pair) for pair in self.journal[_key(task, rows)]]  # type: ignore[index]
+                pairs: Any = self.journal[_key(task, rows)]
+                parts = [PartResult(*pair) for pair in pairs]
                 if len(parts) == task.last - task.first:
-                    known[task.first] = parts
-        return known
+                    stored[task.first] = parts
+        return stored
+
+
+def _to_do(
+    tasks: Sequence[PartsTask], stored: Mapping[int, list[PartResult]], hashed: bool
+) -> list[PartsTask]:
+    """The tasks to run: all that nothing is stored of.
+
+    In a pass that hashes the rows all of them: what is stored holds only where digests
+    match, as the file may have changed with the same stamp.
+    """
+    if not hashed:
+        return [task for task in tasks if task.first not in stored]
+    to_do = []
+    for task in tasks:
+        digests = tuple(part.digest for part in stored.get(task.first, ()))
+        to_do.append(replace(task, known=digests))
+    return to_do
+
+
+def _with_stored(
+    answer: Sequence[PartResult], stored: Sequence[PartResult]
+) -> list[PartResult]:
+    """The answer to a task, with what is stored of parts that are as they were."""
+    parts = []
+    for part, before in zip(answer, stored, strict=True):
+        parts.append(before if part.digest == AS_STORED else part)
+    return parts
 
 
 def _key(task: PartsTask, rows: DataSet) -> bytes:

@@ -35,7 +35,7 @@ from calcli.cli.render import fail, print_line
 from calcli.cli.threshold_log import is_by_question, threshold_log
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
-from calcli.evaluation.selective_threshold import search_threshold
+from calcli.evaluation.selective_threshold import SearchedThreshold, search_threshold
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.question_artifact import load_for
 
@@ -129,21 +129,15 @@ def run(args: ThresholdArgs) -> int:
             )
     best = searched.choice.best
     content = searched.content
-    if args.output is not None and best is not None:
+    if best is None:
+        return _none_found(searched, args, command)
+    if args.output is not None:
         text = json.dumps(content, indent=1) + "\n"
         write_bytes(Path(args.output), text, force=args.force)
-    if args.json or (best is not None and args.output is not None):
+    if args.json or args.output is not None:
         command.written(args.output, content)
-    elif best is not None:
+    else:
         print_line(repr(best.threshold))
-    if best is None:
-        if not args.json:
-            for accuracy, choice in searched.offered:
-                command.say(
-                    f"accuracy {accuracy:g} can be guaranteed at coverage"
-                    f" {choice.coverage:.1%}"
-                )
-        return fail(searched.why_not, FitError.exit_code)
     accepted = (
         f"{best.accepted} of {best.n} rows ({best.coverage:.1%}), of which"
         f" {best.accuracy:.2%} are right"
@@ -162,6 +156,21 @@ def run(args: ThresholdArgs) -> int:
     for group in content.get("groups", [])[:SHOWN_GROUPS]:
         command.say(_group_line(group))
     return 0
+
+
+def _none_found(
+    searched: SearchedThreshold, args: ThresholdArgs, command: CommandContext
+) -> int:
+    """Say that no threshold guarantees the accuracy, and which accuracies have one."""
+    if args.json:
+        command.written(args.output, searched.content)
+    else:
+        for accuracy, choice in searched.offered:
+            command.say(
+                f"accuracy {accuracy:g} can be guaranteed at coverage"
+                f" {choice.coverage:.1%}"
+            )
+    return fail(searched.why_not, FitError.exit_code)
 
 
 def _coverage_line(point: Mapping[str, Any]) -> str:
