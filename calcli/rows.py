@@ -130,7 +130,9 @@ class Codes(NamedTuple):
 
 def classes(k: int | None) -> str:
     """Describe a number of classes: ``10 classes``, or ``confidences`` for None or 1."""
-    return f"{k} classes" if k is not None and k > 1 else "confidences"
+    if k is None or k < 2:
+        return "confidences"
+    return f"{k} classes"
 
 
 PADDING = -1e5
@@ -174,24 +176,18 @@ class Block:
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
-        given: tuple[Any, ...] = self.y, self.weight, self.assigned, self.original
-        y, weight, assigned, original = (
-            None if column is None else column[rows] for column in given
-        )
-        moved = None if self.transformed is None else self.transformed[:, rows]
-        columns = {name: column.take(rows) for name, column in self.columns.items()}
         return Block(
-            start,
-            self.scores[rows],
-            self.kind,
-            y,
-            weight,
-            moved,
-            assigned,
-            columns,
-            original,
-            self.zeros,
-            self.of_options,
+            start=start,
+            scores=self.scores[rows],
+            kind=self.kind,
+            y=_rows_of(self.y, rows),
+            weight=_rows_of(self.weight, rows),
+            transformed=_rows_of(self.transformed, (slice(None), rows)),
+            assigned=_rows_of(self.assigned, rows),
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+            original=_rows_of(self.original, rows),
+            zeros=self.zeros,
+            of_options=self.of_options,
         )
 
     def cut(self, low: int, high: int) -> "Block":
@@ -235,13 +231,16 @@ class Block:
             mask = self.scores <= zeros.log_half
         else:
             return None
-        is_array = isinstance(mask, np.ndarray)
-        return None if is_array and not mask.any() else mask
+        if isinstance(mask, np.ndarray) and not mask.any():
+            return None
+        return mask
 
     @cached_property
     def prediction(self) -> IntArray:
         """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
-        return self.scores.argmax(axis=1) if self.assigned is None else self.assigned
+        if self.assigned is not None:
+            return self.assigned
+        return self.scores.argmax(axis=1)
 
     @property
     def original_prediction(self) -> IntArray:
@@ -258,6 +257,11 @@ class Block:
         """Logits under the ``which``-th transform asked for, (b, k) float64."""
         assert self.transformed is not None, "no transforms were asked for"
         return np.asarray(self.transformed[which], dtype=np.float64)
+
+
+def _rows_of(column: Any, rows: Any) -> Any:
+    """Some rows of a column; None of no column."""
+    return None if column is None else column[rows]
 
 
 @dataclass(frozen=True)
@@ -278,7 +282,9 @@ class Walk:
     def over(self, blocks: Iterator[Block], first: int) -> Any:
         """The result for the blocks of a part: a list, or its sum."""
         results = (self(block, first) for block in blocks)
-        return reduce(add, results) if self.add_up else list(results)
+        if self.add_up:
+            return reduce(add, results)
+        return list(results)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
@@ -291,15 +297,14 @@ def joined(blocks: Sequence[Block]) -> Block:
         parts = [getattr(block, name) for block in blocks]
         return None if parts[0] is None else np.concatenate(parts, axis=axis)
 
-    y, weight, assigned = (column(name) for name in ("y", "weight", "assigned"))
     return Block(
-        first.start,
-        column("scores"),
-        first.kind,
-        y,
-        weight,
-        column("transformed", 1),
-        assigned,
+        start=first.start,
+        scores=column("scores"),
+        kind=first.kind,
+        y=column("y"),
+        weight=column("weight"),
+        transformed=column("transformed", 1),
+        assigned=column("assigned"),
         original=column("original"),
         zeros=first.zeros,
     )
@@ -367,7 +372,9 @@ class Rows(ABC):
     def called(self, classes: Sequence[int] | IntArray) -> str:
         """Classes by number, with the names that are known: ``3 (cat), 5 (dog) and 12 more``."""
         shown = ", ".join(class_words(c, self.class_names) for c in classes[:8])
-        return shown + (f" and {len(classes) - 8} more" if len(classes) > 8 else "")
+        if len(classes) > 8:
+            shown += f" and {len(classes) - 8} more"
+        return shown
 
     @abstractmethod
     def blocks(
@@ -398,12 +405,12 @@ class Rows(ABC):
 
     def walked(self, walk: Walk) -> Iterator[Any]:
         """Yield the results of a walk, in the order of the rows; sources override it to distribute the work."""
-        found = in_order(walk, self.blocks(walk.transforms, walk.at_once))
+        results = in_order(walk, self.blocks(walk.transforms, walk.at_once))
         if not walk.add_up:
-            return found
+            return results
         count, rest = divmod(part_blocks(self.k), walk.at_once)
         assert rest == 0, "blocks as one would straddle parts"
-        return (reduce(add, islice(found, count - 1), first) for first in found)
+        return (reduce(add, islice(results, count - 1), first) for first in results)
 
     def places_of(self, specs: Sequence[str], where: str = "the bundle") -> list[int]:
         """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
@@ -501,8 +508,9 @@ class ArrayRows(Rows):
         self.dtype = scores.dtype
         self.one_column = kind == "confidence"
         self.y = None if labels is None else np.asarray(labels, dtype=np.int64)
-        given = None if weight is None else np.asarray(weight, dtype=np.float64)
-        self.weight = None if given is None else effective_weights(given)
+        self.weight = None
+        if weight is not None:
+            self.weight = effective_weights(np.asarray(weight, dtype=np.float64))
         self._units = units
         self.transformed, self.transforms = transformed, tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)
@@ -571,21 +579,24 @@ class SubsetRows(Rows):
     def blocks(
         self, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Block]:
-        at = 0
+        start = 0
         for block in self.source.blocks(transforms, at_once):
             stop = int(np.searchsorted(self.index, block.start + len(block)))
-            if stop == at:
+            if stop == start:
                 continue
-            some = block.take(self.index[at:stop] - block.start, at)
-            yield some if self.weighted else replace(some, weight=None)
-            at = stop
+            some = block.take(self.index[start:stop] - block.start, start)
+            if not self.weighted:
+                some = replace(some, weight=None)
+            yield some
+            start = stop
 
     def labels(self) -> IntArray:
         return self.source.labels()[self.index]
 
     def weights(self) -> FloatArray | None:
-        weight = self.source.weights() if self.weighted else None
-        return None if weight is None else weight[self.index]
+        if not self.weighted:
+            return None
+        return _rows_of(self.source.weights(), self.index)
 
     def units(self) -> Units | None:
         units = self.source.units()

@@ -19,6 +19,7 @@ applied in one place, ``Zeros.log_of``, where probabilities become logarithms.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,7 +105,9 @@ def decimals_of(values: FloatArray, kind: FloatType, error: float = 0.0) -> int:
     kind : type in which they were rounded. error : further error of each value.
     """
     error = max(error, kind.below_one)
-    most = math.floor(math.log10(MOST_MISSED / error)) if error < 1.0 else -1
+    most = -1
+    if error < 1.0:
+        most = math.floor(math.log10(MOST_MISSED / error))
     decimals = 0
     for some in (values[:SAMPLE], values):
         left = some
@@ -144,7 +147,10 @@ class Grid:
         """Grid of values (b, k) but those left out. error : of each value."""
         trivial = np.zeros(values.shape, dtype=np.bool_)
         for value in (0.0, 0.5, 1.0):
-            trivial |= np.abs(values - value) <= error if error else values == value
+            if error:
+                trivial |= np.abs(values - value) <= error
+            else:
+                trivial |= values == value
         kept = values
         if left_out is not None:
             trivial |= left_out
@@ -192,24 +198,31 @@ class Digits:
     bits: tuple[int, ...] = ()
 
     def __add__(self, other: "Digits") -> "Digits":
-        low, high = (self, other) if self.least <= other.least else (other, self)
-        same = low.least == high.least
-        pairs = zip(self.multiples, other.multiples, strict=True)
+        low, high = self, other
+        if other.least < self.least:
+            low, high = other, self
+        if low.least == high.least:
+            least_rows = low.least_rows + high.least_rows
+            above_least = min(low.above_least, high.above_least)
+            above = low.above + high.above
+        else:  # all values of the other lie above
+            least_rows = low.least_rows
+            above_least = min(low.above_least, high.least)
+            above = low.above + high.all
+        multiples = []
+        for one, two in zip(self.multiples, other.multiples, strict=True):
+            multiples.append((one[0] and two[0], one[1] and two[1]))
         return Digits(
             rows=self.rows + other.rows,
             zeros=self.zeros + other.zeros,
             least=low.least,
-            least_rows=low.least_rows + high.least_rows * same,
-            above_least=min(low.above_least, high.above_least if same else high.least),
+            least_rows=least_rows,
+            above_least=above_least,
             all=self.all + other.all,
-            above=low.above + (high.above if same else high.all),
+            above=above,
             held_by=self.held_by & other.held_by,
-            multiples=tuple(
-                (one[0] and two[0], one[1] and two[1]) for one, two in pairs
-            ),
-            bits=tuple(
-                one + two for one, two in zip(self.bits, other.bits, strict=True)
-            ),
+            multiples=tuple(multiples),
+            bits=tuple(map(add, self.bits, other.bits)),
         )
 
     def clip(self, kind: FloatType) -> float:
@@ -251,12 +264,10 @@ class Digits:
         if kind not in (FLOAT32, FLOAT64):
             return None
         which = 0 if kind == FLOAT32 else 1
-        columns = zip(self.multiples, self.bits, strict=True)
-        shown = [
-            column
-            for column, (multiples, bits) in enumerate(columns)
-            if multiples[which] and bits >= FEWEST_BITS
-        ]
+        shown = []
+        for column, multiples in enumerate(self.multiples):
+            if multiples[which] and self.bits[column] >= FEWEST_BITS:
+                shown.append(column)
         return shown[0] if len(shown) == 1 else None
 
 
@@ -266,7 +277,9 @@ def digits_of_values(values: AnyArray, kind: FloatType | None = None) -> Digits:
     kind = kind or float_type(values.dtype)
     values = values.astype(np.float64, copy=False)
     lowest = float(values.min())
-    zeros = 0 if lowest > 0.0 else int(np.count_nonzero(values == 0.0))
+    zeros = 0
+    if lowest <= 0.0:
+        zeros = int(np.count_nonzero(values == 0.0))
     everything = above = Grid.of(values, kind)
     least, least_rows, above_least = lowest, 0, np.inf
     if zeros:  # there is no clip
@@ -279,7 +292,9 @@ def digits_of_values(values: AnyArray, kind: FloatType | None = None) -> Digits:
         # rows may have been divided by their sums after the clip
         error = 2.0 * values.shape[1] * least
         above = Grid.of(values, kind, is_least, error)
-    by_column = [values[:, c] for c in range(2)] if values.shape[1] == 2 else []
+    by_column = []
+    if values.shape[1] == 2:
+        by_column = [values[:, 0], values[:, 1]]
     return Digits(
         rows=len(values),
         zeros=zeros,
@@ -301,11 +316,11 @@ def _least(values: FloatArray, bound: float) -> float:
 
 def _held_by(values: FloatArray, kind: FloatType) -> frozenset[str]:
     """Names of the narrower types that hold all values exactly."""
-    held = set[str]()
+    names = set()
     for narrow in NARROWER.get(kind, ()):
-        if all(_holds(narrow, some) for some in (values[:SAMPLE], values)):
-            held.add(narrow.name)
-    return frozenset(held)
+        if _holds(narrow, values[:SAMPLE]) and _holds(narrow, values):
+            names.add(narrow.name)
+    return frozenset(names)
 
 
 def _holds(narrow: FloatType, values: FloatArray) -> bool:
@@ -321,11 +336,11 @@ def _holds(narrow: FloatType, values: FloatArray) -> bool:
 
 def _multiples(column: FloatArray) -> tuple[bool, bool]:
     """Whether all values are multiples of float32's, and float64's, distance from 1."""
-    found = []
+    are_multiples = []
     for kind in (FLOAT32, FLOAT64):
         scaled = column * 2.0**kind.bits
-        found.append(bool((scaled == np.rint(scaled)).all()))
-    return found[0], found[1]
+        are_multiples.append(bool((scaled == np.rint(scaled)).all()))
+    return are_multiples[0], are_multiples[1]
 
 
 def _bits_below_half(column: FloatArray) -> int:
@@ -436,8 +451,10 @@ class Zeros:
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes by which a bundle records them."""
-        clip = {CLIP: self.clip} if self.clip else {}
-        return {RESOLUTION: self.resolution, **clip}
+        attributes: dict[str, Any] = {RESOLUTION: self.resolution}
+        if self.clip:
+            attributes[CLIP] = self.clip
+        return attributes
 
     @classmethod
     def recorded(cls, attributes: Mapping[str, Any], where: str) -> "Zeros | None":
@@ -445,7 +462,9 @@ class Zeros:
         if attributes.get(RESOLUTION) is None:
             return None
         clip = attributes.get(CLIP)
-        return cls.read(attributes[RESOLUTION], 0.0 if clip is None else clip, where)
+        if clip is None:
+            clip = 0.0
+        return cls.read(attributes[RESOLUTION], clip, where)
 
     @property
     def is_rounded(self) -> bool:
@@ -471,11 +490,14 @@ class Zeros:
         decimals = round(-math.log10(max(self.steps)))
         if not self.is_rounded or self.steps != (10.0**-decimals,):
             return p
-        last = p[..., -1] if p.ndim > 1 else p  # of one column, the others are 1 - p
+        last = p
+        if p.ndim > 1:
+            last = p[..., -1]  # of one column, the others are 1 - p
         held_by = _held_by(last.reshape(-1), FLOAT64)
-        kind = next((each for each in NARROWER[FLOAT64] if each.name in held_by), None)
-        if kind is None:
+        narrower = [kind for kind in NARROWER[FLOAT64] if kind.name in held_by]
+        if not narrower:
             return p
+        kind = narrower[0]
         written = np.round(p, decimals)
         is_near = np.abs(written - p) <= kind.below_one
         return np.where(is_near & (written > 0.0) & (written < 1.0), written, p)
@@ -490,8 +512,9 @@ class Zeros:
         if self.floor:
             return np.log(np.maximum(p, self.floor))
         if isinstance(p, np.ndarray):
-            has_zeros = p.size > 0 and p.min() <= self.clip
-            return self._filled(p, self.counts(p)) if has_zeros else np.log(p)
+            if p.size > 0 and p.min() <= self.clip:
+                return self._filled(p, self.counts(p))
+            return np.log(p)
         zero = p <= self.clip  # the rows of a graph, which an export follows
         fill = self._fill(zero.astype(np.float64).sum(axis=1))
         return np.where(zero, fill, np.log(np.where(zero, 1.0, p)))
@@ -507,7 +530,9 @@ class Zeros:
 
     def _fill(self, counts: Any, columns: slice = slice(None)) -> Any:
         """Logarithms that the zeros of each row count as, (b, 1), or (b, 2)."""
-        half = self.log_half if len(self.steps) == 1 else self.log_half[columns]
+        half = self.log_half
+        if len(self.steps) > 1:
+            half = half[columns]
         return half - np.log(counts + 1.0)[:, None]
 
     def _filled(
@@ -544,8 +569,9 @@ class Zeros:
         if len(self.steps) > 1:
             return "half of the last digit of its type/(zeros of the row + 1)"
         half = self.steps[0] / 2.0
-        # half of the smallest number of float64 is no number
-        digits = f"{half:.3g}" if half else "2.5e-324"
+        digits = f"{half:.3g}"
+        if not half:  # half of the smallest number of float64 is no number
+            digits = "2.5e-324"
         return f"{digits}/(zeros of the row + 1)"
 
     @property
@@ -587,4 +613,6 @@ def pooled(parts: Sequence[Zeros]) -> Zeros:
     steps = np.array([np.broadcast_to(part.steps, width) for part in parts])
     clips = {part.clip for part in parts}
     finest = Zeros(tuple(steps.min(axis=0).tolist()))
-    return replace(finest, clip=clips.pop()) if len(clips) == 1 else finest
+    if len(clips) > 1:
+        return finest
+    return replace(finest, clip=clips.pop())

@@ -44,7 +44,7 @@ class EarlierResults(msgspec.Struct):
 def read_results(path: Path) -> EarlierResults:
     """Read the result file of an earlier run. Raises UsageError for any other file."""
     try:
-        text = read_document(str(path), LARGEST, "a result of compare", own=True)
+        text = read_document(str(path), LARGEST, "a result of compare", is_output=True)
         results = msgspec.json.decode(text, type=EarlierResults)
         for result in results.results:
             if result.reason is None:

@@ -248,29 +248,38 @@ def _pairs(
 
     is_named : it has the name of a distribution, so that it may be rounded coarsely.
     """
-    options: Sequence[str]
-    if isinstance(value, Mapping):
-        options = tuple(value)
-        numbers = list(value.values())
-    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-        pairs = [_pair(item) for item in value]
-        options = tuple(option for option, _ in pairs)
-        numbers = [number for _, number in pairs]
-    elif isinstance(value, list):
-        options = _options_beside(value, parent)
-        numbers = value
-    else:
-        return None
+    options, numbers = _lists_of(value, parent)
     if not 2 <= len(options) <= MOST_OPTIONS or len(options) != len(numbers):
         return None
     if not all(map(is_probability, numbers)) or len(set(options)) < len(options):
         return None
     if not is_named and any(map(_is_no_distribution, options)):
         return None
-    probabilities = tuple(float(number) for number in numbers)
+    probabilities = tuple(map(float, numbers))
     if not _sums_to_one(probabilities, is_named):
         return None
     return tuple(map(str, options)), probabilities
+
+
+def _lists_of(
+    value: Any, parent: Mapping[str, Any]
+) -> tuple[Sequence[str], Sequence[Any]]:
+    """Options and numbers of an object, of a list of pairs, or of a list beside its
+    options; none of anything else.
+    """
+    if isinstance(value, Mapping):
+        return tuple(value), tuple(value.values())
+    if not isinstance(value, list) or not value:
+        return (), ()
+    if not isinstance(value[0], Mapping):
+        return _options_beside(value, parent), value
+    options = []
+    numbers = []
+    for item in value:
+        option, number = _pair(item)
+        options.append(option)
+        numbers.append(number)
+    return options, numbers
 
 
 def _pair(item: Any) -> tuple[str, Any]:

@@ -309,14 +309,14 @@ def _write_distribution(
     place: Any, answer: Answer, probabilities: Sequence[float]
 ) -> None:
     """Replace the distribution in the form that it has."""
-    held = place[answer.key] if answer.key else place
-    if isinstance(held, int | float):
+    distribution = place[answer.key] if answer.key else place
+    if isinstance(distribution, int | float):
         place[answer.key] = probabilities[1]
-    elif isinstance(held, dict):
-        for option, p in zip(list(held), probabilities, strict=True):
-            held[option] = p
-    elif held and isinstance(held[0], dict):
-        for item, p in zip(held, probabilities, strict=True):
+    elif isinstance(distribution, dict):
+        for option, p in zip(list(distribution), probabilities, strict=True):
+            distribution[option] = p
+    elif distribution and isinstance(distribution[0], dict):
+        for item, p in zip(distribution, probabilities, strict=True):
             key = next(key for key in ("probability", "prob", "p") if key in item)
             item[key] = p
     else:
@@ -332,9 +332,9 @@ def _write_choice(
         is_stated = option == _text(stated)
         if is_stated and p >= probabilities[best]:
             return
-    held = place[answer.key]
-    if isinstance(held, list) and held and isinstance(held[0], dict):
-        place["choice"] = held[best].get("value", answer.options[best])
+    pairs = place[answer.key]
+    if isinstance(pairs, list) and pairs and isinstance(pairs[0], dict):
+        place["choice"] = pairs[best].get("value", answer.options[best])
     elif isinstance(stated, bool) and is_yes_no(answer.options):
         place["choice"] = best == yes_place(answer.options)
     elif isinstance(stated, str):

@@ -142,12 +142,11 @@ def with_command(
         if problem.commands:
             return problem.advising(more=described)
         return problem.advising(more=f"{described}; {proposal}")
-    kept = list(request.typed or ((where,),))
-    if guesses.are_percentages and ("--percent",) not in kept:
-        kept.append(("--percent",))
+    typed = replace(request, typed=request.typed or ((where,),))
+    if guesses.are_percentages and ("--percent",) not in typed.typed:
+        typed = replace(typed, typed=(*typed.typed, ("--percent",)))
     if proposal.has_confidences:
-        kept = [group for group in kept if group[0] not in NAMING]
-    typed = replace(request, typed=tuple(kept))
+        typed = typed.without(NAMING)
     options = [*proposal.options, *guesses.column_options(proposal, typed)]
     return problem.advising(typed.command(where, options), more=described)
 
@@ -185,19 +184,16 @@ def proposed_import(
     changes: dict[str, Any] = {}
     ignored: list[float] = []
     words = iter(command[2:])
-    for word in words:
+    for word in filter(_is_option, words):
         field = word.removeprefix("--").replace("-", "_")
-        if word == "--ignore-label":
+        if field == "ignore_label":
             ignored.append(float(next(words)))
-        elif field in SINGLE_VALUES and word.startswith("--"):
+        elif field in SINGLE_VALUES:
             changes[field] = next(words)
-        elif field in SEVERAL_VALUES and word.startswith("--"):
-            changes.setdefault(field, []).append(next(words))
-        elif field in SWITCHES and word.startswith("--"):
+        elif field in SEVERAL_VALUES:
+            changes[field] = (*changes.get(field, ()), next(words))
+        elif field in SWITCHES:
             changes[field] = True
-    for field in ("scores", "labels"):
-        if field in changes:
-            changes[field] = tuple(changes[field])
     for field, word, switch in NOT_NAMES:
         if changes.get(field) == (word,):
             changes |= {field: (), switch: True}
@@ -206,6 +202,10 @@ def proposed_import(
             request, scores=(), labels=(), kind=None, confidence=None, correct=None
         )
     return ProposedImport(replace(request, **changes), ignored)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--")
 
 
 def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliError:
@@ -469,17 +469,21 @@ class _Guesses:
 
     def _outcome(self) -> "_Outcome":
         """Values for ``--correct`` beside one score a row."""
-        says = [path for path in self.labels if says_correct(path)]
-        says = says or [path for path in self.paths if says_correct(path)]
-        graded = [path for path in self.labels if self._is_graded(path)]
-        has_several = any(len(self._words_of.get(p, ())) > 2 for p in self.labels)
+        outcomes = list(filter(says_correct, self.labels))
+        outcomes = outcomes or list(filter(says_correct, self.paths))
+        outcomes = outcomes or list(filter(self._is_graded, self.labels))
+        n_words = [len(self._words_of.get(path, ())) for path in self.labels]
+        has_several = max(n_words, default=0) > 2
         is_confidence = has_several or self._is_never_below_half()
-        if says or graded:
-            return _Outcome(says or graded, is_confidence)
-        score = self.columns[self.scores[0]]
-        if len(self.labels) != 1 or not (is_confidence or sounds_sure(score.name)):
-            return _Outcome([], is_confidence)
-        label = self.labels[0]
+        may_be_confidence = is_confidence or sounds_sure(
+            self.columns[self.scores[0]].name
+        )
+        if not outcomes and may_be_confidence and len(self.labels) == 1:
+            outcomes = self._predictions_of(self.labels[0])
+        return _Outcome(outcomes, is_confidence)
+
+    def _predictions_of(self, label: str) -> list[str]:
+        """``PREDICTION=LABEL`` for each column of predictions of a label."""
         known = set(self._words_of.get(label, ()))
         predictions = []
         for path in self.paths:
@@ -487,7 +491,7 @@ class _Guesses:
             has_its_words = words and isinstance(words[0], str) and set(words) <= known
             if path != label and (is_prediction(path) or has_its_words):
                 predictions.append(f"{path}={label}")
-        return _Outcome(predictions, is_confidence)
+        return predictions
 
     def _is_graded(self, path: str) -> bool:
         """True for a column of right and wrong."""

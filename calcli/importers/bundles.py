@@ -363,10 +363,7 @@ def _labels_of_rows(
     n, k = scores.shape[0], max((*scores.shape, 1)[1], 2)
     is_binary = len(scores.shape) == 1 or scores.shape[1] == 1
     _refuse_header(raw, n, column)
-    if len(scores.shape) == 2 and k != n and raw.shape in ((k,), (k, 1), (1, k)):
-        message = f"has shape {tuple(scores.shape)} for {k} labels: classes by rows?"
-        advice = "Save the scores transposed, (rows, classes)"
-        raise DataError(f"{where}: {message} {advice}")
+    _refuse_transposed(scores, raw, where)
     if is_binary and not ignore:
         word = None if request.scores else classes.positive
         contradictions.refuse_other_column(raw, n, word, where, column.where)
@@ -374,9 +371,8 @@ def _labels_of_rows(
     if classes.names and are_headers and not (request.scores or request.class_names):
         contradictions.refuse_other_order(raw, classes.names, where)
     names = classes.names
-    is_index_of_apply = "calibrated_by" in reading.extras and raw.dtype.kind in "iu"
-    if is_index_of_apply:
-        names = None
+    if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
+        names = None  # ``apply`` writes indices
     raw = _from_first_index(raw, column)
     if columns[reading.scores].attributes.get("first_number") and not names:
         raw = _as_columns_count(raw, k, column.where)
@@ -411,6 +407,18 @@ def _with_whole_ignored(raw: AnyArray, ignore: Sequence[float]) -> AnyArray:
     if not fractions or raw.dtype.kind != "f":
         return raw
     return np.where(np.isin(raw, fractions), LEFT_OUT, raw)
+
+
+def _refuse_transposed(scores: Any, raw: AnyArray, where: str) -> None:
+    """Raise DataError for as many labels as columns of scores, not as rows."""
+    shape = tuple(scores.shape)
+    if len(shape) < 2:
+        return
+    k = max(shape[1], 2)
+    if k != shape[0] and raw.shape in ((k,), (k, 1), (1, k)):
+        message = f"has shape {shape} for {k} labels: classes by rows?"
+        advice = "Save the scores transposed, (rows, classes)"
+        raise DataError(f"{where}: {message} {advice}")
 
 
 def _refuse_header(raw: AnyArray, n: int, column: Column) -> None:

@@ -144,8 +144,8 @@ def _taken(column: Column, rows: IntArray) -> Column:
     empty_row = None
     if column.empty_row is not None:
         empty_row = _first_empty(get())
-    taken = column.ordered(lambda array: array[rows])
-    return replace(taken, get=get, get_rows=get_rows, empty_row=empty_row)
+    some_rows = column.ordered(lambda array: array[rows])
+    return replace(some_rows, get=get, get_rows=get_rows, empty_row=empty_row)
 
 
 def _first_empty(values: Any) -> int | None:

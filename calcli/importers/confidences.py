@@ -124,12 +124,8 @@ def _refuse_scores(
     values = column.values()
     if values.ndim != 2 or values.dtype.kind not in "fiu":
         return
-    kept = tuple(
-        group
-        for group in request.typed
-        if group[0] not in ("--confidence", "--correct")
-    )
-    plain = replace(request, confidence=None, correct=None, scores=(path,), typed=kept)
+    plain = replace(request, confidence=None, correct=None, scores=(path,))
+    plain = plain.without(("--confidence", "--correct"))
     message = f"has scores of {values.shape[1]} classes"
     expected = "expected one confidence a row, which is made of them"
     problem = DataError(f"{column.where}: {message}, {expected}")

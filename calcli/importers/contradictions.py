@@ -80,7 +80,7 @@ def options_of_first_rank(
             continue
         stem = name.removesuffix(endings[0])
         family = [f"{stem}{ending}" for ending in endings]
-        if stem and all(each in names for each in family):
+        if stem and set(family) <= set(names):
             return f"--confidence {parts[0]} --correct {name}={label}"
     return FIRST_OF_RANKS
 

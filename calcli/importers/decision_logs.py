@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from calcli import __version__
 from calcli.decisions.answers import YES_NO
 from calcli.decisions.labels import shown
-from calcli.decisions.log import Log, looks_like_log, read_log
-from calcli.decisions.log_plan import GOLD, plan_log
+from calcli.decisions.log import LOOKED_AT, Log, looks_like_log, read_log
+from calcli.decisions.log_plan import GOLD, ID_WORDS, plan_log
 from calcli.decisions.question_rows import QuestionRows
 from calcli.decisions.records import BYTE_ORDER_MARK, Numbered, Record, records
 from calcli.decisions.wire_confidence import WORDS
@@ -89,7 +90,8 @@ def _source(path: Path, gold: Path | None) -> Callable[[], Iterable[Numbered]]:
     """Function that iterates over the records, with the labels of another file."""
     if gold is None:
         return lambda: records(path)
-    known = GoldLabels.read(gold)
+    first = [record for _, record in islice(records(path), LOOKED_AT)]
+    known = GoldLabels.read(gold, first)
 
     def joined() -> Iterator[Numbered]:
         for place, (number, record) in enumerate(records(path)):
@@ -111,12 +113,12 @@ class GoldLabels:
     rows: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, path: Path) -> "GoldLabels":
-        """Read JSON Lines or CSV. Raises DataError."""
+    def read(cls, path: Path, of_log: Sequence[Record]) -> "GoldLabels":
+        """Read JSON Lines or CSV. of_log : first records. Raises DataError."""
         rows = list(_rows_of(path))
         if not rows:
             raise DataError(f"{path}: holds no labels")
-        id_field = _id_field(rows)
+        id_field = _id_field(rows, of_log)
         by_id: dict[str, dict[str, Any]] = {}
         if id_field is not None:
             for row in rows:
@@ -148,12 +150,13 @@ def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
             yield {name: cell for name, cell in row.items() if cell not in (None, "")}
 
 
-GOLD_IDS = ("id", "record_id", "custom_id", "request_id", "example_id", "uid", "row")
-
-
-def _id_field(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    for name in GOLD_IDS:
-        if all(name in row for row in rows):
+def _id_field(
+    rows: Sequence[Mapping[str, Any]], of_log: Sequence[Record]
+) -> str | None:
+    """The usual name of ids that all rows and some records have; None for none."""
+    for name in ID_WORDS:
+        is_in_log = any(name in record for record in of_log)
+        if is_in_log and all(name in row for row in rows):
             return name
     return None
 

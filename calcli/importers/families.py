@@ -20,6 +20,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.column_options import listed_columns, option_for, some_of
+from calcli.importers.common_text import texts_around
 from calcli.importers.family import Family, stacked
 from calcli.importers.headers import names_of_classes, read_names, sort_by_number
 from calcli.importers.import_request import ImportRequest
@@ -29,6 +30,7 @@ from calcli.importers.names import (
     OF_LABEL,
     PER_ROW,
     SCORE_PREFIX,
+    are_ours,
     is_certainty,
     is_counter,
     is_index,
@@ -81,44 +83,54 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if table.n_rows == 0:
         message = "there are no rows below the column names, expected at least one"
         raise DataError(f"{table.file}: {message}")
-    is_ours = table.is_ours or any(
-        role_of(name) == "calibrated_by" for name in table.columns
-    )
+    is_ours = table.is_ours or are_ours(table.columns)
     columns = _plain_columns(table, request)
     _take_out_index(columns, table)
     if is_ours:
         _labels_as_words(columns)
-    arrays: dict[str, Column] = {}
+    ranks: dict[str, Column] = {}
     if request.classes is not None:
-        arrays |= take_ranks(table, columns, request)
+        ranks = take_ranks(table, columns, request)
     if _counts_its_columns(columns) and not (request.scores or request.labels):
         matrix = _matrix(table, columns, list(columns))
         return replace(table, columns={table.file.stem: matrix}, is_single=True)
     families = _find_families(table, columns, request)
     combined = _without_largest(families, columns)
-    named_alone = {*request.scores, *request.pieces}
-    alone = {
-        name: column
-        for name, column in columns.items()
-        if name not in combined or name in named_alone
-    }
-    arrays = _with_outcomes(alone) | arrays
+    combined -= {*request.scores, *request.pieces}
+    alone = {name: columns[name] for name in columns if name not in combined}
+    arrays = _with_outcomes(alone) | ranks
     if not is_ours:
-        for family in families:
-            if family.origin != "listed":
-                sort_by_number(table, family.columns)
+        _check_order(families, table, columns, request)
     for family in families:
-        if family.origin != "listed" and not is_ours:
-            refuse_offset(table, columns, family.columns, request)
         arrays[family.name] = _array_of(family, table, columns, families, request)
-        classes = names_of_classes(table, family, is_ours)
-        if classes is None and not is_ours and family.origin in ("numbered", "named"):
-            classes = _names_by_predictions(table, columns, family)
+        classes = _names_of(family, table, columns, is_ours)
         if classes is not None:
             path = f"class_names_{family.name}"
             get = partial(read_names, table, family, classes)
             arrays[path] = Column(table.file, path, get)
     return replace(table, columns=arrays)
+
+
+def _check_order(
+    families: Sequence[Family], table: Table, columns: Columns, request: ImportRequest
+) -> None:
+    """Sort numbered columns, in place; refuse labels that may count otherwise."""
+    unlisted = [family for family in families if family.origin != "listed"]
+    for family in unlisted:
+        sort_by_number(table, family.columns)
+    for family in unlisted:
+        refuse_offset(table, columns, family.columns, request)
+
+
+def _names_of(
+    family: Family, table: Table, columns: Columns, is_ours: bool
+) -> list[str] | None:
+    """Names of the classes: by the names of the columns, else by predictions."""
+    classes = names_of_classes(table, family, is_ours)
+    is_numbered = family.origin in ("numbered", "named")
+    if classes is None and is_numbered and not is_ours:
+        return _names_by_predictions(table, columns, family)
+    return classes
 
 
 def _names_by_predictions(
@@ -290,28 +302,21 @@ def _find_families(
 ) -> list[Family]:
     """All families, in the order in which later ones replace earlier ones of a name."""
     names = list(columns)
-    listed = []
-    for wanted in (*request.scores, *request.labels):
-        if wanted not in columns and set(wanted) & {",", ":"}:
-            listed.append(Family(wanted, listed_columns(names, wanted), "listed"))
-    listed = [family for family in listed if family.columns]
-    reserved = {*request.labels, *chain(*request.named.values())}
-    reserved.update(*(family.columns for family in listed))
-    free = [name for name in names if _may_be_score(name, columns[name], reserved)]
+    listed = _listed_families(columns, request)
     outcomes = _outcomes_by_score(names)
-    paired = {*outcomes, *outcomes.values()}
-    free = [name for name in free if name not in paired]
+    reserved = {*request.labels, *chain(*request.named.values())}
+    reserved.update(outcomes, outcomes.values())
+    for family in listed:
+        reserved.update(family.columns)
+    free = [name for name in names if _may_be_score(name, columns[name], reserved)]
     named = _named_families(free)
-    of_named = {*chain(*(family.columns for family in named))}
-    rest = [
-        name
-        for name in free
-        if name not in of_named
-        and not is_certainty(name)
-        and not is_prediction_word(name)
-        and not says_correct(name)
-        and not is_counter(name)
-    ]
+    taken_by_name: set[str] = set()
+    for family in named:
+        taken_by_name.update(family.columns)
+    rest = []
+    for name in free:
+        if name not in taken_by_name and not _has_other_meaning(name):
+            rest.append(name)
     families = [*named, *_numbered_families(names, free, rest)]
     classes_of_rest = None
     if not request.scores:
@@ -323,6 +328,25 @@ def _find_families(
     if len(rest) > 1:
         families.append(Family(LEFT_OVER, rest, "left over", classes=classes_of_rest))
     return [*families, *listed]
+
+
+def _listed_families(columns: Columns, request: ImportRequest) -> list[Family]:
+    """Columns that options list: ``A,B,C``, ``A:C``."""
+    families = []
+    for option in (*request.scores, *request.labels):
+        if option in columns or not set(option) & {",", ":"}:
+            continue
+        members = listed_columns(list(columns), option)
+        if members:
+            families.append(Family(option, members, "listed"))
+    return families
+
+
+def _has_other_meaning(name: str) -> bool:
+    """True for a confidence, a prediction, correctness, or a counter of rows."""
+    if is_certainty(name) or is_prediction_word(name):
+        return True
+    return says_correct(name) or is_counter(name)
 
 
 def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
@@ -438,24 +462,15 @@ def _families_around(
     if len(words) < 2:
         return
     known = set(numeric)
-    for name in numeric:
-        before, found, after = name.partition(words[0])
-        if not found:
+    for text in texts_around(words[0], numeric):
+        if not known.issuperset(map(text.around, words)):
             continue
-        if not all(f"{before}{word}{after}" in known for word in words):
-            continue
-        is_bare = not before and not after
-        members = []
-        for other in numeric:
-            surrounds = other.startswith(before) and other.endswith(after)
-            if other in words if is_bare else surrounds:
-                members.append(other)
-        classes = [_inside(other, before, after) for other in members]
-        yield Family(f"{OF_LABEL}{label}", members, "classes", before, classes)
-
-
-def _inside(name: str, before: str, after: str) -> str:
-    return name.removeprefix(before).removesuffix(after)
+        if text.before or text.after:
+            members = list(filter(text.is_around, numeric))
+        else:
+            members = [name for name in numeric if name in words]
+        classes = list(map(text.inside, members))
+        yield Family(f"{OF_LABEL}{label}", members, "classes", text.before, classes)
 
 
 def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:

@@ -25,34 +25,24 @@ def headerless(table: Table, request: ImportRequest) -> Table:
     array with the name of the file. Raises DataError for anything else.
     """
     names = list(table.columns)
-    wanted = [
-        piece.strip()
-        for option in (*request.scores, *request.labels)
-        for piece in re.split("[,:]", option)
-    ]
-    if wanted and len(names) > 1 and all(piece in names for piece in wanted):
+    if len(names) > 1 and _are_named(names, request):
         return with_families(table, request)
-    arrays = {name: column.load() for name, column in table.columns.items()}
+    arrays = _loaded(table)
+    real, others, lists = [], [], []
     for name, values in arrays.items():
-        if values.dtype.kind == "U" and is_number(str(values[0])):
-            raise not_a_number(table.file, name, values.tolist())
-    real = [name for name in names if _is_real(arrays[name])]
-    others = [
-        name
-        for name in names
-        if name not in real and _may_be_labels(arrays[name], table.n_rows or 0)
-    ]
-    lists = [name for name in names if arrays[name].ndim == 2]
+        if values.ndim == 2:
+            lists.append(name)
+        if _is_real(values):
+            real.append(name)
+        elif _may_be_labels(values, table.n_rows or 0):
+            others.append(name)
     if _is_labelled(arrays, lists or real, others):
-        labels = arrays[others[0]]
-        reading = f"column {others[0]} was read as the labels"
         remark(
-            f"{table.file.name}: has no column names; {reading},"
-            f" {real[0]} to {real[-1]} as the scores"
+            f"{table.file.name}: has no column names; column {others[0]} was read as"
+            f" the labels, {real[0]} to {real[-1]} as the scores"
         )
         scores = stacked(table, table.columns, real)
-        arrays = {"scores": scores, "labels": labels}
-        return _held(table, arrays, real)
+        return _held(table, {"scores": scores, "labels": arrays[others[0]]}, real)
     if len(names) > 1 and (lists or (real and others)):
         columns = real or names
         option = f"--scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
@@ -65,15 +55,32 @@ def headerless(table: Table, request: ImportRequest) -> Table:
     return replace(single, is_single=True)
 
 
+def _are_named(names: Sequence[str], request: ImportRequest) -> bool:
+    """True if options name columns that exist: ``0:9``, ``0,1,2``."""
+    options = (*request.scores, *request.labels)
+    pieces = re.split("[,:]", ",".join(options)) if options else []
+    return bool(pieces) and all(piece.strip() in names for piece in pieces)
+
+
+def _loaded(table: Table) -> dict[str, AnyArray]:
+    """All columns in memory. Raises DataError for words below a number."""
+    arrays = {}
+    for name, column in table.columns.items():
+        arrays[name] = column.load()
+    for name, values in arrays.items():
+        if values.dtype.kind == "U" and is_number(str(values[0])):
+            raise not_a_number(table.file, name, values.tolist())
+    return arrays
+
+
 def _held(table: Table, arrays: Mapping[str, AnyArray], scores: Sequence[str]) -> Table:
     """Table of arrays, with the decimals of the columns of scores."""
-    decimals = most_decimals(table.columns[name] for name in scores)
-    held = Table.held(table.file, table.format, arrays)
-    columns = {
-        name: replace(column, decimals=decimals)
-        for name, column in held.columns.items()
-    }
-    return replace(held, columns=columns)
+    decimals = most_decimals(map(table.columns.__getitem__, scores))
+    made = Table.held(table.file, table.format, arrays)
+    columns = {}
+    for name, column in made.columns.items():
+        columns[name] = replace(column, decimals=decimals)
+    return replace(made, columns=columns)
 
 
 def _is_real(values: AnyArray) -> bool:

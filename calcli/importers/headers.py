@@ -6,12 +6,15 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.column_options import some_of
+from calcli.importers.common_text import Around
 from calcli.importers.family import Family
 from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
+
+IN_PARENTHESES = Around("(", ")")
 
 
 def sort_by_number(table: Table, names: list[str]) -> None:
@@ -42,20 +45,32 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
         return _names_of_apply(family)
     names = [name[len(family.prefix) :].strip() for name in family.columns]
     names = _without_common_ends(names)
-    numbers = [whole_number(name) for name in names]
-    whole = [number for number in numbers if number is not None]
-    if whole == [0]:
+    numbers: list[int] = []
+    for name in names:
+        number = whole_number(name)
+        if number is not None:
+            numbers.append(number)
+    if numbers == [0]:
         return names  # the single column of class 0
-    if len(whole) == len(names):
-        return _numbered_names(table, family, names, whole, is_ours)
-    if all(name.startswith("(") and name.endswith(")") for name in names):
-        names = [name[1:-1] for name in names]  # probability(cat)
-    parents = {name.rpartition(".")[0] for name in names}
-    if len(parents) == 1:  # fields of one object: scores.cat, scores.dog
-        names = [name.rpartition(".")[2] for name in names]
+    if len(numbers) == len(names):
+        return _numbered_names(table, family, names, numbers, is_ours)
+    names = _without_parent(names)
     if not family.prefix and _only_count(names):
         return None
     return names
+
+
+def _without_parent(names: list[str]) -> list[str]:
+    """Names of classes in parentheses, or that are fields of one object."""
+    if all(map(IN_PARENTHESES.is_around, names)):
+        names = list(map(IN_PARENTHESES.inside, names))  # probability(cat)
+    parents = []
+    fields = []
+    for name in names:
+        parent, _, field = name.rpartition(".")
+        parents.append(parent)
+        fields.append(field)
+    return fields if len(set(parents)) == 1 else names  # scores.cat, scores.dog
 
 
 def _names_of_apply(family: Family) -> list[str] | None:

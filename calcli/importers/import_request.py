@@ -1,7 +1,8 @@
 """The request of an import: the options of ``calcli extract``."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,11 @@ class ImportOptions(ByName):
     def __post_init__(self) -> None:
         check_choice("--normalize", self.normalize, NORMALIZE)
         check_choice("--reduce", self.reduce, REDUCE)
-        given: Any = self.class_names or ()
-        names = given.split(",") if isinstance(given, str) else given
-        stripped = tuple(name.strip() for name in names if name.strip())
-        object.__setattr__(self, "class_names", stripped)
+        names: Any = self.class_names or ()
+        if isinstance(names, str):
+            names = names.split(",")
+        stripped = map(str.strip, names)
+        object.__setattr__(self, "class_names", tuple(filter(None, stripped)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,8 @@ class ImportRequest(ImportOptions):
         """Names of the arrays given by ``--confidence`` and ``--correct``."""
         names = set()
         for option in (self.confidence or "", self.correct or ""):
-            names |= {piece.strip() for piece in option.split("=")}
+            for piece in option.split("="):
+                names.add(piece.strip())
         return names
 
     @property
@@ -78,17 +81,25 @@ class ImportRequest(ImportOptions):
         names = (*self.scores, *self.labels)
         return any(name.replace("/", "").isdigit() for name in names)
 
+    def without(self, options: Collection[str]) -> "ImportRequest":
+        """The request as typed without these options."""
+        kept = [group for group in self.typed if group[0] not in options]
+        return replace(self, typed=tuple(kept))
+
     def command(self, where: str, options: Sequence[Sequence[str]]) -> tuple[str, ...]:
         """The command as typed, with these options in place of equal ones."""
         named = {option[0] for option in options}
         typed = self.typed or ((where,),)
-        kept = [group for group in typed if group[0] not in named]
-        sources = [group for group in kept if _is_source(group)]
-        others = [group for group in kept if not _is_source(group)]
-        groups = [*sources, *options, *others]
-        if not any(group[0] == "-o" for group in kept):
-            groups.append(("-o", _output_name(where)))
-        return "calcli", "extract", *(word for group in groups for word in group)
+        sources: list[Sequence[str]] = []
+        others: list[Sequence[str]] = []
+        for group in typed:
+            if _is_source(group):
+                sources.append(group)
+            elif group[0] not in named:
+                others.append(group)
+        if not any(group[0] == "-o" for group in others):
+            others.append(("-o", _output_name(where)))
+        return "calcli", "extract", *chain(*sources, *options, *others)
 
 
 def _is_source(group: Sequence[str]) -> bool:

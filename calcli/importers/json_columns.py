@@ -1,6 +1,6 @@
 """Columns of rows that are JSON objects: numbers, texts, lists of numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from math import nan
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.nested import flatten
+from calcli.importers.nested import are_all, flatten
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, constant
 from calcli.importers.text_cells import FEWEST_DECIMALS, are_lists, read_lists, words
@@ -57,27 +57,13 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     None is an empty cell.
     """
     written = constant(cells)
-    kinds = {kind_of_cell(cell) for cell in cells if cell is not None}
-    only_kind = next(iter(kinds)) if len(kinds) == 1 else None
     empty_row = None
     if None in cells:
         empty_row = cells.index(None)
-        blank = _blank(only_kind, cells)
-        cells = [blank if cell is None else cell for cell in cells]
-    cell_type: Cells
-    parse: Callable[[Sequence[Any]], AnyArray | Parts]
-    if only_kind == "number":
-        cell_type, parse = "number", partial(_numbers, file, name)
-    elif only_kind == "lists":
-        cell_type, parse = "lists", partial(_lists, file, name)
-    elif only_kind == "truth" and empty_row is None:
-        cell_type, parse = "truth", partial(np.array, dtype=bool)
-    elif only_kind == "text" and empty_row is None and are_lists(cells):
-        cell_type, parse = "lists", partial(read_lists, file, name)
-    elif not kinds or not kinds.isdisjoint(("lists", "object")):
-        cell_type, parse = "other", partial(_refuse, file, name)
-    else:
-        cell_type, parse = _type_of_mixture(cells), _texts
+    kinds = {kind_of_cell(cell) for cell in cells if cell is not None}
+    if empty_row is not None:
+        cells = _filled(kinds, cells)
+    cell_type, parse = _reading_of(file, name, kinds, cells, empty_row)
 
     def get() -> Any:
         return parse(cells)
@@ -91,26 +77,48 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     return column
 
 
-def _blank(kind: CellKind | None, cells: Sequence[Any]) -> Any:
-    """Value of an empty cell among cells of one kind: NaN, or no text."""
-    if kind == "number":
-        return nan
-    if kind != "lists":
-        return ""
-    first = next(cell for cell in cells if cell is not None)
-    if first and isinstance(first[0], list):
-        return [[nan] * len(first[0])]
-    return [nan] * len(first)
+def _reading_of(
+    file: Path,
+    name: str,
+    kinds: Set[CellKind],
+    cells: Sequence[Any],
+    empty_row: int | None,
+) -> tuple[Cells, Callable[[Sequence[Any]], AnyArray | Parts]]:
+    """Type of a column, and the function that converts its cells."""
+    if kinds == {"number"}:
+        return "number", partial(_numbers, file, name)
+    if kinds == {"lists"}:
+        return "lists", partial(_lists, file, name)
+    if not kinds or kinds & {"lists", "object"}:
+        return "other", partial(_refuse, file, name)
+    if kinds == {"truth"} and empty_row is None:
+        return "truth", partial(np.array, dtype=bool)
+    if kinds == {"text"} and empty_row is None and are_lists(cells):
+        return "lists", partial(read_lists, file, name)
+    return _type_of_mixture(cells), _texts
+
+
+def _filled(kinds: Set[CellKind], cells: Sequence[Any]) -> list[Any]:
+    """Cells with NaN, or no text, in place of empty ones."""
+    blank: Any = ""
+    if kinds == {"number"}:
+        blank = nan
+    elif kinds == {"lists"}:
+        first = next(cell for cell in cells if cell is not None)
+        blank = [nan] * len(first)
+        if first and isinstance(first[0], list):
+            blank = [[nan] * len(first[0])]
+    return [blank if cell is None else cell for cell in cells]
 
 
 def _type_of_mixture(cells: Sequence[Any]) -> Cells:
     """Type of texts, or of texts among numbers."""
-    n_numbers = sum(kind_of_cell(cell) == "number" for cell in cells)
+    n_numbers = list(map(kind_of_cell, cells)).count("number")
     return "number" if n_numbers > len(cells) / 2 else "text"
 
 
 def _texts(cells: Sequence[Any]) -> AnyArray:
-    return words([text_of(cell) for cell in cells])
+    return words(list(map(text_of, cells)))
 
 
 def _refuse(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:
@@ -119,9 +127,9 @@ def _refuse(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:
 
 
 def _numbers(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:
-    are_whole = all(isinstance(cell, int) for cell in cells)
+    dtype = np.int64 if are_all(int, cells) else np.float64
     try:
-        return np.array(cells, dtype=np.int64 if are_whole else np.float64)
+        return np.array(cells, dtype=dtype)
     except OverflowError:
         raise DataError(f"{file}: {name!r} holds a number beyond 64 bits") from None
 
@@ -134,7 +142,7 @@ def _lists(file: Path, name: str, rows: Sequence[Any]) -> AnyArray | Parts:
     # json.dumps(…, default=str) writes NumPy's numbers as texts
     if values.dtype.kind in "biu" or (is_text and all(map(is_number, values.flat))):
         return values.astype(np.float64)
-    are_words = is_text and all(isinstance(word, str) for word in rows[0])
+    are_words = is_text and are_all(str, rows[0])
     if values.dtype.kind != "f" and not are_words:
         message = f"the lists in {name!r} hold something that is no number"
         raise DataError(f"{file}: {message}")

@@ -51,6 +51,10 @@ class LabelSearch:
     request: ImportRequest
     where: str
 
+    def is_beside(self, name: Name) -> bool:
+        """True for an array in the folder and the split of the scores."""
+        return (name.folder, name.split) == (self.score.folder, self.score.split)
+
     def named(self, wanted: Sequence[Sequence[Name]], number: int) -> Label | None:
         """The labels that options name, else those that are named so in the source.
 
@@ -76,28 +80,23 @@ class LabelSearch:
         ``label`` is the model's answer beside ``gold``, which agrees with the scores
         more often than chance, and not always.
         """
-        place = (self.score.folder, self.score.split)
-        here = [name for name in labels if (name.folder, name.split) == place]
+        here = [name for name in labels if self.is_beside(name)]
         scores = self.arrays.load(self.score.path) if len(here) > 1 else None
         if scores is None or scores.ndim != 2 or len(scores) < ENOUGH_ROWS:
             return list(labels)
-        classes = self.arrays.classes(self.score.path)
         predicted = []
-        agreeing = 0
+        n_agreeing = 0
         for name in here:
-            values = self.arrays.load(name.path)
-            if values is None:
-                continue
-            indices = class_indices(whole_labels(values), scores.shape[1], classes)
-            if indices is None or len(indices) != len(scores):
+            indices = classes_of_rows(self.score.path, name.path, self.arrays)
+            if indices is None:
                 continue
             matches_largest = agreement(scores, indices)
             if matches_largest.share == 1:
                 predicted.append(name)
             elif matches_largest.is_beyond_chance:
-                agreeing += 1
+                n_agreeing += 1
         # Else a model that is right in every row would lose its labels.
-        others_are_labels = agreeing == len(here) - len(predicted) > 0
+        others_are_labels = n_agreeing == len(here) - len(predicted) > 0
         if not predicted or not others_are_labels:
             return list(labels)
         for name in predicted:
@@ -115,11 +114,7 @@ class LabelSearch:
         if scores is None:
             return None
         candidates = [name for name in self.names if self._may_be_label(name, scores)]
-        place = (self.score.folder, self.score.split)
-        label_names = [
-            name for name in candidates if (name.folder, name.split) == place
-        ]
-        label_names = label_names or candidates
+        label_names = list(filter(self.is_beside, candidates)) or candidates
         has_own_columns = bool(self.arrays.columns[self.score.path].parts)
         is_named = bool(self.score.kind)
         if is_named and self.arrays.classes(self.score.path) is None:
@@ -142,39 +137,43 @@ class LabelSearch:
 
     def _by_values(self, label_names: Sequence[Name], scores: Any) -> Label | None:
         """The column of classes that are not the largest score of every row."""
-        classes = self.arrays.classes(self.score.path)
-        k = max(scores.shape[1:], default=2)
-        is_from_1 = self.arrays.columns[self.score.path].attributes.get("first_number")
         shares: dict[str, float] = {}
-        seen: list[IntArray] = []
+        known: list[IntArray] = []
         for name in label_names:
-            if is_prediction(name.core):
-                continue
-            values = np.asarray(self.arrays.load(name.path))
-            if is_from_1 and counts_from_1(values, k):
-                values = values - 1
-            indices = class_indices(values, k, classes)
-            if indices is None or scores.ndim != 2 or len(indices) != len(scores):
+            indices = self._indices(name, scores)
+            if indices is None:
                 continue
             matches_largest = agreement(scores, indices)
             is_number = self.arrays.load(name.path).dtype.kind in "iu"
             is_other = is_counter(name.core) or is_unit(name.core)
             if is_number and (is_other or not matches_largest.is_beyond_chance):
                 continue
-            if any(np.array_equal(indices, other) for other in seen):
+            if any(np.array_equal(indices, other) for other in known):
                 continue  # the same classes again
-            seen.append(indices)
+            known.append(indices)
             shares[name.path] = matches_largest.share
-        if len(shares) == 1 and len(scores) >= ENOUGH_ROWS:
-            shares = {path: share for path, share in shares.items() if share < 1}
         if len(shares) > 1:
-            shares = {
-                path: share for path, share in shares.items() if share < NEARLY_ALL
-            }
-        if len(shares) != 1:
+            limit = NEARLY_ALL
+        elif len(scores) >= ENOUGH_ROWS:
+            limit = 1.0
+        else:
+            limit = np.inf
+        labels = [path for path, share in shares.items() if share < limit]
+        if len(labels) != 1:
             return None
-        reason = "its values are the classes"
-        return Label(next(iter(shares)), reason)
+        return Label(labels[0], "its values are the classes")
+
+    def _indices(self, name: Name, scores: Any) -> IntArray | None:
+        """Class indices of a column, one for each row of scores; else None."""
+        if is_prediction(name.core) or scores.ndim != 2:
+            return None
+        values = np.asarray(self.arrays.load(name.path))
+        attributes = self.arrays.columns[self.score.path].attributes
+        k = scores.shape[1]
+        if attributes.get("first_number") and counts_from_1(values, k):
+            values = values - 1
+        indices = class_indices(values, k, self.arrays.classes(self.score.path))
+        return indices if indices is not None and len(indices) == len(scores) else None
 
     def refusal(self) -> DataError:
         """Error about scores without labels, with the command that takes them alone."""
@@ -194,23 +193,18 @@ class LabelSearch:
 
     def _option(self) -> str:
         """Value to advise for ``--labels``."""
-        several = [
-            name.path
-            for name in self.names
-            if name.role == "labels" and name.model and name.core == name.path
-        ]
+        several = []
+        free = []
+        score_paths = {score.path for score in self.scores}
+        for name in self.names:
+            if name.role == "labels" and name.model and name.core == name.path:
+                several.append(name.path)
+            is_other = says_correct(name.core) or is_no_truth(name.core)
+            if not name.role and not is_other and name.path not in score_paths:
+                free.append(name.path)
         if len(several) > 1:
             ends = f"{several[0]}:{several[-1]}"
             return f"{ends}, with --per-label where several may hold at once"
-        score_paths = {score.path for score in self.scores}
-        free = [
-            name.path
-            for name in self.names
-            if name.path not in score_paths
-            and not name.role
-            and not says_correct(name.core)
-            and not is_no_truth(name.core)
-        ]
         return shlex.quote(free[0]) if len(free) == 1 else "NAME"
 
 
@@ -256,7 +250,17 @@ def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:
     return companion(score, of_role, any_split=any_split)
 
 
-def whole_labels(labels: Any) -> AnyArray:
+def classes_of_rows(scores: str, labels: str, arrays: Arrays) -> IntArray | None:
+    """Class indices of the rows of scores (n, k); None where they are unclear."""
+    array, values = arrays.load(scores), arrays.load(labels)
+    if values is None or array.ndim != 2:
+        return None
+    classes = arrays.classes(scores)
+    indices = class_indices(_whole_labels(values), array.shape[1], classes)
+    return indices if indices is not None and len(indices) == len(array) else None
+
+
+def _whole_labels(labels: Any) -> AnyArray:
     """Labels as whole numbers where they are such, (n, 1) as (n,)."""
     values = np.asarray(labels[()])
     if values.ndim == 2 and values.shape[1] == 1:

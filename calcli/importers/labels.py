@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calcli.errors import DataError, one_line
+from calcli.importers.common_text import texts_around
 from calcli.importers.remarks import remark
 from calcli.io.cells import answer_of, text_of
 from calcli.io.memory import as_array
@@ -176,34 +177,45 @@ def _of_words(
         advice = "expected a label (calcli extract --drop-missing)"
         raise DataError(f"{where}: is empty in row {row}, {advice}")
     names = class_names
-    tells_names = class_names is None
     if class_names is None:
         names = _names_of_two(words, positive, where) or _understood(words, k, where)
+        if names is None:
+            raise _without_names(words, k, where)
     elif not set(words) <= set(class_names):
-        inner = _inner_names(words, class_names)
-        if all(_is_index(word, k) for word in words):
-            names = [str(index) for index in range(k)]
-        elif inner is not None:
-            names, tells_names = inner, True
-            ends = f"classes {inner[0]!r} to {inner[-1]!r}"
-            remark(f"{where}: {ends} are what differs in the names of the columns")
-    if names is None:
-        raise _without_names(words, k, where)
+        names = _names_that_fit(words, class_names, k, where)
+    tells_names = names is not class_names
+    names = list(names or ())
     for word in words:
-        if list(names).count(word) > 1:
+        if names.count(word) > 1:
             message = f"the label {word!r} is the name of two classes"
             raise DataError(f"{where}: {message}; --class-names tells them apart")
-    places = _places_of(words, names)
-    labels: IntArray = places[inverse.reshape(raw.shape)]
+    labels: IntArray = _places_of(words, names)[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
-        known = ", ".join(list(names)[:MOST_NAMED])
+        known = ", ".join(names[:MOST_NAMED])
         if len(names) > MOST_NAMED:
             known += ", …"
         message = f"row {row} has label {words[int(rows[row])]!r}"
         raise DataError(f"{where}: {message}, expected one of {known}")
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
-    return ClassLabels(labels, list(names) if tells_names and are_words else None)
+    return ClassLabels(labels, names if tells_names and are_words else None)
+
+
+def _names_that_fit(
+    words: Sequence[str], names: Sequence[str], k: int, where: str
+) -> Sequence[str]:
+    """Class names, some of which are not among the words of the labels, as these are.
+
+    The labels may be indices in print, or what differs in the names.
+    """
+    if all(_is_index(word, k) for word in words):
+        return list(map(str, range(k)))
+    inner = _inner_names(words, names)
+    if inner is None:
+        return names
+    ends = f"classes {inner[0]!r} to {inner[-1]!r}"
+    remark(f"{where}: {ends} are what differs in the names of the columns")
+    return inner
 
 
 def _places_of(words: Sequence[str], names: Sequence[str]) -> IntArray:
@@ -258,13 +270,10 @@ def _inner_names(words: Sequence[str], names: Sequence[str]) -> list[str] | None
     None unless they match all labels.
     """
     candidates = set()
-    for name in names:
-        before, found, after = name.partition(words[0])
-        if not found:
-            continue
-        inner = tuple(other.removeprefix(before).removesuffix(after) for other in names)
-        fits = [before + part + after for part in inner] == list(names)
-        if fits and set(words) <= set(inner):
+    for text in texts_around(words[0], names):
+        inner = tuple(map(text.inside, names))
+        are_all = list(map(text.around, inner)) == list(names)
+        if are_all and set(words) <= set(inner):
             candidates.add(inner)
     return list(candidates.pop()) if len(candidates) == 1 else None
 

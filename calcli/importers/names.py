@@ -261,6 +261,11 @@ def role_of(base: str) -> str:
     return role
 
 
+def are_ours(names: Iterable[str]) -> bool:
+    """True for the names of the columns of a table that calcli has written."""
+    return any(role_of(name) == "calibrated_by" for name in names)
+
+
 @lru_cache(maxsize=1 << 16)  # every array of a file is compared with every other
 def parse_name(path: str) -> Name:
     """Parse the path of an array into its parts."""

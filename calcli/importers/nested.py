@@ -1,6 +1,7 @@
 """Nested dicts, lists and tuples: their arrays by path, and lists of batches joined."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ DEEPEST = 64
 """Limits on nesting: a few bytes of pickle can describe 2^40 containers."""
 
 CONTAINERS = (Mapping, list, tuple)
+
+
+def are_all(kind: Any, values: Iterable[Any]) -> bool:
+    """True if all values are of a type, or of one of several."""
+    return all(isinstance(value, kind) for value in values)
+
+
 Leaf = Callable[[Any, bool], Any]
 Build = Callable[[Any, list[Any]], Any]
 IsArray = Callable[[Any], bool]
@@ -84,7 +92,7 @@ def flatten(
 
     def build(item: Any, parts: list[Any]) -> _ByPath:
         is_mapping = isinstance(item, Mapping)
-        if not is_mapping and parts and all(isinstance(part, str) for part in item):
+        if not is_mapping and parts and are_all(str, item):
             return _ByPath([("", np.asarray(item))])
         keys = [_key(key) for key in item] if is_mapping else range(len(parts))
         by_path = _ByPath()
@@ -132,7 +140,7 @@ def _is_pair(value: Any) -> bool:
     """True for (scores, labels): real numbers, and as many labels or one-hot rows."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         return False
-    if not all(isinstance(part, np.ndarray) for part in value):
+    if not are_all(np.ndarray, value):
         return False
     scores, labels = value
     if scores.dtype.kind != "f" or scores.ndim != 2 or labels.ndim < 1:
@@ -198,9 +206,8 @@ def _has_repeated_references(items: Sequence[Any]) -> bool:
 
 
 def _are_numbers(items: Sequence[Any]) -> bool:
-    return all(
-        isinstance(item, int | float) and not isinstance(item, bool) for item in items
-    )
+    is_truth = any(isinstance(item, bool) for item in items)
+    return are_all(int | float, items) and not is_truth
 
 
 def _are_arrays_of_one_dimension(items: Sequence[Any]) -> bool:
@@ -213,7 +220,8 @@ def _are_arrays_of_one_dimension(items: Sequence[Any]) -> bool:
 
 def _merged_arrays(items: list[Any], path: Path) -> Any:
     first = items[0]
-    are_rows = first.ndim == 0 or (first.ndim == 1 and first.dtype.kind == "f")
+    is_row_of_scores = first.ndim == 1 and first.dtype.kind == "f"
+    are_rows = first.ndim == 0 or is_row_of_scores
     joined = _join(items, are_rows, path)
     if joined is None:
         return items
@@ -226,16 +234,25 @@ def _fields_of(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
     """Values by field of a list of dicts, or of tuples of one length; else None."""
     first = items[0]
     if isinstance(first, dict):
-        if all(
-            isinstance(item, dict) and item.keys() == first.keys() for item in items
-        ):
-            return {key: [item[key] for item in items] for key in first}
-        return None
-    if len(items) < 2 or not all(map(_is_batch, items)):
-        return None
-    if any(len(item) != len(first) for item in items):
-        return None
-    return {str(place): [item[place] for item in items] for place in range(len(first))}
+        if not _have_same_keys(items):
+            return None
+        keys = {key: key for key in first}
+    else:
+        if len(items) < 2 or not all(map(_is_batch, items)):
+            return None
+        if len(set(map(len, items))) > 1:
+            return None
+        keys = {str(place): place for place in range(len(first))}
+    fields = {}
+    for name, key in keys.items():
+        fields[name] = [item[key] for item in items]
+    return fields
+
+
+def _have_same_keys(items: Sequence[Any]) -> bool:
+    """True for dicts that all have the keys of the first."""
+    keys = items[0].keys()
+    return all(isinstance(item, dict) and item.keys() == keys for item in items)
 
 
 def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
@@ -244,33 +261,31 @@ def _merged_by_id(items: dict[Any, Any], path: Path) -> Any:
     All else is unchanged.
     """
     rows = list(items.values())
-    if len(rows) < 2 or not all(isinstance(key, str | int) for key in items):
+    if len(rows) < 2 or not are_all(str | int, items):
         return items
-    if not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
+    if not isinstance(rows[0], dict) or not _have_same_keys(rows):
         return items
-    dimensions = [{np.ndim(value) for value in row.values()} for row in rows]
-    if not all(numbers == {0, 1} for numbers in dimensions):
+    if any(set(map(np.ndim, row.values())) != {0, 1} for row in rows):
         return items
     merged = _merged(rows, path)
     if not isinstance(merged, dict) or merged.keys() != rows[0].keys():
         return items
-    return {"ids": np.array([str(key) for key in items]), **merged}
+    return {"ids": np.array(list(map(str, items))), **merged}
 
 
 def _is_batch(item: Any) -> bool:
     """True for a tuple of arrays and lists of words, with at least one array."""
     if not isinstance(item, list | tuple) or len(item) < 2:
         return False
-    if not any(isinstance(part, np.ndarray) for part in item):
-        return False
-    return all(isinstance(part, np.ndarray) or _are_words(part) for part in item)
+    others = [part for part in item if not isinstance(part, np.ndarray)]
+    return len(others) < len(item) and all(map(_are_words, others))
 
 
 def _are_words(part: Any) -> bool:
     """True for a list of strings, as data loaders return paths or names."""
     if not isinstance(part, list | tuple) or not part:
         return False
-    return all(isinstance(word, str) for word in part)
+    return are_all(str, part)
 
 
 def _are_rows(fields: Mapping[Any, Sequence[Any]]) -> bool:
@@ -280,12 +295,10 @@ def _are_rows(fields: Mapping[Any, Sequence[Any]]) -> bool:
     """
     for item in zip(*fields.values(), strict=True):
         arrays = [value for value in item if isinstance(value, np.ndarray)]
-        if any(array.ndim == 0 for array in arrays):
+        dimensions = {array.ndim for array in arrays}
+        if 0 in dimensions or len(set(map(len, arrays))) > 1:
             return True
-        if len({len(array) for array in arrays}) > 1:
-            return True
-        are_flat = bool(arrays) and all(array.ndim == 1 for array in arrays)
-        if are_flat and any(isinstance(value, str | int) for value in item):
+        if dimensions == {1} and any(isinstance(value, str | int) for value in item):
             return True
     return False
 
@@ -295,24 +308,25 @@ def _join(values: Sequence[Any], are_rows: bool, path: Path) -> AnyArray | Parts
 
     None if they do not fit together.
     """
-    if all(isinstance(value, str) for value in values):
+    if are_all(str, values) or are_all(int | float, values):
         return np.array(values)
-    if all(isinstance(value, int | float) for value in values):
-        return np.array(values)
-    if all(_are_words(value) for value in values):
-        return np.array([word for value in values for word in value])
-    if not all(isinstance(value, np.ndarray) for value in values):
-        return None
-    if len({id(value) for value in values}) < len(values):
+    if all(map(_are_words, values)):
+        return np.array(list(chain.from_iterable(values)))
+    if not are_all(np.ndarray, values) or _has_repeated_references(values):
         return None
     if not are_rows:
         return join_arrays(values, str(path))
-    if len({value.shape for value in values}) != 1:
-        may_be_units = values[0].ndim > 1 or values[0].dtype.kind in "iu"
-        if not may_be_units:
-            return None
-        return join_arrays(values, str(path), no_batches=True)
-    stacked = np.stack(values)
+    if len({value.shape for value in values}) == 1:
+        return _stacked(values)
+    may_be_units = values[0].ndim > 1 or values[0].dtype.kind in "iu"
+    if not may_be_units:
+        return None
+    return join_arrays(values, str(path), no_batches=True)
+
+
+def _stacked(rows: Sequence[AnyArray]) -> AnyArray:
+    """Rows as an array; rows of one number as (n,)."""
+    stacked = np.stack(rows)
     if stacked.ndim == 2 and stacked.shape[1] == 1:
         return stacked[:, 0]
     return stacked

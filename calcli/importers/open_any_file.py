@@ -16,7 +16,7 @@ from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import QUESTION, BundleRows, open_bundle
 from calcli.io.dataset import DataSet, PooledRows
 from calcli.io.hdf5 import HDF5, open_file
-from calcli.io.inputs import check_open_files
+from calcli.io.inputs import check_open_files, is_database
 from calcli.io.locate import (
     WILD,
     ByName,
@@ -44,7 +44,6 @@ OPTIONS_OF_COMMANDS = (
 """Options of the commands that read files of scores."""
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
-SQLITE = b"SQLite format 3\0"
 HEAD_BYTES = 4096
 
 LONGEST_NAME = 8192
@@ -64,13 +63,14 @@ class Opening(TypedDict, total=False):
 class Import:
     """A temporary file of bundles, and the remarks that are not yet printed.
 
-    report : of the import. told : names of the bundles of which was said what was read.
+    report : of the import. described : names of the bundles of which was said what was
+    read.
     """
 
     file: Path
     notes: list[str]
     report: "ImportReport"
-    told: set[str] = field(default_factory=set)
+    described: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ def _import_of(file: Path, report: "ImportReport") -> Import:
 def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
     """Say, once, what was read, and the remarks of the import."""
     name = rows.group or ""
-    if name not in made.told:
-        made.told.add(name)
+    if name not in made.described:
+        made.described.add(name)
         if rows.text_attribute(QUESTION) is None:  # else the log says it
             tell(read_line(rows.name, rows.n, rows.k, rows.arrays))
     while made.notes:
@@ -183,7 +183,7 @@ def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
 def _source_and_group(where: str) -> tuple[Path, str | None]:
     """File and group of a name; the table of a database is part of its file's name."""
     path, group = split_where(where)
-    if group is not None and _head(path).startswith(SQLITE):
+    if group is not None and is_database(path):
         return Path(where), None
     return path, group
 
@@ -245,14 +245,12 @@ def _is_foreign(path: Path) -> bool:
     if str(path) == "-" or os.path.isdir(path):
         return True
     if not os.path.isfile(path):
-        return _head(split_where(str(path))[0]).startswith(SQLITE)
+        return is_database(split_where(str(path))[0])
     return HDF5 not in _head(path) and path.suffix.lower() not in HDF5_SUFFIXES
 
 
 def _head(path: Path) -> bytes:
     """First bytes of a file; the signature of HDF5 for one that cannot be read."""
-    if not os.path.isfile(path):
-        return b""
     try:
         with path.open("rb") as file:
             return file.read(HEAD_BYTES)

@@ -9,6 +9,7 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.bundles import per_row
+from calcli.importers.common_text import n_common_parts
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
 from calcli.importers.names import headers_path
@@ -131,9 +132,5 @@ def _without_common_parts(names: Sequence[str]) -> list[str]:
     """Names without their common beginning, which ends in _ or a point."""
     pieces = [re.split(r"(?<=[_.])", name) for name in names]
     fewest = min(map(len, pieces))
-    n_common = 0
-    while n_common < fewest - 1:
-        if len({piece[n_common] for piece in pieces}) > 1:
-            break
-        n_common += 1
+    n_common = min(n_common_parts(pieces), fewest - 1)
     return ["".join(piece[n_common:]) for piece in pieces]

@@ -5,7 +5,7 @@ Each position becomes a row (``Dense``), or the positions of a row become one
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -354,7 +354,7 @@ class RowScores:
 
 
 def reduced_to_rows(
-    given: RowScores, labels: Any, how: str | None, where: str
+    row_scores: RowScores, labels: Any, how: str | None, where: str
 ) -> RowScores:
     """Reduce scores (rows, m, classes) or (m, rows, classes) to one per row.
 
@@ -362,11 +362,11 @@ def reduced_to_rows(
     labels : (rows,), by which the axis of rows is found. Raises DataError for such
     scores without a how, UsageError for one that does not fit.
     """
-    scores = given.scores
+    scores, kind = row_scores.scores, row_scores.kind
     shape = tuple(scores.shape)
     if how is None:
         if len(shape) != 3:
-            return given
+            return row_scores
         advice = "of several scores a row (tokens, crops) --reduce mean makes one"
         expected = f"expected (rows, classes); {advice}, by labels"
         raise DataError(f"{where}: has shape {shape}, {expected}")
@@ -378,17 +378,16 @@ def reduced_to_rows(
     if how == "none" or has_wide_labels:
         expected = "expected a label per position with none, one per row with others"
         raise UsageError(f"{request}, labels {np.shape(labels)}, {expected}")
-    if how in ("sum", "min") and given.kind == "probs":
+    if how in ("sum", "min") and kind == "probs":
         advice = "save log_probs, or --reduce mean"
         raise UsageError(
             f"--reduce {how}: {where} holds probs, whose {how} is none; {advice}"
         )
-    kind = given.kind
     if kind == "log_probs" and how != "first":
         kind = "logits"
     remark(f"{where}: {how} of {shape[axis]} positions ({kind})")
     values = reduced(np.asarray(scores[()], dtype=np.float64), how, axis=axis)
-    return replace(given, scores=values.astype(scores.dtype), kind=kind)
+    return RowScores(values.astype(scores.dtype), kind)
 
 
 def _axis_to_reduce(shape: Shape, labels: Any) -> int | None:

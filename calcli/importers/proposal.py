@@ -9,15 +9,20 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calcli.errors import UsageError, unknown_name
+from calcli.importers.common_text import n_common_parts
 from calcli.importers.evidence import (
     REVERSED,
     agreement,
-    class_indices,
     kind_of_scores,
     sign_of,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.label_search import Label, LabelSearch, extra_of, whole_labels
+from calcli.importers.label_search import (
+    Label,
+    LabelSearch,
+    classes_of_rows,
+    extra_of,
+)
 from calcli.importers.names import (
     ARRAY_ROLES,
     COLUMNS,
@@ -37,7 +42,6 @@ from calcli.importers.score_search import (
     with_obvious_names,
 )
 from calcli.importers.table import Column, Columns
-from calcli.numerics import IntArray
 
 
 @dataclass(frozen=True)
@@ -162,11 +166,7 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
     paths = []
     for name in scores:
         paths.append((*name.folder, name.core) if has_several else name.folder)
-    n_common = 0
-    while n_common < len(paths[0]):
-        if len({path[: n_common + 1] for path in paths}) > 1:
-            break
-        n_common += 1
+    n_common = n_common_parts(paths)
     return ["/".join(map(group_name, path[n_common:])) for path in paths]
 
 
@@ -228,7 +228,9 @@ def _are_scores(
         return True
     if arrays.columns[score.path].attributes.get("by_label"):
         return True
-    indices = _classes_of_rows(score, label, arrays)
+    if label is None:
+        return False
+    indices = classes_of_rows(score.path, label.path, arrays)
     return indices is not None and agreement(array, indices).is_beyond_chance
 
 
@@ -236,24 +238,11 @@ def _with_reversed_sign(
     reason: str, score: Name, label: Label | None, arrays: Arrays
 ) -> str:
     """The reason, with a question where the least score is the label."""
-    indices = _classes_of_rows(score, label, arrays)
+    if label is None:
+        return reason
+    indices = classes_of_rows(score.path, label.path, arrays)
     array = arrays.load(score.path)
     if indices is None or array.shape[1] < 3:
         return reason
     sign = sign_of(array, indices)
     return f"{reason}; {sign.text}: {REVERSED}" if sign.is_reversed else reason
-
-
-def _classes_of_rows(
-    score: Name, label: Label | None, arrays: Arrays
-) -> IntArray | None:
-    """Class indices of the rows of scores (n, k); None where they are unclear."""
-    array = arrays.load(score.path)
-    if label is None or array.ndim != 2:
-        return None
-    labels = arrays.load(label.path)
-    if labels is None:
-        return None
-    classes = arrays.classes(score.path)
-    indices = class_indices(whole_labels(labels), array.shape[1], classes)
-    return indices if indices is not None and len(indices) == len(array) else None

@@ -65,8 +65,8 @@ class Parts:
         where: str,
     ) -> None:
         if len({len(shape) for shape in shapes}) > 1:
-            found = f"holds arrays of shapes {shapes[0]}, …, {shapes[-1]}"
-            raise DataError(f"{where}: {found}, expected as many axes")
+            message = f"holds arrays of shapes {shapes[0]}, …, {shapes[-1]}"
+            raise DataError(f"{where}: {message}, expected as many axes")
         self.shapes = list(shapes)
         self.dtype = np.dtype(dtype)
         self.of = of

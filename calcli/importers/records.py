@@ -144,27 +144,38 @@ def distribution_of_pairs(items: Sequence[Any]) -> Distribution | None:
 
 def _pair(item: Any) -> tuple[str, float] | None:
     """(class, score) of an item of a list; None for anything else."""
+    word: Any = None
+    number: Any = None
     if isinstance(item, list) and len(item) == 2:
         word, number = item
-        return (word, number) if _is_pair(word, number) else None
-    if not isinstance(item, dict):
-        return None
+    elif isinstance(item, dict):
+        words = []
+        numbers = []
+        for key, value in _unwrapped(item).items():
+            if key in WORD_KEYS:
+                words.append(value)
+            elif key in NUMBER_KEYS:
+                numbers.append(value)
+            elif key not in OTHER_KEYS:
+                return None
+        if len(numbers) != 1 or not words:
+            return None
+        word, number = words[0], numbers[0]
+        if isinstance(word, int):
+            word = str(word)
+    return (word, number) if _is_pair(word, number) else None
+
+
+def _unwrapped(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields by their names in lower case, those of an object of one in its place:
+    ``{"displayName": …, "classification": {"score": …}}``.
+    """
     fields: dict[str, Any] = {}
     for key, value in item.items():
-        is_wrapped = isinstance(value, dict) and len(value) == 1
-        # {"displayName": …, "classification": {"score": …}}
-        for name, inner in value.items() if is_wrapped else [(key, value)]:
-            fields[name.lower()] = inner
-    if not fields.keys() <= WORD_KEYS | NUMBER_KEYS | OTHER_KEYS:
-        return None
-    words = [value for key, value in fields.items() if key in WORD_KEYS]
-    numbers = [value for key, value in fields.items() if key in NUMBER_KEYS]
-    if len(numbers) != 1 or not words:
-        return None
-    word = words[0]
-    if isinstance(word, int):
-        word = str(word)
-    return (word, numbers[0]) if _is_pair(word, numbers[0]) else None
+        if isinstance(value, dict) and len(value) == 1:
+            (key, value), *_ = value.items()
+        fields[key.lower()] = value
+    return fields
 
 
 def _is_pair(word: Any, number: Any) -> bool:

@@ -176,11 +176,10 @@ def _pairs(names: Sequence[Name], arrays: Arrays) -> dict[str, str]:
 
     None for anything else.
     """
-    labels = {
-        (name.folder, name.split, name.model): name.path
-        for name in names
-        if name.role == "labels"
-    }
+    labels = {}
+    for name in names:
+        if name.role == "labels":
+            labels[name.folder, name.split, name.model] = name.path
     pairs: dict[str, str] = {}
     words = set()
     for name in names:
@@ -214,16 +213,17 @@ def _score_beside_two_words(
         values = _present_values(arrays.load(name.path))
         if values is not None:
             columns.append((name, np.unique(values)))
-    scores = [
-        (name, distinct) for name, distinct in columns if _may_be_risks(name, distinct)
-    ]
-    labels = [column for column in columns if column[0].role == "labels"]
-    if not labels:
-        labels = [
-            (name, distinct)
-            for name, distinct in columns
-            if not name.role and len(distinct) == 2
-        ]
+    scores = []
+    labels = []
+    unnamed = []
+    for name, distinct in columns:
+        if _may_be_risks(name, distinct):
+            scores.append((name, distinct))
+        if name.role == "labels":
+            labels.append((name, distinct))
+        elif not name.role and len(distinct) == 2:
+            unnamed.append((name, distinct))
+    labels = labels or unnamed
     if len(scores) != 1 or len(labels) != 1 or scores[0][1][0] >= 0.5:
         return None
     label, words = labels[0]
@@ -261,14 +261,18 @@ def _only_candidate(
         family = _family_of_scores(names, generated, arrays, request)
         if family is not None:
             return family
-    candidates = [name for name in names if _may_be_scores(name, arrays)]
-    if generated:  # columns of a table: only a name tells scores from measurements
-        candidates = [name for name in candidates if may_be_scores(name.core)]
-    wide = [name for name in candidates if _has_classes(arrays.load(name.path))]
-    named = [name for name in wide if may_be_scores(name.core)]
-    if not wide:
-        named = [name for name in candidates if may_be_scores(name.core)]
-    cores = {name.core for name in named or wide}
+    wide = set()
+    narrow = set()
+    for name in names:
+        if not _may_be_scores(name, arrays):
+            continue
+        if generated and not may_be_scores(name.core):
+            continue  # columns of a table: only a name tells scores from measurements
+        if _has_classes(arrays.load(name.path)):
+            wide.add(name.core)
+        else:
+            narrow.add(name.core)
+    cores = set(filter(may_be_scores, wide or narrow)) or wide
     return cores.pop() if len(cores) == 1 else None
 
 
@@ -295,41 +299,44 @@ def _family_of_scores(
     request: ImportRequest,
 ) -> str | None:
     """The columns of a table that are its scores; None where it is unclear."""
-    families = [
-        name
-        for name in names
-        if arrays.columns[name.path].parts and _has_classes_in(arrays, name)
-    ]
-    by_label = [name for name in generated if _attribute(arrays, name, "by_label")]
+    families = [name for name in names if _is_family(name, arrays)]
+    complete = set()
+    some_columns = set()
+    all_columns = set()
+    for name in generated:
+        if _attribute(arrays, name, "is_complete"):
+            complete.add(name.core)
+        if _attribute(arrays, name, "by_label"):
+            columns = all_columns if name.core == LEFT_OVER else some_columns
+            columns.add(name.core)
     # 1. a name for scores
     named = {name.core for name in families if may_be_scores(name.core)}
     if len(named) == 1:
         return named.pop()
     # 2. names within the same text, some of which are words of a label
-    complete = [
-        name.core for name in by_label if _attribute(arrays, name, "is_complete")
-    ]
-    if len(set(complete)) == 1:
-        return complete[0]
+    if len(complete) == 1:
+        return complete.pop()
     # 3. rows that sum to 1
     proven = _proven_families(families, arrays)
     if len(proven) == 1:
         return proven.pop()
     # 4. names that are the words of a label, if no other column may be a class
     left_over = [name for name in generated if name.core == LEFT_OVER]
-    some_columns = [name.core for name in by_label if name.core != LEFT_OVER]
-    if len(set(some_columns)) == 1 and _has_other_columns(left_over, arrays):
-        return some_columns[0]
+    if len(some_columns) == 1 and _has_other_columns(left_over, arrays):
+        return some_columns.pop()
     # 5. all that is left
-    is_told = bool(request.kind) or (bool(by_label) and not some_columns)
-    return LEFT_OVER if left_over and is_told else None
+    has_kind = bool(request.kind) or bool(all_columns and not some_columns)
+    return LEFT_OVER if left_over and has_kind else None
 
 
 def _attribute(arrays: Arrays, name: Name, attribute: str) -> bool:
     return bool(arrays.columns[name.path].attributes.get(attribute))
 
 
-def _has_classes_in(arrays: Arrays, name: Name) -> bool:
+def _is_family(name: Name, arrays: Arrays) -> bool:
+    """True for columns that may be scores of classes."""
+    if not arrays.columns[name.path].parts:
+        return False
     array = arrays.load(name.path)
     return array is not None and _has_classes(array) and _may_be_scores(name, arrays)
 
@@ -357,11 +364,10 @@ def score_names(
     if len(request.scores) == len(request.labels) == 1:
         _refuse_outcomes_as_labels(request, where)
     if request.scores:
-        return [
-            name
-            for wanted in request.scores
-            for name in matching(names, wanted, "scores array")
-        ]
+        named = []
+        for wanted in request.scores:
+            named += matching(names, wanted, "scores array")
+        return named
     scores = [name for name in names if name.role == "scores"]
     if scores:
         family = _family_of_columns(scores, names, arrays)
@@ -477,12 +483,10 @@ def _refuse_outcomes_as_labels(request: ImportRequest, where: str) -> None:
 
 def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
     """Raise UsageError for several arrays of scores of the same rows."""
-    for first in scores:
-        together = [
-            name.path
-            for name in scores
-            if (name.folder, name.split) == (first.folder, first.split)
-        ]
+    paths_by_place: dict[Any, list[str]] = {}
+    for name in scores:
+        paths_by_place.setdefault((name.folder, name.split), []).append(name.path)
+    for together in paths_by_place.values():
         if len(together) > 1:
             listing = ", ".join(together)
             raise UsageError(

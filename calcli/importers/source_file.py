@@ -12,7 +12,7 @@ from typing import IO, Any
 from calcli.errors import DataError, blaming, one_line
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
-from calcli.io.inputs import DoubledKey, note, once, refuse_more
+from calcli.io.inputs import DoubledKey, is_database, note, once, refuse_more
 from calcli.io.missing import no_such_file
 from calcli.records import cached_property
 
@@ -25,7 +25,6 @@ MOST_BYTES_CHECKED = 1 << 26
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ZIP_MAGIC = b"PK\x03\x04"
-SQLITE = b"SQLite format 3\0"
 
 
 class SourceFile:
@@ -137,15 +136,6 @@ def _without_table(path: Path) -> tuple[Path, str | None]:
     if colon and is_database(Path(file)):
         return Path(file), table
     return path, None
-
-
-def is_database(path: Path) -> bool:
-    """True for a database of SQLite."""
-    if not path.is_file():
-        return False
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(len(SQLITE)) == SQLITE
-    return False
 
 
 def _group_hint(path: Path) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import compress, filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,13 @@ def _say_their_texts(values: AnyArray, texts: Sequence[str]) -> bool:
 def _column_of_texts(
     file: Path, name: str, texts: Sequence[str], has_commas: bool, is_ours: bool
 ) -> Column:
-    cells = _with_points(texts) if has_commas else texts
-    are_blank = [is_blank(cell) for cell in cells]
-    present = [cell for cell, blank in zip(cells, are_blank, strict=True) if not blank]
-    empty_row = are_blank.index(True) if any(are_blank) else None
+    cells = texts
+    if has_commas:
+        cells = list(map(_with_point, texts))
+    present = list(filterfalse(is_blank, cells))
+    empty_row = None
+    if len(present) < len(cells):
+        empty_row = next(row for row, cell in enumerate(cells) if is_blank(cell))
     if not present:
         nothing = np.full(len(cells), np.nan)
         return held_column(file, name, nothing, "other", empty_row)
@@ -116,9 +120,10 @@ def _column_of_texts(
     if integers is not None and empty_row is None:
         return held_column(file, name, integers, "number")
     numbers = real_numbers(cells)
-    if numbers is not None:  # a missing score is NaN
-        row = None if integers is None else empty_row
-        column = held_column(file, name, numbers, "number", row)
+    if numbers is not None:
+        if integers is None:
+            empty_row = None  # a missing score is NaN
+        column = held_column(file, name, numbers, "number", empty_row)
         zeros = [cells[place] for place in np.flatnonzero(numbers == 0.0).tolist()]
         column = replace(column, decimals=written_decimals(zeros))
         return _unless_thousands(column, texts) if has_commas else column
@@ -132,17 +137,14 @@ def _column_of_texts(
     return _parsed_column(file, name, texts, "text", words, row)
 
 
-def _with_points(texts: Sequence[str]) -> list[str]:
-    """Cells with a point in place of a decimal comma."""
-    return [
-        text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
-        for text in texts
-    ]
+def _with_point(text: str) -> str:
+    """A cell with a point in place of a decimal comma."""
+    return text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
 
 
 def _unless_thousands(column: Column, texts: Sequence[str]) -> Column:
     """The column; it cannot be loaded where its commas may part thousands."""
-    with_comma = [text for text in texts if DECIMAL_COMMA.fullmatch(text)]
+    with_comma = list(filter(DECIMAL_COMMA.fullmatch, texts))
     whole = next((text for text in texts if text.strip().lstrip("+-").isdigit()), None)
     if not with_comma or whole is None or not all(map(THOUSANDS.fullmatch, with_comma)):
         return column
@@ -202,20 +204,23 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
         if not any(stripped) or not all(map(PERCENTAGE.fullmatch, stripped)):
             return column
         cells = [str(word).strip() for word in column.rows(slice(None)).tolist()]
-        numbers = np.array([number(cell.removesuffix("%") or "nan") for cell in cells])
+        numbers = np.array(list(map(_percent, cells)))
     except (DataError, ValueError):  # the column may not be needed
         return column
     if as_fractions:
         numbers = numbers / 100.0
         message = f"column {column.name!r} is in percent and was divided by 100"
         remark(f"{column.file.name}: {message}")
-    decimals = written_decimals(
-        [word for word, value in zip(cells, numbers, strict=True) if not value]
-    )
+    decimals = written_decimals(list(compress(cells, numbers == 0.0)))
     if as_fractions:
         decimals += DECIMALS_OF_PERCENT
     plain = held_column(column.file, column.name, numbers, "number", column.empty_row)
     return replace(plain, written=column.written_cells, decimals=decimals)
+
+
+def _percent(cell: str) -> float:
+    """The number of ``50%``; NaN for an empty cell."""
+    return number(cell.removesuffix("%") or "nan")
 
 
 # ---- lists of numbers as text: as Python, NumPy and torch print them, or spaced
@@ -226,12 +231,12 @@ def are_lists(cells: Sequence[str]) -> bool:
     first = [cell.strip() for cell in cells[:CELLS_SEEN]]
     if not first or all(cell.startswith("[") for cell in first):
         return bool(first)
-    if all(PRINTED_LIST.fullmatch(cell) for cell in first):
+    if all(map(PRINTED_LIST.fullmatch, first)):
         pieces = re.split(r"[,\s]+", _inside(first[0]))
-        return all(is_number(piece) for piece in pieces if piece)
+        return all(map(is_number, filter(None, pieces)))
     if "." not in first[0]:
         return False
-    return all(_is_row_of_numbers(cell) for cell in cells)
+    return all(map(_is_row_of_numbers, cells))
 
 
 def _is_row_of_numbers(cell: str) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from calcli.errors import DataError, blaming
-from calcli.importers.names import role_of
+from calcli.importers.names import are_ours
 from calcli.io.cells import is_number
 
 MOST_COMMENTS = 50
@@ -133,11 +133,6 @@ def split_line(line: str, separator: str) -> list[str]:
     if '"' not in line:
         return line.split()
     return next(csv.reader([line.strip()], delimiter=" ", skipinitialspace=True))
-
-
-def are_ours(header: Sequence[str]) -> bool:
-    """True for the names of the columns of a table that calcli has written."""
-    return any(role_of(name) == "calibrated_by" for name in header)
 
 
 def is_data(cells: Cells) -> bool:

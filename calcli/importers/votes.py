@@ -201,15 +201,15 @@ def _remark_votes(votes: Sequence[Vote], gold: Column, where: str) -> None:
 
 def _columns_of(columns: Columns, option: str) -> list[Column]:
     """Columns of answers: by name, list or range, or the beginning of numbered ones."""
-    own = columns.get(option)
-    if own is not None and not own.parts:
-        return [own]
+    whole = columns.get(option)
+    if whole is not None and not whole.parts:
+        return [whole]
     numbered = re.compile(re.escape(option) + r"[_. -]*\d+")
     names = sorted(filter(numbered.fullmatch, columns), key=natural)
     if names:
         return [columns[name] for name in names]
-    if own is not None:  # an array of numbers, whose columns have their texts
-        return list(own.parts.values())
+    if whole is not None:  # an array of numbers, whose columns have their texts
+        return list(whole.parts.values())
     names = listed_columns(list(columns), option)
     if not names:
         parsed = [parse_name(path) for path in columns]

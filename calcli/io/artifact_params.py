@@ -269,9 +269,9 @@ def _entries(value: Any, dtype: str, n_axes: int) -> AnyArray:
     lists = ENTRIES[dtype]
     for _ in range(n_axes):
         lists = GenericAlias(list, lists)
-    return np.asarray(
-        msgspec.convert(value, lists), object if dtype == "str" else dtype
-    )
+    if dtype == "str":
+        return np.asarray(msgspec.convert(value, lists), object)
+    return np.asarray(msgspec.convert(value, lists), dtype)
 
 
 def _has_shape(array: AnyArray, expected: Sequence[Any]) -> bool:

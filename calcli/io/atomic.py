@@ -247,7 +247,10 @@ def new_file(
             file.read_back()
         refuse_input(path)  # it may have been opened as an input since
         with _naming_output(path):
-            os.replace(temporary, place) if force else _rename_to_new(temporary, place)
+            if force:
+                os.replace(temporary, place)
+            else:
+                _rename_to_new(temporary, place)
         file.has_final_name = True
         with suppress(OSError):  # where the file system supports it
             folder = os.open(place.parent, os.O_RDONLY)
@@ -282,8 +285,10 @@ def _open_locked(temporary: Path) -> int:
 
 def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
     """Write a whole file at once (see ``new_file``); text is UTF-8."""
+    if isinstance(data, str):
+        data = data.encode()
     with new_file(path, force=force) as file:
-        file.write(data.encode() if isinstance(data, str) else data)
+        file.write(data)
 
 
 def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
@@ -434,10 +439,10 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
             raise UsageError(
                 f"{path}: is in the way ({what}); move it or choose another -o"
             ) from None
-        kind = ResourceError if problem.errno in NO_ROOM else UsageError
-        raise kind(
-            f"{path}: cannot be written: {problem.strerror}; choose another name"
-        ) from None
+        message = f"{path}: cannot be written: {problem.strerror}; choose another name"
+        if problem.errno in NO_ROOM:
+            raise ResourceError(message) from None
+        raise UsageError(message) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
+from itertools import filterfalse
 from typing import Any
 
 import numpy as np
@@ -68,16 +69,18 @@ def is_number(text: str) -> bool:
 def whole_numbers(texts: Sequence[str]) -> AnyArray | None:
     """Read whole numbers, (n,) int64; None if one is no such number or too large."""
     try:
-        values = [int(text) for text in texts]
-        return np.array(values, dtype=np.int64) if _are_plain(texts) else None
+        values = np.array(list(map(int, texts)), dtype=np.int64)
     except (ValueError, OverflowError):
         return None
+    return values if _are_plain(texts) else None
 
 
 def real_numbers(texts: Sequence[str]) -> AnyArray | None:
     """Read numbers, (n,) float64, NaN for a missing value; None if one is no number."""
+    values = []
     try:
-        values = [math.nan if is_blank(text) else float(text) for text in texts]
+        for text in texts:
+            values.append(math.nan if is_blank(text) else float(text))
     except ValueError:
         return None
     return np.array(values) if _are_plain(texts) else None
@@ -96,17 +99,22 @@ def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[Any]:
     such as 7.0 and there is a gap, which is how pandas writes whole numbers then.
     blanks : texts such as NA are words, as in a table that calcli has written.
     """
-    present = list(texts) if blanks else [t for t in texts if not is_blank(t)]
+    present = list(texts)
+    if not blanks:
+        present = list(filterfalse(is_blank, texts))
     has_gap = len(present) < len(texts)
     whole = None
     if all(map(WHOLE.fullmatch, present)):
         whole = whole_numbers(present)
     elif has_gap and all(map(WHOLE_FLOAT.fullmatch, present)):
-        whole = whole_numbers([whole_text(text) for text in present])
-    values = iter(present if whole is None else whole.tolist())
+        whole = whole_numbers(list(map(whole_text, present)))
+    values: list[Any] = present
+    if whole is not None:
+        values = whole.tolist()
     if not has_gap:
-        return list(values)
-    return [None if is_blank(text) else next(values) for text in texts]
+        return values
+    next_value = iter(values)
+    return [None if is_blank(text) else next(next_value) for text in texts]
 
 
 LIST_ITEM = re.compile(
@@ -127,8 +135,8 @@ def printed_list(text: str) -> list[str]:
     """Items of a list as Python, NumPy or JSON print it: ``['a', "b", 1]``."""
     items = []
     for single, double, bare in LIST_ITEM.findall(text):
-        quoted = single or double
-        items.append(re.sub(r"\\(.)", r"\1", quoted) if quoted else bare)
+        quoted = re.sub(r"\\(.)", r"\1", single or double)
+        items.append(quoted or bare)
     return items
 
 
@@ -220,7 +228,9 @@ def names_of(values: Any, column: NameColumn) -> AnyArray:
         message = f"{column.role} has type {values.dtype}, expected numbers or words"
         raise DataError(f"{column.where}: {message}")
     # NumPy's own scalars, as a float32 of Python would show more digits
-    cells = list(values.ravel()) if kind in "fmM" else values.ravel().tolist()
+    cells = list(values.ravel())
+    if kind not in "fmM":
+        cells = values.ravel().tolist()
     return _names_of_cells(cells, column).reshape(values.shape)
 
 
@@ -305,10 +315,16 @@ def _times_as_text(cells: Sequence[Any]) -> Sequence[Any]:
 
     Other cells as they are.
     """
-    known = [cell for cell in cells if not is_null(cell)]
-    if not known or not all(map(_is_plain_time, known)):
+    stamps = []
+    for cell in cells:
+        if is_null(cell):
+            stamps.append(np.datetime64("NaT"))
+        elif _is_plain_time(cell):
+            stamps.append(cell)
+        else:
+            return cells
+    if all(map(is_null, cells)):
         return cells
-    stamps = [np.datetime64("NaT") if is_null(cell) else cell for cell in cells]
     try:
         times = np.array(stamps)
         if times.dtype.kind != "M":
@@ -321,10 +337,9 @@ def _times_as_text(cells: Sequence[Any]) -> Sequence[Any]:
         if (present == present.astype(f"M8[{coarse}]")).all():
             unit = coarse
     texts = np.char.replace(np.datetime_as_string(times, unit=unit), "T", " ")
-    return [
-        None if missing else text
-        for missing, text in zip(np.isnat(times), texts.tolist(), strict=True)
-    ]
+    names = texts.astype(object)
+    names[np.isnat(times)] = None
+    return names.tolist()
 
 
 def _is_plain_time(cell: Any) -> bool:

@@ -139,9 +139,11 @@ class DataSet(Rows):
     @property
     def doubts(self) -> list[str]:
         """Warnings: calibrators applied, recorded warnings, doubtful scores."""
+        warnings = [*self.recorded, *doubts(self)]
         reason = in_sample(self.upstream)
-        of_fit = [f"{reason}: {NOT_HELD_OUT}"] if reason else []
-        return [*of_fit, *self.recorded, *doubts(self)]
+        if reason:
+            warnings.insert(0, f"{reason}: {NOT_HELD_OUT}")
+        return warnings
 
     @property
     def notes(self) -> list[str]:
@@ -164,8 +166,8 @@ class DataSet(Rows):
         return role
 
     def units(self) -> Units | None:
-        found = self.given_units
-        return None if found is None or found.single else found
+        units = self.given_units
+        return None if units is None or units.single else units
 
     @property
     def unit_name(self) -> str | None:
@@ -317,11 +319,10 @@ class DataSet(Rows):
                 self.progress("rows read", position, self.n)
             yield piece
         if not hashed:
-            self.seal(
-                [digest.digest() for digest in digests.values()]
-                if len(digests) > 1
-                else digests[0]
-            )
+            if len(digests) > 1:
+                self.seal([digest.digest() for digest in digests.values()])
+            else:
+                self.seal(digests[0])
         self.facts = self.facts or facts
 
     def step(self, transforms: Sequence[int] = ()) -> int:
@@ -360,9 +361,9 @@ class DataSet(Rows):
         """Set the hash, from the digests of the parts' scores, or the hash object of a
         single part's scores.
         """
-        digest = (
-            hashlib.sha256(b"".join(scores)) if isinstance(scores, list) else scores
-        )
+        digest = scores
+        if isinstance(digest, list):
+            digest = hashlib.sha256(b"".join(digest))
         if self.has_labels:
             for start in range(0, self.n, HASHED_LABELS):
                 digest.update(
@@ -582,15 +583,22 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     names = rows.class_names
     yield f"holds {rows.kind}"
     yield f"has {rows.k} classes"
-    yield "has no class_names" if names is None else "has class_names"
-    yield from (f"calls class {c} {name!r}" for c, name in enumerate(names or ()))
-    yield (
-        f"is calibrated by {words(rows.upstream)}"
-        if rows.upstream
-        else "is uncalibrated"
-    )
+    yield _has_or_not(names is not None, "class_names")
+    for number, name in enumerate(names or ()):
+        yield f"calls class {number} {name!r}"
+    if rows.upstream:
+        yield f"is calibrated by {words(rows.upstream)}"
+    else:
+        yield "is uncalibrated"
     yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
-    yield "has ordered classes" if rows.ordered else "has classes without an order"
-    yield "has labels" if rows.has_labels else "has no labels"
-    yield "has no weights" if rows.given_weights is None else "has weights"
-    yield "has predictions" if rows.assigned else "has no predictions"
+    if rows.ordered:
+        yield "has ordered classes"
+    else:
+        yield "has classes without an order"
+    yield _has_or_not(rows.has_labels, "labels")
+    yield _has_or_not(rows.given_weights is not None, "weights")
+    yield _has_or_not(rows.assigned, "predictions")
+
+
+def _has_or_not(has_it: bool, what: str) -> str:
+    return f"has {what}" if has_it else f"has no {what}"

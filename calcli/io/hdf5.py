@@ -270,10 +270,10 @@ def _check_file(path: Path) -> None:
 
 def names_in(group: h5py.Group) -> str:
     """List the names in a group, for messages."""
-    return (
-        ", ".join(key if isinstance(key, str) else repr(key) for key in group)
-        or "nothing"
-    )
+    names = []
+    for key in group:
+        names.append(key if isinstance(key, str) else repr(key))
+    return ", ".join(names) or "nothing"
 
 
 def texts(values: Any, where: str) -> list[str]:
@@ -311,13 +311,12 @@ def _as_data_error(where: object, *, by_h5py: bool = False) -> Iterator[None]:
         if by_h5py and all("h5py" not in file.parts for file in files):
             raise
         text = str(problem)
-        advice = (
-            "install the HDF5 filter it was compressed with"
-            if "filter" in text
-            else "is the file complete?"
-        )
         if "filter returned failure" in text:  # for example a wrong checksum
             advice = "its bytes are damaged; fetch the file anew"
+        elif "filter" in text:
+            advice = "install the HDF5 filter it was compressed with"
+        else:
+            advice = "is the file complete?"
         raise DataError(
             f"{where}: cannot be read: {one_line(problem)}; {advice}"
         ) from None
@@ -480,14 +479,11 @@ def _check_virtual(
                     f"{where}: names its sources by a pattern, {pattern}; copy it into"
                     " a plain dataset"
                 )
-        file, name = (
-            text.replace("%%", "%") for text in (source.file_name, source.dset_name)
-        )
-        path = (
-            Path(holder)
-            if file == "."
-            else find_file(file, holder, "HDF5_VDS_PREFIX", where)
-        )
+        file = source.file_name.replace("%%", "%")
+        name = source.dset_name.replace("%%", "%")
+        path = Path(holder)
+        if file != ".":
+            path = find_file(file, holder, "HDF5_VDS_PREFIX", where)
         if path is None:
             raise DataError(
                 f"{where}: takes its values from {file}, which is not there; bring it"

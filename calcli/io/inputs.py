@@ -31,6 +31,9 @@ LOCATION = re.compile(
 this key, and the length of the name as a varint.
 """
 
+SQLITE = b"SQLite format 3\0"
+"""First bytes of a database."""
+
 PIECE = 1 << 20  # bytes read at once
 
 _read: dict[int, dict[tuple[int, int], Path]] = {}
@@ -101,6 +104,15 @@ def note_onnx(path: Path) -> None:
             note(path.parent / os.fsdecode(model[match.end() : match.end() + length]))
 
 
+def is_database(path: Path) -> bool:
+    """True for a database of SQLite."""
+    if not path.is_file():
+        return False
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+    return False
+
+
 def is_read(path: Path) -> bool:
     """Return True if a file, or the target of a link, has been read by this command."""
     with suppress(OSError):
@@ -117,10 +129,12 @@ def is_read(path: Path) -> bool:
 
 
 @contextmanager
-def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[bytes]]:
+def open_document(
+    path: str, what: str, *, is_output: bool = False
+) -> Iterator[IO[bytes]]:
     """Open a file to read sequentially; ``-`` is standard input.
 
-    own : it is this command's own earlier output, to resume from. Raises DataError for
+    is_output : it is this command's own earlier output, to resume from. Raises DataError for
     one that cannot be opened, and for a pipe or device that no shell has opened.
     """
     if path == "-":
@@ -138,7 +152,7 @@ def open_document(path: str, what: str, *, own: bool = False) -> Iterator[IO[byt
         )
     try:
         with open(path, "rb") as file:
-            if not own:
+            if not is_output:
                 note(path)
             yield file
     except OSError as problem:
@@ -156,11 +170,11 @@ def at_most(file: IO[bytes], most: int) -> bytes:
     return data.getvalue()
 
 
-def read_document(path: str, most: int, what: str, *, own: bool = False) -> bytes:
+def read_document(path: str, most: int, what: str, *, is_output: bool = False) -> bytes:
     """Read all of a file or standard input, at most ``most`` bytes (see
     ``open_document``). Raises DataError.
     """
-    with open_document(path, what, own=own) as file:
+    with open_document(path, what, is_output=is_output) as file:
         data = at_most(file, most + 1)
     if len(data) > most:
         raise DataError(f"{path}: is larger than {most >> 20} MiB, expected {what}")

@@ -25,7 +25,8 @@ def start(code: str, keep: Sequence[int] = (), **streams: Any) -> "Popen[bytes]"
 
     path = _elsewhere(sys.path)
     root = str(Path(calcli.__file__).parents[1])
-    path += [] if root in path else [root]
+    if root not in path:
+        path.append(root)
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     if "PYTHONPATH" in environment:
         environment["PYTHONPATH"] = os.pathsep.join(

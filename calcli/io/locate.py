@@ -39,14 +39,13 @@ class ByName:
             "ids": self.ids,
             "unit": self.unit,
         }
-        lists = {
-            role: [name] if isinstance(name, str) else list(name)
-            for role, name in columns.items()
-            if name
-        }
-        return {
-            role: [] if names == ["none"] else names for role, names in lists.items()
-        }
+        named: dict[str, list[str]] = {}
+        for role, names in columns.items():
+            if not names:
+                continue
+            listed_names = [names] if isinstance(names, str) else list(names)
+            named[role] = [] if listed_names == ["none"] else listed_names
+        return named
 
     @property
     def names_groups(self) -> bool:
@@ -184,7 +183,8 @@ def split_where(where: str) -> tuple[Path, str | None]:
 def absolute(name: str) -> str:
     """Make the name of a bundle absolute, for a process in another folder."""
     path, group = split_where(name)
-    return os.path.abspath(path) + ("" if group is None else f":{group}")
+    absolute_path = os.path.abspath(path)
+    return absolute_path if group is None else f"{absolute_path}:{group}"
 
 
 def note_bundles(names: Iterable[str]) -> None:
@@ -214,9 +214,7 @@ def kinds_in(group: h5py.Group) -> list[str]:
     def holds(name: str) -> bool:
         return isinstance(lookup(group, name), h5py.Dataset)
 
-    return [kind for kind in SCORE_KINDS if holds(kind)] or [
-        kind for kind in ("confidence",) if holds(kind)
-    ]
+    return list(filter(holds, SCORE_KINDS)) or list(filter(holds, ("confidence",)))
 
 
 class NoBundles(DataError):
@@ -243,17 +241,14 @@ def choose_group(
             )
         if isinstance(node, h5py.Group):
             return group
-        found = find_bundles(file)
-        have = (
-            ", ".join(
-                f"{path.name}:{name}" if name else f"{path.name} itself"
-                for name in found
-            )
-            or "none"
-        )
-        raise (DataError if found else NoBundles)(
-            f"{path}: has no group {group!r}; bundles in it: {have}"
-        )
+        message = f"{path}: has no group {group!r}; bundles in it:"
+        bundles = find_bundles(file)
+        if not bundles:
+            raise NoBundles(f"{message} none")
+        shown = []
+        for name in bundles:
+            shown.append(f"{path.name}:{name}" if name else f"{path.name} itself")
+        raise DataError(f"{message} {', '.join(shown)}")
     if layout.scores is not None:
         return ""
     for name in prefer:
@@ -280,10 +275,11 @@ LONGEST_LIST = 1 << 28  # maximum bytes of a list of names
 
 def natural(text: str) -> list[tuple[int, int, str]]:
     """Sort key that puts rank10 after rank2."""
-    parts = [(part, whole_number(part)) for part in re.split(r"([0-9]+)", text) if part]
-    return [
-        (0, 0, part) if number is None else (1, number, "") for part, number in parts
-    ]
+    keys = []
+    for part in filter(None, re.split(r"([0-9]+)", text)):
+        number = whole_number(part)
+        keys.append((0, 0, part) if number is None else (1, number, ""))
+    return keys
 
 
 def matching_files(pattern: str) -> list[str]:
@@ -333,7 +329,9 @@ def bundle_names(names: Sequence[str], files_from: str | None) -> list[str]:
 
     Raises UsageError if there are none.
     """
-    bundles = [*names, *(listed(files_from) if files_from is not None else ())]
+    bundles = list(names)
+    if files_from is not None:
+        bundles += listed(files_from)
     if not bundles:
         raise UsageError(
             "no bundle is named: give FILE.h5 or FILE.h5:GROUP, or a list of them with"

@@ -39,12 +39,10 @@ def as_array(values: Any, what: str) -> AnyArray:
         raise
     except Exception as problem:
         # NumPy, torch, pandas and pyarrow raise errors of any type.
-        lists = (
-            "are rows of different lengths"
-            if "inhomogeneous" in str(problem)
-            else "are no array of numbers"
-        )
-        raise DataError(f"{what}: {lists}: {one_line(problem)[:200]}") from None
+        message = "are no array of numbers"
+        if "inhomogeneous" in str(problem):
+            message = "are rows of different lengths"
+        raise DataError(f"{what}: {message}: {one_line(problem)[:200]}") from None
     if (
         array.dtype == object
         and array.size
@@ -105,11 +103,9 @@ def plain_array(values: Any, what: str) -> AnyArray:
             "scores: are true or false, expected numbers; pass what the model said"
             " before it decided"
         )
-    return (
-        array.astype(np.float64)
-        if what == "scores" and array.dtype.kind in "iu"
-        else array
-    )
+    if what == "scores" and array.dtype.kind in "iu":
+        return array.astype(np.float64)
+    return array
 
 
 @contextmanager
@@ -128,20 +124,24 @@ def bundle_in_memory(
     (n,) in [0, 1] and labels whether each answer was right. units : (n,) numbers or
     strings. Raises DataError as for a file.
     """
-    alone = kind == "confidence"
+    are_confidences = kind == "confidence"
+    labels_name = "labels"
+    expected = "one integer per row"
+    if are_confidences:
+        labels_name = "correct"
+        expected = "whether each answer was right"
     if labels is None:
-        expected = "whether each answer was right" if alone else "one integer per row"
         raise DataError(
             f"scores: come without labels, and labels are needed here: pass {expected}"
         )
     with h5py.File(uuid4().hex, "w", driver="core", backing_store=False) as file:
         file[kind] = plain_array(scores, "scores")
-        file["correct" if alone else "labels"] = plain_array(labels, "labels")
+        file[labels_name] = plain_array(labels, "labels")
         if weights is not None:
             file["weights"] = plain_array(weights, "weights")
         if units is not None:
             file["unit"] = as_names(units, "units", "unit")
-        if class_names is not None and alone:
+        if class_names is not None and are_confidences:
             raise DataError(
                 "scores: are confidences, of which no class is known; leave"
                 " class_names out"

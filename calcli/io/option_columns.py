@@ -47,7 +47,7 @@ def without_padding(
     Raises DataError for padding that is another number than the contract's.
     """
     padding = is_padding(n_options, scores.shape[1])
-    expected = 0.0 if kind == "probs" else -np.inf
+    expected = _padding_in_files(kind)
     wrong = padding & (scores != expected)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
@@ -56,14 +56,18 @@ def without_padding(
         raise DataError(
             f"{where}: {message}, expected {expected:g} after its {number} options"
         )
-    return np.where(padding, 0.0 if kind == "probs" else PADDING, scores)
+    fill = 0.0 if kind == "probs" else PADDING
+    return np.where(padding, fill, scores)
 
 
 def with_padding(scores: AnyArray, n_options: IntArray, kind: ScoreKind) -> AnyArray:
     """Scores (b, k) as files hold them."""
     padding = is_padding(n_options, scores.shape[1])
-    value = 0.0 if kind == "probs" else -np.inf
-    return np.where(padding, value, scores).astype(scores.dtype)
+    return np.where(padding, _padding_in_files(kind), scores).astype(scores.dtype)
+
+
+def _padding_in_files(kind: ScoreKind) -> float:
+    return 0.0 if kind == "probs" else -np.inf
 
 
 def zeros_of_options(probabilities: FloatArray, n_options: IntArray) -> Zeros:

@@ -86,11 +86,9 @@ def probe(path: Path) -> None:
     if status == FINE:
         _survived.add(known)
         return
-    how = (
-        "reading it never ends"
-        if status in (None, -signal.SIGXCPU)
-        else "HDF5 crashes on it"
-    )
+    how = "HDF5 crashes on it"
+    if status in (None, -signal.SIGXCPU):
+        how = "reading it never ends"
     if status == NO_MEMORY:
         how = f"reading it takes more than {MEMORY >> 20} MiB of memory"
     raise DataError(
@@ -143,7 +141,8 @@ def _spawned(path: Path, seconds: int) -> int | None:
     finally:
         os.close(status_pipe)
     status = _exit_status(alive, seconds + 10, child.pid, child.wait)
-    return FINE if status is not None and status > 0 and status != NO_MEMORY else status
+    has_failed_alone = status is not None and status > 0 and status != NO_MEMORY
+    return FINE if has_failed_alone else status
 
 
 def _exit_status(
@@ -228,7 +227,8 @@ def _limit(seconds: int) -> None:
     }
     for what, most in limits.items():
         _, hard = resource.getrlimit(what)
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
         resource.setrlimit(what, (most, hard))
 
 
@@ -273,5 +273,5 @@ def _touch_dataset(dataset: h5py.Dataset) -> None:
     step = max(height, (1 << 20) // max(row, 1))
     if step * row > MEMORY // 4:
         return
-    for at in range(0, dataset.shape[0], step):
-        dataset[at : at + step]
+    for first in range(0, dataset.shape[0], step):
+        dataset[first : first + step]

@@ -146,11 +146,12 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
             group = lookup(opened, dataset.rpartition("/")[0])
             if isinstance(group, h5py.Group):
                 attributes = {name: group.attrs.get(name) for name in ATTRIBUTES}
-    return {
-        name: text
-        for name in ATTRIBUTES
-        if (text := _text(attributes.get(name))) is not None
-    }
+    texts = {}
+    for name in ATTRIBUTES:
+        text = _text(attributes.get(name))
+        if text is not None:
+            texts[name] = text
+    return texts
 
 
 def joined_past(pasts: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -221,11 +222,9 @@ def title_of(links: Sequence[Link]) -> str:
     """Title of scores after these calibrators: ``calibrated by ts, then hb``, or
     ``uncalibrated``.
     """
-    return (
-        f"calibrated by {', then '.join(link.method for link in links)}"
-        if links
-        else "uncalibrated"
-    )
+    if not links:
+        return "uncalibrated"
+    return f"calibrated by {', then '.join(link.method for link in links)}"
 
 
 def same_chain(links: Sequence[Link], others: Sequence[Link]) -> bool:

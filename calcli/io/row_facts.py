@@ -87,15 +87,13 @@ def row_facts(block: "Block") -> RowFacts:
         blank = np.asarray(s[:, 0] == s[:, -1])
         blank[blank] = (s[blank] == s[blank, :1]).all(axis=1)
     tail = len(blank) if blank.all() else int(np.argmin(blank[::-1]))
-    signatures_of_rows = (
-        np.empty(0, np.uint64) if block.y is None else signatures(block)
-    )
-    cut = (
-        block.kind == "logits"
-        and s.dtype.itemsize == 8
-        and max(s.max(), -s.min()) >= HUGE
-    )
-    huge = int((np.abs(s).max(axis=1) >= HUGE).sum()) if cut else 0
+    signatures_of_rows = np.empty(0, np.uint64)
+    if block.y is not None:
+        signatures_of_rows = signatures(block)
+    huge = 0
+    may_be_huge = block.kind == "logits" and s.dtype.itemsize == 8
+    if may_be_huge and max(s.max(), -s.min()) >= HUGE:
+        huge = int((np.abs(s).max(axis=1) >= HUGE).sum())
     facts = RowFacts(
         n=len(blank),
         blank=int(blank.sum()),

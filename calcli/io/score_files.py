@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,14 +76,14 @@ class Sheet(NewBundle):
 
     attributes : returns texts about the whole output (calibrator, calibrated_by) for
     formats with metadata; called last where a format allows it, when all rows have been
-    read. own : columns by their names in the source, by their name in a bundle.
+    read. source_columns : columns by their names in the source, by their name in a bundle.
     label_name : name of the labels in the source, for tables. zeros : resolution of the
     probabilities that were calibrated, where they were rounded.
     """
 
     dtype: np.dtype[Any]
     attributes: Callable[[], Mapping[str, str]] = dict
-    own: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
+    source_columns: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
     label_name: str = "labels"
     zeros: Zeros | None = None
 
@@ -101,12 +102,10 @@ class Sheet(NewBundle):
         the classes.
         """
         names = [*(self.class_names or ())]
-        plain = len(set(names)) == len(names) and all(name.strip() for name in names)
-        return (
-            names
-            if plain and not all(whole_number(name) is not None for name in names)
-            else []
-        )
+        if len(set(names)) < len(names) or not all(map(str.strip, names)):
+            return []
+        are_numbers = None not in map(whole_number, names)
+        return [] if are_numbers else names
 
     @cached_property
     def meant(self) -> frozenset[str]:
@@ -115,8 +114,8 @@ class Sheet(NewBundle):
 
     @property
     def taken(self) -> frozenset[str]:
-        """Names reserved or used: ``meant``, the label's and those of ``own``."""
-        return self.meant.union([self.label_name], *self.own.values())
+        """Names reserved or used: ``meant``, the label's and those of ``source_columns``."""
+        return self.meant.union([self.label_name], *self.source_columns.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores as columns, and the columns of ``rows`` with class names in place of
@@ -136,11 +135,12 @@ class Sheet(NewBundle):
 
     def called(self, columns: dict[str, AnyArray]) -> dict[str, AnyArray]:
         """Rename the labels to their name in the source, unless it is in use."""
-        free = self.label_name not in self.meant.union(columns)
-        return {
-            self.label_name if free and name == "labels" else name: column
-            for name, column in columns.items()
-        }
+        if "labels" not in columns or self.label_name in self.meant.union(columns):
+            return columns
+        renamed = {}
+        for name, column in columns.items():
+            renamed[self.label_name if name == "labels" else name] = column
+        return renamed
 
     def rows(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:
         """Scores of a slab in the sheet's precision, and the per-row columns in the
@@ -148,14 +148,13 @@ class Sheet(NewBundle):
         """
         start, scores, per_row = slab
         here = slice(start, start + len(scores))
-        arrays = {name: values[here] for name, values in self.columns.items()} | dict(
-            per_row
-        )
+        arrays = {name: values[here] for name, values in self.columns.items()}
+        arrays |= per_row
         columns: dict[str, AnyArray] = {}
         for name in filter(arrays.__contains__, dict.fromkeys((*COLUMNS, *arrays))):
             own_columns = {
                 one: values[here]
-                for one, values in self.own.get(name, {}).items()
+                for one, values in self.source_columns.get(name, {}).items()
                 if one not in self.meant
             }
             columns |= own_columns or {name: arrays[name]}
@@ -218,36 +217,37 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     """
     check_choice("--format", name, FORMATS)
     ending = "" if path is None else path.suffix.lower().lstrip(".")
-    form = (
-        FORMATS[name]
-        if name
-        else next((f for f in FORMATS.values() if ending in f.endings), None)
-    )
-    streams = ", ".join(f.name for f in FORMATS.values() if f.streams)
+    form = FORMATS[name] if name else _format_by_ending(ending)
+    is_pipe = path is None or is_stream(path)
+    where = f"-o {path or '-'}"
+    streams = ", ".join(other.name for other in FORMATS.values() if other.streams)
+    if form is None and is_pipe:
+        message = "say how it is written with --format, one of"
+        raise UsageError(f"{where}: {message} {streams}")
     if form is None:
-        endings = ", .".join(e for f in FORMATS.values() for e in f.endings)
-        if path is None or is_stream(path):
-            raise UsageError(
-                f"-o {path or '-'}: say how it is written with --format, one of"
-                f" {streams}"
-            )
-        raise UsageError(
-            f"-o {path}: expected a name that ends in .{endings}, or --format"
-        )
-    if (path is None or is_stream(path)) and not form.streams:
-        raise UsageError(
-            f"-o {path or '-'}: {form.name} cannot be written to a pipe or a device;"
-            f" {streams} can"
-        )
+        endings = ", .".join(chain(*(other.endings for other in FORMATS.values())))
+        message = f"expected a name that ends in .{endings}, or --format"
+        raise UsageError(f"{where}: {message}")
+    if is_pipe and not form.streams:
+        message = f"{form.name} cannot be written to a pipe or a device;"
+        raise UsageError(f"{where}: {message} {streams} can")
     if form.needs is not None:
         with optional_import(form.needs, f"writing {form.name}"):
             import_module(form.needs)
     return form
 
 
+def _format_by_ending(ending: str) -> Format | None:
+    """The first format of files that end so; None where there is none."""
+    for form in FORMATS.values():
+        if ending in form.endings:
+            return form
+    return None
+
+
 def names_format(path: Path) -> bool:
     """Return True if a path has the ending of one of the formats."""
-    return any(path.suffix[1:].lower() in form.endings for form in FORMATS.values())
+    return _format_by_ending(path.suffix[1:].lower()) is not None
 
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -315,11 +315,9 @@ def write_npz(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
             with archive.open(
                 zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True
             ) as member:
-                npy.write_array(
-                    member,
-                    values.astype("U") if values.dtype == object else values,
-                    allow_pickle=False,
-                )
+                if values.dtype == object:
+                    values = values.astype("U")
+                npy.write_array(member, values, allow_pickle=False)
 
 
 def write_csv(sheet: Sheet, slabs: Iterable[Slab], place: Place) -> None:
@@ -431,4 +429,4 @@ ALL = (
     Format(write_jsonl, ("jsonl",), streams=True),
     Format(write_parquet, ("parquet",), needs="pyarrow"),
 )
-FORMATS = {each.name: each for each in ALL}
+FORMATS = {form.name: form for form in ALL}

@@ -49,12 +49,8 @@ def parse_split(text: str) -> Part:
         return Part(name)
     span = re.fullmatch(r"(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", size)
     if span is not None:
-        first, stop = span.groups()
-        rows = (
-            None if first is None else int(first),
-            None if stop is None else int(stop),
-        )
-        return Part(name, rows=rows)
+        first, stop = map(_position, span.groups())
+        return Part(name, rows=(first, stop))
     count = whole_number(size)
     if count is not None:
         if count < 2:
@@ -72,6 +68,10 @@ def parse_split(text: str) -> Part:
     if not 0 < fraction <= 1:
         raise UsageError(f"--split {text}: a fraction lies in (0, 1], got {fraction:g}")
     return Part(name, fraction=fraction)
+
+
+def _position(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 def deal_rows(
@@ -155,11 +155,10 @@ def _by_unit(
     rng: np.random.Generator | None,
 ) -> dict[str, IntArray]:
     """Assign whole units to groups. rng : None for the order of their first rows."""
-    line = (
-        np.argsort(units.order[units.starts])
-        if rng is None
-        else rng.permutation(units.n)
-    )
+    if rng is None:
+        line = np.argsort(units.order[units.starts])
+    else:
+        line = rng.permutation(units.n)
     count = units.count[line]
     group = np.empty(units.n, dtype=np.int64)
     group[line] = np.searchsorted(
@@ -215,9 +214,10 @@ def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     left = n - sum(sizes)
     if left < 0:
         raise UsageError(f"--split asks for {n - left} rows, the source has {n}")
-    return [
-        left if part.is_rest else size for part, size in zip(parts, sizes, strict=True)
-    ]
+    for i, part in enumerate(parts):
+        if part.is_rest:
+            sizes[i] = left
+    return sizes
 
 
 def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
@@ -245,7 +245,9 @@ def _by_position(parts: Sequence[Part], n: int) -> dict[str, IntArray]:
                 " one group"
             )
         here[:] = number
-    return {
-        part.name: np.flatnonzero(owner == (0 if part.is_rest else i))
-        for i, part in enumerate(parts, start=1)
-    }
+    dealt = {}
+    for number, part in enumerate(parts, start=1):
+        if part.is_rest:
+            number = 0
+        dealt[part.name] = np.flatnonzero(owner == number)
+    return dealt

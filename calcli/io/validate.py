@@ -223,11 +223,9 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     if bad.any():
         row = int(np.argmax(bad))
         percent = kind == "probs" and _are_percentages(p)
-        advice = (
-            "divide percentages by 100 (calcli extract --percent)"
-            if percent
-            else IF_LOGITS
-        )
+        advice = IF_LOGITS
+        if percent:
+            advice = "divide percentages by 100 (calcli extract --percent)"
         contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
         raise DataError(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)

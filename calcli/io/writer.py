@@ -235,11 +235,11 @@ class _Dataset:
         if self._count:
             stop = self._start + self._count
             values = self._room[: self._count]
-            place = (
-                np.s_[:, self._start : stop] if self.axis else np.s_[self._start : stop]
-            )
             # By name it would be looked up in the file.
-            self.node[place] = values.swapaxes(0, self.axis)
+            if self.axis:
+                self.node[:, self._start : stop] = values.swapaxes(0, self.axis)
+            else:
+                self.node[self._start : stop] = values
             self.pieces.append((self._start, stop, _checksum(values)))
             self._count = 0
 
@@ -270,7 +270,8 @@ class GroupWriter:
         self.attribute("calcli_bundle", 1)
         if new.source is not None:
             self.attribute("source", json.dumps(new.source, sort_keys=True))
-        self._make(new.kind, (new.n, new.k) if new.k else (new.n,), new.dtype)
+        shape = (new.n, new.k) if new.k else (new.n,)
+        self._make(new.kind, shape, new.dtype)
         if new.labels:
             self._make("labels", (new.n,), "int64")
         if new.transforms:
@@ -291,9 +292,9 @@ class GroupWriter:
     def _make(self, name: str, shape: tuple[int, ...], dtype: Any) -> None:
         """Create a dataset; texts are UTF-8 strings of variable length."""
         dtype = np.dtype(dtype)
-        node = self._node.create_dataset(
-            name, shape, h5py.string_dtype("utf-8") if dtype.kind in "OU" else dtype
-        )
+        if dtype.kind in "OU":
+            dtype = h5py.string_dtype("utf-8")
+        node = self._node.create_dataset(name, shape, dtype)
         self._datasets[name] = _Dataset(node, int(name == TRANSFORMED))
 
     def write(self, start: int, scores: AnyArray, **per_row: AnyArray) -> None:
@@ -304,7 +305,8 @@ class GroupWriter:
         """
         with _writing(self._path, self._driver):
             for name, values in {self._kind: scores, **per_row}.items():
-                name = TRANSFORMED if name == "transformed" else name
+                if name == "transformed":
+                    name = TRANSFORMED
                 if name not in self._datasets:
                     self._make(name, (self._n,), values.dtype)
                 self._datasets[name].add(start, values)
@@ -368,10 +370,9 @@ def _checksum(values: AnyArray) -> int:
     """
     if values.dtype.kind == "O":
         texts = values.tolist()
-        read_back = len(texts) > 0 and isinstance(texts[0], bytes)
-        return zlib.crc32(
-            b"\0".join(texts) if read_back else "\0".join(map(str, texts)).encode()
-        )
+        if texts and isinstance(texts[0], bytes):  # as they are read back
+            return zlib.crc32(b"\0".join(texts))
+        return zlib.crc32("\0".join(map(str, texts)).encode())
     data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     whole = len(data) // (8 * SUMS) * (8 * SUMS)
     sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)
@@ -390,5 +391,8 @@ def _writing(path: Path, driver: DescriptorFile | None) -> Iterator[None]:
     except (OSError, RuntimeError) as problem:
         # h5py's own message is long.
         match = re.search(r"errno = (\d+)", str(problem))
-        number = int(match[1]) if match else getattr(problem, "errno", None)
-        refuse(path, os.strerror(number) if number else one_line(problem))
+        number = getattr(problem, "errno", None)
+        if match is not None:
+            number = int(match[1])
+        reason = os.strerror(number) if number else one_line(problem)
+        refuse(path, reason)

@@ -279,7 +279,7 @@ def _sheet(rows: BundleRows, artifact: Artifact, name: str, kind: ScoreKind) -> 
         labels=rows.has_labels and has_classes,
         label_name=rows.own_name("labels"),
         columns=columns,
-        own=columns_of_roles,
+        source_columns=columns_of_roles,
         source=source,
         attributes=cache(partial(_attributes, rows, artifact, columns_of_roles)),
         zeros=zeros,

@@ -13,13 +13,13 @@ from typing import Any
 from calcli.importers.arrow_columns import columns_of_arrow
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import are_ours
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import FEWEST_DECIMALS, text_column
 from calcli.importers.text_table import (
     Opening,
-    are_ours,
     is_data,
     read_grid,
     read_opening,
@@ -64,27 +64,32 @@ def read_csv(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tabl
     path = file.path
     opening = read_opening(path)
     _remark_ends(file, opening)
-    cells = [cell for cell in opening.cells if cell]
-    counts = len(cells) > 1 and cells == [str(place) for place in range(len(cells))]
+    cells = list(filter(None, opening.cells))
+    counts = len(cells) > 1 and cells == list(map(str, range(len(cells))))
     is_bare = is_data(opening.cells) and not counts
     header = None if is_bare else opening.cells
     table = _large_table(file, opening, header)
     if table is None:
-        grid = read_grid(path, opening, header)
-        refuse_doubles(path, grid.names)
-        columns = {}
-        has_commas = opening.separator in ";\t"
-        is_ours = are_ours(header or ())
-        for name, texts in zip(grid.names, grid.columns, strict=True):
-            columns[name] = text_column(
-                path, name, texts, has_commas=has_commas, is_ours=is_ours
-            )
-        table = Table(path, "csv", columns, grid.n_rows)
+        table = _small_table(path, opening, header)
     if counts:
         message = "the first line counts the columns, it was read as their names"
         remark(f"{path.name}: {message}")
     has_no_names = is_bare or (counts and opening.cells == cells)
     return replace(table, has_header=not has_no_names)
+
+
+def _small_table(path: Path, opening: Opening, header: list[str] | None) -> Table:
+    """The table read by the standard library."""
+    grid = read_grid(path, opening, header)
+    refuse_doubles(path, grid.names)
+    has_commas = opening.separator in ";\t"
+    is_ours = are_ours(header or ())
+    columns = {}
+    for name, texts in zip(grid.names, grid.columns, strict=True):
+        columns[name] = text_column(
+            path, name, texts, has_commas=has_commas, is_ours=is_ours
+        )
+    return Table(path, "csv", columns, grid.n_rows)
 
 
 def _remark_ends(file: SourceFile, opening: Opening) -> None:

@@ -266,11 +266,11 @@ class _Marks:
     @classmethod
     def beside(cls, path: Path) -> "_Marks":
         """Marks beside a file; none if there is no file of them."""
-        beside = path.with_name(MARKS_FILE)
+        marks_file = path.with_name(MARKS_FILE)
         marks: dict[str, float] = {}
-        if beside == path or not beside.is_file():
+        if marks_file == path or not marks_file.is_file():
             return cls(path, marks)
-        for entry in SourceFile(beside).json:
+        for entry in SourceFile(marks_file).json:
             if not isinstance(entry, dict):
                 continue
             stats = _stats(entry)

@@ -1,0 +1,43 @@
+"""What the names of classes have in common, and the names without it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+
+class Around(NamedTuple):
+    """The text around the name of a class: ``P(`` and ``)`` of ``P(cat)``."""
+
+    before: str
+    after: str
+
+    def around(self, word: str) -> str:
+        """The text with a word in it."""
+        return f"{self.before}{word}{self.after}"
+
+    def is_around(self, name: str) -> bool:
+        """True for a name that begins and ends with the text."""
+        return name.startswith(self.before) and name.endswith(self.after)
+
+    def inside(self, name: str) -> str:
+        """A name without the text."""
+        return name.removeprefix(self.before).removesuffix(self.after)
+
+
+def texts_around(word: str, names: Iterable[str]) -> list[Around]:
+    """The text around a word in every name that holds it."""
+    texts = []
+    for name in names:
+        before, inside, after = name.partition(word)
+        if inside:
+            texts.append(Around(before, after))
+    return texts
+
+
+def n_common_parts(paths: Sequence[Sequence[Any]]) -> int:
+    """Number of parts with which all of these sequences begin."""
+    n_common = 0
+    for parts in zip(*paths, strict=False):  # as far as the shortest goes
+        if len(set(parts)) > 1:
+            break
+        n_common += 1
+    return n_common
