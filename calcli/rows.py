@@ -11,30 +11,26 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import islice
 from operator import add
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.logits import SCORE_KINDS as SCORE_KINDS
+from calcli.logits import ScoreKind as ScoreKind
+from calcli.logits import to_logits
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
 from calcli.zeros import (
-    SUM_TOLERANCE,
     Digits,
     FloatType,
     Zeros,
     digits_of_values,
     float_type,
 )
-
-ClassScoreKind = Literal["logits", "log_probs", "probs"]
-SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
-
-ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
-"""Type of the scores: one score per class, or one confidence per row whose "label" is 1 if the answer is right."""
 
 BLOCK_BYTES = 1 << 20  # size of one block in float64
 
@@ -48,59 +44,6 @@ AtOnce = Literal[
 Result = TypeVar("Result")
 
 SAMPLE_SLABS = 64  # slabs of a source from which a sample of its rows is read
-
-
-def to_logits(
-    scores: AnyArray,
-    kind: ScoreKind,
-    zeros: Zeros | None = None,
-) -> FloatArray:
-    """Logits of scores (n, k) of a declared kind: probabilities enter as logarithms.
-
-    zeros : what a probability of 0 counts as; None for unrounded numbers. Rows that miss
-    a sum of 1 by rounding are divided by it. Returns (n, k) float64, natural log, where
-    a constant per row has no meaning. Raises DataError for confidences.
-    """
-    if kind == "confidence":
-        raise DataError(
-            "these rows hold one confidence each and no scores of classes, which are needed here"
-        )
-    if kind != "probs":
-        return scores.astype(np.float64, copy=False)
-    zeros = zeros or Zeros.of_type(scores.dtype)
-    log_p: FloatArray = zeros.log_of(scores)
-    if zeros.sum_tolerance(scores.shape[1]) > SUM_TOLERANCE:
-        log_p = log_p - np.log(divisors(scores))[:, None]
-    return log_p
-
-
-class ClassLogits:
-    """Logits of some classes of all rows at a time, equal to those of whole rows.
-
-    scores : (n, k) of a kind, in their own precision.
-    """
-
-    def __init__(
-        self, scores: AnyArray, kind: ScoreKind, zeros: Zeros | None = None
-    ) -> None:
-        self.scores, self.kind = scores, kind
-        if kind == "probs":
-            self.zeros = zeros or Zeros.of_type(scores.dtype)
-            self.counts = self.zeros.counts(scores)
-            self.log_divisors = np.log(divisors(scores))
-
-    def of(self, classes: slice) -> FloatArray:
-        """Logits of some classes, (n, classes) float64."""
-        if self.kind != "probs":
-            return to_logits(self.scores[:, classes], self.kind)
-        log_p = self.zeros.log_of_columns(self.scores, self.counts, classes)
-        return log_p - self.log_divisors[:, None]
-
-
-def divisors(probs: AnyArray) -> FloatArray:
-    """Sums of rows (n, k) that miss 1 by more than ``SUM_TOLERANCE``, else 1."""
-    sums = probs.astype(np.float64, copy=False).sum(axis=1)
-    return np.where(np.abs(sums - 1.0) > SUM_TOLERANCE, sums, 1.0)
 
 
 def digits_of(kind: FloatType, one_column: bool, block: "Block") -> Digits:

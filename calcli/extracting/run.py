@@ -34,8 +34,9 @@ from calcli.io.atomic import check_output, real_place
 from calcli.io.locate import split_where
 from calcli.io.validate import check_labels, check_scores, score_kind
 from calcli.io.writer import new_bundles
+from calcli.logits import to_logits
 from calcli.numerics import AnyArray, FloatArray
-from calcli.rows import ScoreKind, to_logits
+from calcli.rows import ScoreKind
 from calcli.workers.journal import Journal, key_of
 
 # ---- scores stored batch by batch in the job file beside the output, so that an interrupted job can resume

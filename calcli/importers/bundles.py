@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
-from calcli.importers.evidence import counts_from_1
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.labels import ClassLabels, texts_of, to_labels
-from calcli.importers.names import COLUMNS, headers_path, parse_name, role_of
+from calcli.importers.labels import texts_of
+from calcli.importers.names import COLUMNS, parse_name, role_of
 from calcli.importers.past import past_of
 from calcli.importers.positions import (
     Dense,
@@ -25,6 +24,7 @@ from calcli.importers.positions import (
 from calcli.importers.proposal import Reading
 from calcli.importers.ragged import Parts, Positions, cut_alike
 from calcli.importers.remarks import remark
+from calcli.importers.row_labels import class_names_of, labels_of_rows
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
@@ -44,9 +44,6 @@ from calcli.zeros import FloatType, Zeros, float_type
 
 SLAB_BYTES = 4 << 20
 """Bytes of a block of rows, if the format can be read in blocks."""
-
-LEFT_OUT = -(1 << 31)
-"""Label of rows whose label is a fraction that is to be ignored."""
 
 SAME = 1e-5
 """Tolerance for the scores of a repeated row."""
@@ -255,11 +252,11 @@ def _build_rows(
             reading.labels or "TRUTH",
         )
         contradictions.refuse_ranks(scores, where, first_rank)
-    classes = _class_names(reading, columns, k, is_binary, request)
+    classes = class_names_of(reading, columns, k, is_binary, request)
     labels = None
     names = classes.names
     if reading.labels is not None and raw is not None:
-        labelled = _labels_of_rows(
+        labelled = labels_of_rows(
             scores, raw, reading, columns, request, ignore, classes
         )
         labels, names = labelled.labels, labelled.class_names or classes.names
@@ -348,88 +345,6 @@ def _stored_type(scores: Any, kind: ScoreKind, is_binary: bool) -> np.dtype[Any]
     return np.dtype(scores.dtype).newbyteorder("=")
 
 
-def _labels_of_rows(
-    scores: Any,
-    raw: AnyArray,
-    reading: Reading,
-    columns: Columns,
-    request: ImportRequest,
-    ignore: Sequence[float],
-    classes: "Classes",
-) -> ClassLabels:
-    """Checked class indices of all rows, ignored labels in place."""
-    column = columns[reading.labels or ""]
-    where = columns[reading.scores].where
-    n, k = scores.shape[0], max((*scores.shape, 1)[1], 2)
-    is_binary = len(scores.shape) == 1 or scores.shape[1] == 1
-    _refuse_header(raw, n, column)
-    _refuse_transposed(scores, raw, where)
-    if is_binary and not ignore:
-        word = None if request.scores else classes.positive
-        contradictions.refuse_other_column(raw, n, word, where, column.where)
-    are_headers = reading.extras.get("class_names") == headers_path(reading.scores)
-    if classes.names and are_headers and not (request.scores or request.class_names):
-        contradictions.refuse_other_order(raw, classes.names, where)
-    names = classes.names
-    if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
-        names = None  # ``apply`` writes indices
-    raw = _from_first_index(raw, column)
-    if columns[reading.scores].attributes.get("first_number") and not names:
-        raw = _as_columns_count(raw, k, column.where)
-    raw = _with_whole_ignored(raw, ignore)
-    class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
-    labels = validate.check_labels(
-        class_labels.labels, n, k, column.where, tuple(ignore)
-    )
-    return ClassLabels(labels, class_labels.class_names)
-
-
-def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:
-    """Labels counted from 0, where the file counts from 1 (MATLAB)."""
-    first = column.attributes.get("first_index", 0)
-    if not first or raw.dtype.kind not in "iuf" or not raw.size or raw.min() < first:
-        return raw
-    remark(f"{column.where}: labels count from {first}, as the format does")
-    return raw - raw.dtype.type(first)
-
-
-def _as_columns_count(raw: AnyArray, k: int, where: str) -> AnyArray:
-    """Labels 1 to k, of columns numbered 1 to k, counted from 0."""
-    if not counts_from_1(raw, k):
-        return raw
-    remark(f"{where}: labels count from 1, as the columns do")
-    return raw - 1
-
-
-def _with_whole_ignored(raw: AnyArray, ignore: Sequence[float]) -> AnyArray:
-    """Labels of which ignored fractions (a draw: 0.5) are a whole number."""
-    fractions = [label for label in ignore if not float(label).is_integer()]
-    if not fractions or raw.dtype.kind != "f":
-        return raw
-    return np.where(np.isin(raw, fractions), LEFT_OUT, raw)
-
-
-def _refuse_transposed(scores: Any, raw: AnyArray, where: str) -> None:
-    """Raise DataError for as many labels as columns of scores, not as rows."""
-    shape = tuple(scores.shape)
-    if len(shape) < 2:
-        return
-    k = max(shape[1], 2)
-    if k != shape[0] and raw.shape in ((k,), (k, 1), (1, k)):
-        message = f"has shape {shape} for {k} labels: classes by rows?"
-        advice = "Save the scores transposed, (rows, classes)"
-        raise DataError(f"{where}: {message} {advice}")
-
-
-def _refuse_header(raw: AnyArray, n: int, column: Column) -> None:
-    """Raise DataError for a header of pandas that was read as the first label."""
-    if raw.shape != (n + 1,) or raw.dtype.kind not in "iuf" or raw[0] != 0:
-        return
-    message = f"there are {n + 1} labels for {n} rows of scores, and the first is 0"
-    advice = "did pandas write a header? Save with header=['label'] or header=False"
-    raise DataError(f"{column.where}: {message}; {advice}")
-
-
 def _build_dense(
     dense: Dense,
     reading: Reading,
@@ -447,7 +362,7 @@ def _build_dense(
     contradictions.refuse_predictions(scores, kind, where)
     if request.kind is None:
         contradictions.refuse_probabilities(scores, kind, where)
-    names = _class_names(reading, columns, k, False, request).names
+    names = class_names_of(reading, columns, k, False, request).names
     labels = None
     if reading.labels is not None:
         labels = dense.labels(columns[reading.labels].where, names)
@@ -486,42 +401,6 @@ def _build_dense(
 
 
 # ---- names of classes, columns, transforms
-
-
-@dataclass(frozen=True)
-class Classes:
-    """Names of all classes or None; that of class 1 where one column is named so."""
-
-    names: list[str] | None
-    positive: str | None
-
-
-def _class_names(
-    reading: Reading,
-    columns: Columns,
-    k: int,
-    is_binary: bool,
-    request: ImportRequest,
-) -> Classes:
-    """Names of the classes. A single column of scores is named by class 1."""
-    if request.class_names:
-        if len(request.class_names) != k:
-            n_names = len(request.class_names)
-            message = f"{n_names} names, {reading.scores!r} has {k} classes"
-            raise UsageError(f"--class-names: {message}")
-        return Classes(list(request.class_names), None)
-    positive = reading.scores.rsplit("/", 1)[-1] if is_binary else None
-    if "class_names" not in reading.extras:
-        return Classes(None, positive)
-    column = columns[reading.extras["class_names"]]
-    raw = np.atleast_1d(column.values())
-    names = texts_of(raw, column.where)
-    if is_binary and len(names) == 1:
-        return Classes(None, names[0])  # one column's name says nothing of class 0
-    if raw.ndim != 1 or len(names) != k:
-        expected = f"expected ({k},): a name per class"
-        raise DataError(f"{column.where}: has shape {raw.shape}, {expected}")
-    return Classes(names, positive)
 
 
 def kept_columns(reading: Reading, columns: Columns, n: int) -> dict[str, AnyArray]:

@@ -22,7 +22,7 @@ from calcli.importers.advice import (
     with_option,
     without_commands,
 )
-from calcli.importers.bundles import LEFT_OUT, Imported, attributes_of, build
+from calcli.importers.bundles import Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
 from calcli.importers.dealing import Dealt, Splitting, deal, refuse_second_split
@@ -43,6 +43,7 @@ from calcli.importers.per_label import labels_as_rows
 from calcli.importers.proposal import Reading, propose
 from calcli.importers.read_arrays import arrays_in_words
 from calcli.importers.remarks import remarks
+from calcli.importers.row_labels import with_mark_of_fractions
 from calcli.importers.sources import Sources, settle_sources
 from calcli.importers.table import Column, Columns, Table, unite
 from calcli.importers.unit_files import files_of_units
@@ -85,7 +86,7 @@ def import_scores(
     read or break the rules of bundles; then nothing is written.
     """
     files = [Path(name) for source in sources for name in matching_files(str(source))]
-    ignored = _with_mark(ignore_labels)
+    ignored = with_mark_of_fractions(ignore_labels)
     check_output(output, force=force, inputs=files)
     report = ImportReport()
     with ExitStack() as stack:
@@ -114,12 +115,6 @@ def import_scores(
     return report
 
 
-def _with_mark(ignored: Sequence[float]) -> tuple[float, ...]:
-    """Labels to ignore, with the one that stands for fractions among them."""
-    are_whole = all(float(label).is_integer() for label in ignored)
-    return tuple(ignored) if are_whole else (*ignored, LEFT_OUT)
-
-
 def _with_working_command(
     problem: CalcliError,
     files: Sequence[Path],
@@ -137,7 +132,7 @@ def _with_working_command(
         with ExitStack() as stack, remarks():
             settled = settle_sources(files, stack)
             source = _read(files, settled, stack, proposed.request)
-            also_ignored = _with_mark((*ignored, *proposed.ignored))
+            also_ignored = with_mark_of_fractions((*ignored, *proposed.ignored))
             for bundle in _bundles(source, also_ignored, False):
                 for _ in bundle.imported.slabs():
                     pass

@@ -8,7 +8,6 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,6 @@ from calcli.io.hdf5 import (
     read,
 )
 from calcli.io.locate import (
-    CALIBRATION,
-    HELD_OUT,
     Layout,
     Location,
     choose_group,
@@ -47,6 +44,7 @@ from calcli.io.option_columns import (
     without_padding,
 )
 from calcli.io.provenance import chain_of
+from calcli.io.splits_beside import with_splits_beside
 from calcli.io.spool import Unpacked, is_tall
 from calcli.numerics import (
     AnyArray,
@@ -173,46 +171,13 @@ class BundleRows(DataSet):
 
     @property
     def location(self) -> Location:
-        """These rows, with the other labelled splits of their file if the groups have
-        usual names.
-
-        A calibrator is fitted on the calibration split, even if it is these rows, when
-        there is another to evaluate it on.
-        """
+        """These rows, with the other labelled splits of their file."""
         here = super().location
-        folder, slash, last_name = self.group.rpartition("/")
-        has_usual_name = last_name in (*CALIBRATION, *HELD_OUT)
-        if not has_usual_name or not here.name:
+        if not here.name or self._group.layout.scores is not None:
             return here
-        if self._group.layout.scores is not None:
-            return here
-        whole = here.name.removesuffix(last_name)
-        alike = [
-            f"{whole}{part}"
-            for part in (*CALIBRATION, *HELD_OUT)
-            if self._is_alike(f"{folder}{slash}{part}")
-        ]
-        others = [name for name in alike if name != here.name]
-        held_out = [name for name in others if name.removeprefix(whole) in HELD_OUT]
-        if last_name in CALIBRATION and held_out:
-            return replace(here, to_fit=here.name, to_evaluate=held_out[0])
-        return replace(
-            here,
-            to_fit=next(iter(others), ""),
-            to_evaluate=next(iter([*held_out, *others]), ""),
-        )
-
-    def _is_alike(self, group: str) -> bool:
-        """Return True if a group of the file holds labelled scores of the same kind and
-        number of classes.
-        """
-        node = lookup(self._group.node.file, group)
-        labels = "correct" if self.kind == "confidence" else "labels"
-        if not isinstance(node, h5py.Group) or kinds_in(node) != [self.kind]:
-            return False
-        if lookup(node, labels) is None:
-            return False
-        return bool(lookup(node, self.kind).shape[1:] == self._scores.shape[1:])
+        file = self._group.node.file
+        shape = self._scores.shape
+        return with_splits_beside(here, file, self.group, self.kind, shape)
 
     # ---- what the group holds
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from calcli.calibrator import Calibrator
+from calcli.logits import divisors
 from calcli.numerics import (
     FloatArray,
     softmax,
 )
-from calcli.rows import Rows, divisors
+from calcli.rows import Rows
 
 COLUMN_BYTES = (
     96 << 20

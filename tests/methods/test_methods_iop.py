@@ -7,6 +7,7 @@ from synthetic import DEGENERATE, predict, truth
 from calcli.calibrator import Context
 from calcli.errors import DataError
 from calcli.folds import content_order
+from calcli.logits import to_logits
 from calcli.methods._monotone import nll_in_slopes, pull_together
 from calcli.methods.iop import (
     IntraOrderPreserving,
@@ -22,7 +23,7 @@ from calcli.methods.iop import (
     train_folds,
 )
 from calcli.numerics import log_softmax, softmax
-from calcli.rows import ArrayRows, to_logits
+from calcli.rows import ArrayRows
 
 SMALL = {"hidden": 6, "epochs": 3, "folds": 2, "batch": 64}
 

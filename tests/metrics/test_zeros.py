@@ -17,11 +17,12 @@ from calcli.diagrams.styles.temperature import sweep_temperature
 from calcli.errors import DataError
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import load
+from calcli.logits import to_logits
 from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import collect, summarise
 from calcli.numerics import softmax
 from calcli.registry import method
-from calcli.rows import ArrayRows, to_logits
+from calcli.rows import ArrayRows
 from calcli.zeros import (
     OLD,
     Zeros,

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from calcli.calibrator import Status
 from calcli.errors import FitError
+from calcli.logits import ClassLogits
 from calcli.numerics import (
     TIE,
     BoolArray,
@@ -21,7 +22,7 @@ from calcli.numerics import (
     sigmoid,
 )
 from calcli.records import cached_property
-from calcli.rows import Block, ClassLogits, Rows
+from calcli.rows import Block, Rows
 from calcli.solvers import BoxMinimum, minimise_box
 from calcli.zeros import OLD, Zeros
 

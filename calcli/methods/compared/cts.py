@@ -21,17 +21,11 @@ from calcli.calibrator import (
     Status,
     param,
 )
+from calcli.logits import ClassLogits, to_logits
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax, shares_of
 from calcli.parallel import in_order
-from calcli.rows import (
-    BLOCK_BYTES,
-    Block,
-    ClassLogits,
-    Rows,
-    rows_per_block,
-    to_logits,
-)
+from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block
 
 # ---- coordinate search over one temperature per class, one column of the softmax at a
 # time
