@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -281,15 +282,15 @@ class _Guesses:
 
     def _of_look(self, look: Look) -> list[str]:
         """Columns of this look that are no parts of an array."""
-        parts = {name for path in self.paths for name in self.columns[path].parts}
+        parts = set(chain(*(self.columns[path].parts for path in self.paths)))
         for path in self.paths:
             number = re.compile(re.escape(path) + r"[_.]?\d+")
             parts |= {other for other in self.paths if number.fullmatch(other)}
-        return [
-            path
-            for path, other in self.looks.items()
-            if other == look and path not in parts
-        ]
+        paths = []
+        for path, other in self.looks.items():
+            if other == look and path not in parts:
+                paths.append(path)
+        return paths
 
     # -- the scores
 
@@ -414,20 +415,20 @@ class _Guesses:
     def _find_labels(self) -> None:
         named = [path for path in self.paths if parse_name(path).role == "labels"]
         labels = self.labels or named or self._of_look("labels")
-        self._words_of = {
-            path: self._words(path)
-            for path in dict.fromkeys([*self._of_look("groups"), *labels])
-            if path in self.columns
-        }
+        self._words_of: dict[str, list[object]] = {}
+        for path in dict.fromkeys([*self._of_look("groups"), *labels]):
+            if path in self.columns:
+                self._words_of[path] = self._words(path)
         k = self._n_classes()
         numbered = []
         for path in self._of_look("classes"):
             values = self.values(path)
             if values is not None and values.max() < k:
                 numbered.append(path)
-        fitting = [
-            path for path, words in self._words_of.items() if words and len(words) <= k
-        ]
+        fitting = []
+        for path, words in self._words_of.items():
+            if words and len(words) <= k:
+                fitting.append(path)
         if not labels:
             labels = fitting if len(fitting) == 1 and len(numbered) != 1 else numbered
         self.labels = labels
@@ -513,18 +514,19 @@ class _Guesses:
         self, proposal: Proposal, request: ImportRequest
     ) -> list[Option]:
         """Options that name ids, units, groups and weights."""
-        typed = {word for group in request.typed for word in group}
+        typed = set(chain(*request.typed))
         options: list[Option] = []
         for look, option in COLUMN_OPTIONS.items():
             if option in typed:
                 continue
-            paths = [
-                path
-                for path in self._of_look(look)
-                if path not in proposal.used
-                and path not in typed
-                and proposal.n_rows in (None, self._length(path))
-            ]
+            paths = []
+            for path in self._of_look(look):
+                if (
+                    path not in proposal.used
+                    and path not in typed
+                    and proposal.n_rows in (None, self._length(path))
+                ):
+                    paths.append(path)
             if look == "groups":
                 paths = [path for path in paths if self._may_be_groups(path)]
                 paths = paths[:MOST_GROUP_OPTIONS]
@@ -536,9 +538,9 @@ class _Guesses:
     def _may_be_groups(self, path: str) -> bool:
         """True for few values that are not the classes."""
         words = self._words(path)
-        known = {
-            word for label in self.labels for word in self._words_of.get(label, ())
-        }
+        known: set[object] = set()
+        for label in self.labels:
+            known.update(self._words_of.get(label, ()))
         return len(words) <= min(FEW_GROUPS, MOST_GROUPS) and not set(words) <= known
 
 

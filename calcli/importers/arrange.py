@@ -36,11 +36,10 @@ def arranged(table: Table, request: ImportRequest) -> Table:
 
 def _with_declared_names(table: Table, request: ImportRequest) -> Table:
     """Add the class names that a file declares for its one column of labels."""
-    declared = [
-        column.attributes["classes"]
-        for name, column in table.columns.items()
-        if "classes" in column.attributes and _is_label(name, request)
-    ]
+    declared = []
+    for name, column in table.columns.items():
+        if "classes" in column.attributes and _is_label(name, request):
+            declared.append(column.attributes["classes"])
     has_names = any(name.startswith("class_names") for name in table.columns)
     if len(declared) != 1 or has_names:
         return table

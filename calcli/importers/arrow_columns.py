@@ -81,18 +81,17 @@ def _declared_classes(metadata: Mapping[bytes, bytes]) -> dict[str, AnyArray]:
     try:
         about = json.loads(metadata.get(b"huggingface", b"{}"))
         features = about["info"]["features"].items()
-        declared = {
-            name: feature["names"]
-            for name, feature in features
-            if feature.get("_type") == "ClassLabel"
-        }
+        declared = {}
+        for name, feature in features:
+            if feature.get("_type") == "ClassLabel":
+                declared[name] = feature["names"]
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-    return {
-        name: np.array(classes)
-        for name, classes in declared.items()
-        if all(isinstance(word, str) for word in classes)
-    }
+    classes_by_column = {}
+    for name, classes in declared.items():
+        if all(isinstance(word, str) for word in classes):
+            classes_by_column[name] = np.array(classes)
+    return classes_by_column
 
 
 def columns_of_arrow(

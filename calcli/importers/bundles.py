@@ -463,11 +463,10 @@ def _transforms(
 
 def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
     """Calibrators already applied, by the source, and names of renamed columns."""
-    marks = {
-        path: columns[path]
-        for role, path in reading.extras.items()
-        if role == "calibrated_by"
-    }
+    marks = {}
+    for role, path in reading.extras.items():
+        if role == "calibrated_by":
+            marks[path] = columns[path]
     attributes = past_of(columns[reading.scores], marks)
     if columns[reading.scores].attributes.get(OPTIONS):
         attributes[COLUMNS_ATTRIBUTE] = OPTIONS
@@ -479,11 +478,10 @@ def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
         label = parse_name(columns[reading.labels].name).core
         if role_of(label) != "labels":
             names["labels"] = [label]
-    renamed = {
-        role: names_in_source
-        for role, names_in_source in names.items()
-        if names_in_source != [role]
-    }
+    renamed = {}
+    for role, names_in_source in names.items():
+        if names_in_source != [role]:
+            renamed[role] = names_in_source
     if renamed:
         attributes[OWN_NAMES] = json.dumps(renamed, sort_keys=True)
     return attributes

@@ -137,10 +137,10 @@ def deal(
     labels = None if imported.labels is None else imported.labels[rows]
     units = _units(imported, rows)
     dealt = splitting.deal(len(rows), labels, imported.where, units, reading.name)
-    return {
-        f"{reading.model}/{group}".lstrip("/"): rows[index]
-        for group, index in dealt.items()
-    }
+    rows_by_group = {}
+    for group, index in dealt.items():
+        rows_by_group[f"{reading.model}/{group}".lstrip("/")] = rows[index]
+    return rows_by_group
 
 
 def _units(imported: Imported, rows: IntArray) -> Units | None:
@@ -173,17 +173,17 @@ def _by_source(imported: Imported, rows: IntArray) -> Dealt:
     assert imported.parts is not None
     texts = imported.parts.astype("U")[rows]
     splits = np.unique(texts)
-    names = [
-        f"{imported.reading.name}/{group_name(str(split))}".lstrip("/")
-        for split in splits
-    ]
+    names = []
+    for split in splits:
+        names.append(f"{imported.reading.name}/{group_name(str(split))}".lstrip("/"))
     if len(set(names)) < len(names):
         listing = ", ".join(splits)
         message = f"its splits {listing} differ only in signs no name can have"
         raise DataError(f"{imported.where}: {message}")
-    return {
-        group: rows[texts == split] for group, split in zip(names, splits, strict=True)
-    }
+    rows_by_group = {}
+    for group, split in zip(names, splits, strict=True):
+        rows_by_group[group] = rows[texts == split]
+    return rows_by_group
 
 
 def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArray:

@@ -31,6 +31,7 @@ class Family:
 
 
 def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:
+    """Columns of numbers as an array (n, columns), (n,) or lists for one."""
     values = [numbers_of(table, columns[name], name) for name in names]
     if len(values) > 1:
         for name, array in zip(names, values, strict=True):
@@ -38,7 +39,9 @@ def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:
                 message = f"column {name!r} holds lists, expected one number per row"
                 raise DataError(f"{table.file}: {message}")
     real = np.dtype(np.float64)
-    types = [array.dtype if array.dtype.kind == "f" else real for array in values]
+    types = []
+    for array in values:
+        types.append(array.dtype if array.dtype.kind == "f" else real)
     dtype = np.result_type(*types)
     if len(values) == 1:
         return values[0].astype(dtype, copy=False)

@@ -66,11 +66,10 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
 
 def _column_of_answers(table: Table, request: ImportRequest) -> str:
     """The column of right answers: by the user, by its name, or the only one."""
-    names = {
-        path: parse_name(path)
-        for path in table.columns
-        if not path.startswith("class_names_")
-    }
+    names = {}
+    for path in table.columns:
+        if not path.startswith("class_names_"):
+            names[path] = parse_name(path)
     ways: Sequence[list[str]] = (
         [label for label in request.labels if label in table.columns],
         [path for path, name in names.items() if name.role == "labels"],
@@ -114,9 +113,11 @@ def align_labels(reading: Reading, columns: Columns) -> Columns:
 
 
 def _of_file(columns: Columns, like: Column) -> Columns:
-    return {
-        path: column for path, column in columns.items() if column.file == like.file
-    }
+    of_file = {}
+    for path, column in columns.items():
+        if column.file == like.file:
+            of_file[path] = column
+    return of_file
 
 
 def _aligned(ids: Column, gold_ids: Column, answers: Column) -> Column:

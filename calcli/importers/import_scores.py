@@ -85,7 +85,9 @@ def import_scores(
     Raises UsageError for contradictory requests, DataError for sources that cannot be
     read or break the rules of bundles; then nothing is written.
     """
-    files = [Path(name) for source in sources for name in matching_files(str(source))]
+    files: list[Path] = []
+    for pattern in sources:
+        files += map(Path, matching_files(str(pattern)))
     ignored = with_mark_of_fractions(ignore_labels)
     check_output(output, force=force, inputs=files)
     report = ImportReport()
@@ -203,16 +205,18 @@ def _read(
     columns = with_named_columns(columns, request.named)
     replaced: dict[str, Column] = {}
     if request.votes is None:
-        replaced = {
-            path: column for path, column in all_columns.items() if path not in columns
-        }
+        replaced = {}
+        for path, column in all_columns.items():
+            if path not in columns:
+                replaced[path] = column
     else:
         counted = count_votes(columns, request, where)
         columns, request = counted.columns, counted.request
-    files = [
-        {"name": table.file.name, "format": table.format, "sha256": digest}
-        for table, digest in zip(tables, hashes, strict=True)
-    ]
+    files = []
+    for table, digest in zip(tables, hashes, strict=True):
+        files.append(
+            {"name": table.file.name, "format": table.format, "sha256": digest}
+        )
     return Source(where, columns, request, replaced, files)
 
 
@@ -281,10 +285,9 @@ def _write(
         used += paths.values()
         scores.append(reading.scores)
         _note_reading(source, bundle, dealt, report)
-        names = {
-            role: f"{columns[path].file.name}:{columns[path].name}"
-            for role, path in paths.items()
-        }
+        names = {}
+        for role, path in paths.items():
+            names[role] = f"{columns[path].file.name}:{columns[path].name}"
         every_column = {**source.replaced, **columns}
         imported = with_carried(bundle.imported, every_column, used, request)
         kept |= imported.columns.keys()
@@ -311,7 +314,9 @@ def _note_reading(
     reading = imported.reading
     words = arrays_in_words(reading, bundle.columns)
     report.arrays |= dict.fromkeys(dealt, words)
-    n = sum(imported.n if rows is None else len(rows) for rows in dealt.values())
+    n = 0
+    for rows in dealt.values():
+        n += imported.n if rows is None else len(rows)
     name = f"{source.name}:{reading.name}" if reading.name else source.name
     report.lines.append(read_line(name, n, imported.k, words))
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def _joined_cells(columns: Sequence[Column]) -> Any:
     are_arrays = all(isinstance(cells, np.ndarray) for cells in parts)
     if are_arrays and len({cells.dtype.kind for cells in parts}) == 1:
         return np.concatenate(parts)
-    return [cell for cells in parts for cell in cells]
+    return list(chain(*parts))
 
 
 def _refuse_other_pasts(tables: Sequence[Table]) -> None:
@@ -223,7 +224,7 @@ def _without_last_row(column: Column) -> Column:
 def _refuse_incomplete(tables: Sequence[Table]) -> None:
     """Raise DataError for a file without an array that the others have."""
     several = [table for table in tables if not table.is_single]
-    every_name = {name for table in several for name in table.columns}
+    every_name = set(chain(*(table.columns for table in several)))
     for table in several:
         folders = {name.rpartition("/")[0] for name in table.columns}
         for name in sorted(every_name - table.columns.keys()):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from math import nan
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +27,18 @@ def columns_of_records(file: Path, rows: Sequence[Record]) -> dict[str, Column]:
     Fields of inner objects get dotted names: ``output.logits``.
     """
     flat_rows = [_flat_record(file, row) for row in rows]
-    names = dict.fromkeys(name for row in flat_rows for name in row)
+    cells_by_name = {}
+    for name in dict.fromkeys(chain.from_iterable(flat_rows)):
+        cells_by_name[name] = [row.get(name) for row in flat_rows]
+    return columns_of_cells(file, cells_by_name)
+
+
+def columns_of_cells(
+    file: Path, cells_by_name: Mapping[str, Sequence[Any]]
+) -> dict[str, Column]:
+    """Columns of cells, by name."""
     columns = {}
-    for name in names:
-        cells = [row.get(name) for row in flat_rows]
+    for name, cells in cells_by_name.items():
         columns[name] = column_of_cells(file, name, cells)
     return columns
 

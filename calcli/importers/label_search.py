@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class LabelSearch:
 
         wanted : arrays of every ``--labels``. number : of the scores among all.
         """
-        labels = [name for matches in wanted for name in matches]
+        labels = list(chain(*wanted))
         if len(wanted) == len(self.scores) == len(self.request.scores):
             labels = list(wanted[number])
         if not labels:
@@ -223,11 +224,10 @@ def companion(
     splits = (score.split, "") if any_split else (score.split,)
     for depth in range(len(score.folder), -1, -1):
         for split in splits:
-            here = [
-                name
-                for name in names
-                if name.folder == score.folder[:depth] and name.split == split
-            ]
+            here = []
+            for name in names:
+                if name.folder == score.folder[:depth] and name.split == split:
+                    here.append(name)
             for model in dict.fromkeys((score.model, score.core, "")):
                 equal = [name.path for name in here if name.model == model]
                 if refuse_several and len(equal) > 1:

@@ -385,11 +385,11 @@ def real_names(names: Sequence[Name]) -> list[str]:
     Arrays of left-over columns, and class names made of column names, are left out.
     """
     made_of_headers = {headers_path(name.path) for name in names}
-    return [
-        name.path
-        for name in names
-        if name.path not in made_of_headers and not is_generated(name)
-    ]
+    paths = []
+    for name in names:
+        if name.path not in made_of_headers and not is_generated(name):
+            paths.append(name.path)
+    return paths
 
 
 def is_generated(name: Name) -> bool:

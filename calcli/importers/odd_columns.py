@@ -27,11 +27,10 @@ def refuse_offset(
     if not are_numbered_from_1(names):
         return
     k = len(names)
-    label_columns = [
-        name
-        for name in columns
-        if name in request.labels or (not request.labels and role_of(name) == "labels")
-    ]
+    label_columns = []
+    for name in columns:
+        if name in request.labels or (not request.labels and role_of(name) == "labels"):
+            label_columns.append(name)
     for name in label_columns:
         labels = _as_numbers(columns[name])
         if labels is None or labels.min() < 1 or labels.max() >= k:

@@ -224,11 +224,10 @@ def _with_owner_of_options(problem: CalcliError) -> CalcliError:
     message = str(problem)
     if "calcli extract" in message:
         return problem
-    options = [
-        option
-        for option in dict.fromkeys(OPTION.findall(message))
-        if option not in OPTIONS_OF_COMMANDS
-    ]
+    options = []
+    for option in dict.fromkeys(OPTION.findall(message)):
+        if option not in OPTIONS_OF_COMMANDS:
+            options.append(option)
     if not options:
         return problem
     owner = f"; {', '.join(options)}: of calcli extract, which makes a bundle of it"
@@ -264,9 +263,10 @@ def probe_all(names: Sequence[str]) -> None:
     It takes a tenth of the time of one process each.
     """
     files = dict.fromkeys(split_where(name)[0] for name in names)
-    hdf5_files = [
-        path for path in files if os.path.isfile(path) and not _is_foreign(path)
-    ]
+    hdf5_files = []
+    for path in files:
+        if os.path.isfile(path) and not _is_foreign(path):
+            hdf5_files.append(path)
     probe_together(hdf5_files)
 
 

@@ -60,9 +60,9 @@ def labels_as_rows(
         raise DataError(f"{where}: {message}; --class-names A,B,…")
     made = _repeated_columns(reading, columns, request, n, k)
     made["group"] = _column(scores_column, "label", np.tile(np.array(names, object), n))
-    by_path = {
-        f"{reading.scores} by label/{role}": column for role, column in made.items()
-    }
+    by_path = {}
+    for role, column in made.items():
+        by_path[f"{reading.scores} by label/{role}"] = column
     extras = {path.rpartition("/")[2]: path for path in by_path}
     by_path[reading.scores] = scores_column.having(scores.reshape(-1))
     flat_labels = labels.astype(np.int64).reshape(-1)
@@ -92,11 +92,10 @@ def _repeated_columns(
         if role in reading.extras:
             column = columns[reading.extras[role]]
             values[role] = np.repeat(per_row(column, role, n), k)
-    made = {
-        role: columns[reading.extras[role]].having(repeated)
-        for role, repeated in values.items()
-        if role != "ids"
-    }
+    made = {}
+    for role, repeated in values.items():
+        if role != "ids":
+            made[role] = columns[reading.extras[role]].having(repeated)
     if request.named.get("unit") != []:
         scores = columns[reading.scores]
         unit_role = next((role for role in ("unit", "ids") if role in values), None)

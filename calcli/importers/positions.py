@@ -113,11 +113,10 @@ def _without_axis(shape: Shape, label_shape: Shape | None, where: str) -> DataEr
 def _axis_by_labels(shape: Shape, label_shape: Shape, where: str) -> int | None:
     """Axis without which the scores have the shape of the labels."""
     in_its_place = (1,) if len(label_shape) == len(shape) else ()
-    axes = [
-        axis
-        for axis in range(1, len(shape))
-        if (*shape[:axis], *in_its_place, *shape[axis + 1 :]) == label_shape
-    ]
+    axes = []
+    for axis in range(1, len(shape)):
+        if (*shape[:axis], *in_its_place, *shape[axis + 1 :]) == label_shape:
+            axes.append(axis)
     if len(shape) > 3 and len(axes) > 1:
         names = " or ".join(map(str, axes))
         raise UsageError(
@@ -482,11 +481,10 @@ def _zeros_of_tokens(tokens: Sequence[FloatArray]) -> Zeros:
 
 def _rows_of_tokens(row: Record, name: str, values: FloatArray) -> list[dict[str, Any]]:
     """A row for every token, with its own entry of every list of the same length."""
-    lists = {
-        key: value
-        for key, value in row.items()
-        if isinstance(value, list) and len(value) == len(values)
-    }
+    lists = {}
+    for key, value in row.items():
+        if isinstance(value, list) and len(value) == len(values):
+            lists[key] = value
     probabilities = np.exp(values) if _are_logs(values) else values
     made = []
     for token in np.flatnonzero(~np.isnan(values)):

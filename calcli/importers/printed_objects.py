@@ -31,28 +31,28 @@ def with_printed_objects(table: Table, request: ImportRequest) -> Table:
     for values in zip(*printed.values(), strict=True):
         rows.append(dict(zip(printed, values, strict=True)))
     made = with_columns(replace(table, records=rows, columns={}), request)
-    others = {
-        name: column for name, column in table.columns.items() if name not in printed
-    }
+    others = {}
+    for name, column in table.columns.items():
+        if name not in printed:
+            others[name] = column
     return replace(table, columns={**others, **made.columns})
 
 
 def _objects(table: Table) -> list[str]:
     """Columns whose first cell begins as an object does."""
-    return [
-        name
-        for name, column in table.columns.items()
-        if column.cells == "text" and _first_cell(column).startswith("{")
-    ]
+    names = []
+    for name, column in table.columns.items():
+        if column.cells == "text" and _first_cell(column).startswith("{"):
+            names.append(name)
+    return names
 
 
 def _lists_of_classes(table: Table) -> list[str]:
     """Two columns of lists, the classes and their scores."""
-    lists = {
-        name.lower(): name
-        for name, column in table.columns.items()
-        if column.cells == "lists"
-    }
+    lists = {}
+    for name, column in table.columns.items():
+        if column.cells == "lists":
+            lists[name.lower()] = name
     for words in WORD_LISTS:
         for numbers in NUMBER_LISTS:
             if words not in lists or numbers not in lists:

@@ -128,12 +128,14 @@ def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
     kept: dict[Name, None] = {}
     for group in groups:
         wanted = f"/{group.strip('/')}/"
-        inside = [name for name in scores if any(wanted in p for p in _places(name))]
+        inside = []
+        for name in scores:
+            if any(wanted in place for place in _places(name)):
+                inside.append(name)
         if not inside:
-            known = {
-                "/".join((*name.folder, name.split)).strip("/") or name.core
-                for name in scores
-            }
+            known = set()
+            for name in scores:
+                known.add("/".join((*name.folder, name.split)).strip("/") or name.core)
             raise unknown_name("part", group, known)
         kept |= dict.fromkeys(inside)
     return list(kept)

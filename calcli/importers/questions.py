@@ -105,7 +105,9 @@ def normalised(
             message = "has no unconditional log-likelihoods, which acc_mutual_info logs"
             raise DataError(f"{where}: {message}")
         return [score - other for score, other in zip(scores, base, strict=True)]
-    sizes = [len(text if how == "chars" else text.encode()) for text in texts]
+    sizes = list(map(len, texts))
+    if how == "bytes":
+        sizes = [len(text.encode()) for text in texts]
     if len(sizes) != len(scores) or not all(sizes):
         message = f"lacks the texts of the choices that --normalize {how} needs"
         raise DataError(f"{where}: {message}")

@@ -9,6 +9,7 @@ classes in the same order in every row.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import exp
 from string import ascii_uppercase
 from typing import Any
@@ -256,7 +257,7 @@ def _order_cells(
     orders = {tuple(row[key]) for row in rows}
     if len(orders) == 1:
         return
-    classes = {name for order in orders for name in order}
+    classes = set(chain(*orders))
     if all(len(order) == len(classes) for order in orders):
         names = class_order(classes, rows, request, f"{where}: {key!r}")
         for row in rows:
@@ -357,7 +358,10 @@ def _are_normalised(listed: Sequence[Distribution]) -> bool:
     first = listed[0].keys()
     if not all(tokens.keys() == first for tokens in listed):
         return False
-    sums = [sum(exp(min(value, 0.0)) for value in tokens.values()) for tokens in listed]
+    sums = []
+    for tokens in listed:
+        log_probs = np.minimum(list(tokens.values()), 0.0)
+        sums.append(np.exp(log_probs).sum())
     return np.allclose(sums, 1, 0, SUM_TOLERANCE)
 
 
@@ -402,10 +406,10 @@ def _classes_listed(
     listed: Sequence[Distribution], rows: Rows, where: str
 ) -> list[str]:
     """Classes among the tokens. Raises UsageError where these are unclear."""
-    names_of_rows = [
-        list(dict.fromkeys(token.strip() for token in tokens)) for tokens in listed
-    ]
-    every = sorted({name for names in names_of_rows for name in names}, key=natural)
+    names_of_rows = []
+    for tokens in listed:
+        names_of_rows.append(list(dict.fromkeys(map(str.strip, tokens))))
+    every = sorted(set(chain(*names_of_rows)), key=natural)
     if all(len(names) == len(every) for names in names_of_rows):
         return names_of_rows[0]
     labels = {str(label).strip() for label in _labels_in(rows)}

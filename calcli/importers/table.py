@@ -198,7 +198,7 @@ class Column:
         cells = self.written_cells()
         present = [cell for cell in cells if not is_null(cell)]
         if present and all(map(is_printed_list, present)):
-            cells = [None if is_null(cell) else printed_list(cell) for cell in cells]
+            cells = list(map(_printed_list_or_none, cells))
         answers = []
         for row, cell in enumerate(cells):
             try:
@@ -207,6 +207,10 @@ class Column:
                 message = f"row {row} holds no answer: {one_line(problem)}"
                 raise DataError(f"{self.where}: {message}") from None
         return answers
+
+
+def _printed_list_or_none(cell: Any) -> list[str] | None:
+    return None if is_null(cell) else printed_list(cell)
 
 
 def _answer_in(cell: Any) -> Any:

@@ -67,10 +67,9 @@ def positions_of(logprobs: Any, where: str) -> list[Position]:
 def _positions_of_chat(content: Sequence[Mapping[str, Any]]) -> list[Position]:
     positions = []
     for entry in content:
-        top = {
-            other["token"]: other["logprob"]
-            for other in entry.get("top_logprobs") or []
-        }
+        top = {}
+        for other in entry.get("top_logprobs") or []:
+            top[other["token"]] = other["logprob"]
         if entry["logprob"] is not None:
             positions.append(_position(entry["token"], entry["logprob"], top))
     return positions
@@ -199,9 +198,10 @@ def _class_rows(
 def _without_classes(
     path: Path, answers: Sequence[Answer], names: Sequence[str], n_without: int
 ) -> DataError:
-    first_tokens = [
-        repr(answer.positions[0].token) for answer in answers[:50] if answer.positions
-    ]
+    first_tokens = []
+    for answer in answers[:50]:
+        if answer.positions:
+            first_tokens.append(repr(answer.positions[0].token))
     beginnings = list(dict.fromkeys(first_tokens))[:6]
     message = f"{n_without} of {len(answers)} answers list none of the classes"
     reason = f"{', '.join(names)}; they begin with {', '.join(beginnings)}"
@@ -219,11 +219,10 @@ def _place_of_class(answer: Answer, index: Mapping[str, int]) -> int | None:
     """
     if not answer.positions:
         raise DataError(f"{answer.where}: {NO_LOGPROBS} and top_logprobs=20")
-    naming = [
-        place
-        for place, position in enumerate(answer.positions)
-        if bare(position.token) in index
-    ]
+    naming = []
+    for place, position in enumerate(answer.positions):
+        if bare(position.token) in index:
+            naming.append(place)
     named = {index[bare(answer.positions[place].token)] for place in naming}
     if len(named) > 1 and naming[0] > 0:
         tokens = ", ".join(repr(answer.positions[place].token) for place in naming[:4])

@@ -56,16 +56,15 @@ def files_of_units(
             raise UsageError(f"--unit file: {folders[0]} {message}")
         return None
     folder = folders[0]
-    arrays = {
-        name: _stacked(of_name, f"{folder}: {name}") for name, of_name in places.items()
-    }
+    arrays = {}
+    for name, of_name in places.items():
+        arrays[name] = _stacked(of_name, f"{folder}: {name}")
     if not is_asked and not _look_like_units(arrays, request):
         return None
     remark(f"{folder}: {len(of_units)} files, each a unit (or --unit none)")
-    columns = {
-        name: Column(places[name][0][0], name, constant(array))
-        for name, array in arrays.items()
-    }
+    columns = {}
+    for name, array in arrays.items():
+        columns[name] = Column(places[name][0][0], name, constant(array))
     numbers = np.arange(len(of_units), dtype=np.int32)
     columns[FILE if is_asked else "unit"] = Column(folder, FILE, constant(numbers))
     format = files[0].suffix[1:].replace("pth", "pt")
@@ -92,7 +91,10 @@ def _places(
         return _places_of_npy(files)
     with ExitStack() as stack:
         names = list(open_table(files[0], stack, request).columns)
-    return {name: [(path, name) for path in files] for name in names}
+    places = {}
+    for name in names:
+        places[name] = [(path, name) for path in files]
+    return places
 
 
 def _places_of_npy(files: Sequence[Path]) -> Places:
@@ -147,12 +149,13 @@ def _stacked(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts
                 raise DataError(f"{path}: {message}")
             return what(columns[name].load())
 
-    facts = [
-        use(unit, lambda array: (array.shape, array.dtype))
-        for unit in range(len(places))
-    ]
-    shapes = [tuple(shape) for shape, _ in facts]
-    dtype = np.result_type(*{dtype for _, dtype in facts})
+    shapes = []
+    types = set()
+    for unit in range(len(places)):
+        shape, dtype = use(unit, lambda array: (array.shape, array.dtype))
+        shapes.append(tuple(shape))
+        types.add(dtype)
+    dtype = np.result_type(*types)
 
     def of(unit: int) -> AnyArray:
         return np.asarray(use(unit, lambda array: array[()]))

@@ -64,10 +64,9 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
         raise DataError(f"{home.where}: {message} for {len(questions.rows)} golds")
     votes = [_most_frequent(answers) for answers in questions.answers]
     confidences = [(vote.n_votes + 0.5) / (vote.n_answers + 1) for vote in votes]
-    is_correct = [
-        vote.answer == truths[row]
-        for vote, row in zip(votes, questions.rows, strict=True)
-    ]
+    is_correct = []
+    for vote, row in zip(votes, questions.rows, strict=True):
+        is_correct.append(vote.answer == truths[row])
     _remark_votes(votes, gold, where)
     made = {
         "confidence": home.having(np.array(confidences)).called("confidence"),

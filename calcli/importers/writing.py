@@ -221,11 +221,10 @@ def _new_bundle(
             name, is_labelled, "unit" in imported.columns
         )
     inside = slice(None) if rows is None else rows
-    columns = {
-        role: values[inside]
-        for role, values in imported.columns.items()
-        if not isinstance(values, Positions)
-    }
+    columns = {}
+    for role, values in imported.columns.items():
+        if not isinstance(values, Positions):
+            columns[role] = values[inside]
     return NewBundle(
         n=n,
         k=imported.k,
@@ -242,11 +241,10 @@ def _new_bundle(
 def _per_row(imported: Imported, slab: Slab) -> dict[str, AnyArray]:
     """Labels and lazy columns of the rows of a slab."""
     rows = slice(slab.start, slab.start + len(slab.scores))
-    per_row = {
-        name: values[rows]
-        for name, values in imported.columns.items()
-        if isinstance(values, Positions)
-    }
+    per_row = {}
+    for name, values in imported.columns.items():
+        if isinstance(values, Positions):
+            per_row[name] = values[rows]
     if imported.labels is not None:
         if imported.k:
             per_row["labels"] = imported.labels[rows]

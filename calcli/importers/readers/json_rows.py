@@ -8,7 +8,7 @@ from typing import Any
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.json_columns import column_of_cells
+from calcli.importers.json_columns import column_of_cells, columns_of_cells
 from calcli.importers.json_layouts import (
     lists_of_columns,
     records_by_id,
@@ -55,9 +55,10 @@ def read_json_table(
     if "index" not in file.json and len(rows) == MOST_ROWS_OF_WANDB:
         message = f"{len(rows)} rows, where W&B cuts the table of a run"
         remark(f"{path.name}: {message}; are there more?")
-    columns = {}
+    cells_by_name = {}
     for place, name in enumerate(names):
-        columns[name] = column_of_cells(path, name, [row[place] for row in rows])
+        cells_by_name[name] = [row[place] for row in rows]
+    columns = columns_of_cells(path, cells_by_name)
     return Table(path, "json-table", columns, len(rows))
 
 
@@ -114,9 +115,7 @@ def _table_of_object(path: Path, value: dict[str, Any], is_line: bool) -> Table 
         return Table(path, "json", {}, records=records)
     lists = lists_of_columns(value)
     if lists is not None:
-        columns = {
-            name: column_of_cells(path, name, cells) for name, cells in lists.items()
-        }
+        columns = columns_of_cells(path, lists)
         return Table(path, "json", columns, len(next(iter(lists.values()))))
     if is_line:
         return Table(path, "json", {}, records=[value])
@@ -126,7 +125,5 @@ def _table_of_object(path: Path, value: dict[str, Any], is_line: bool) -> Table 
         path,
         into=(Mapping,),
     )
-    columns = {
-        name: column_of_cells(path, name, cells) for name, cells in lists.items()
-    }
+    columns = columns_of_cells(path, lists)
     return Table(path, "json", columns) if columns else None

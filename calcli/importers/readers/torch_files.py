@@ -67,9 +67,9 @@ def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table
     if not arrays:
         advice = "save a dict such as {'logits': …, 'labels': …} with torch.save"
         raise DataError(f"{path}: holds no tensors; {advice}")
-    loaders = {
-        name or path.stem: loader_of(value, path) for name, value in arrays.items()
-    }
+    loaders = {}
+    for name, value in arrays.items():
+        loaders[name or path.stem] = loader_of(value, path)
     return Table.of(path, "pt", loaders, is_single=set(arrays) == {""})
 
 

@@ -3,6 +3,7 @@
 import csv
 import re
 from contextlib import ExitStack
+from operator import eq
 
 import numpy as np
 
@@ -33,21 +34,27 @@ def read_weka(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
     text = file.path.read_text("utf-8-sig")
     lines = text[text.index(HEADER) :].splitlines()
     rows = [row for row in csv.reader(lines[1:]) if row]
-    actual = [_class_of(file, row[1]) for row in rows]
-    predicted = [_class_of(file, row[2]) for row in rows]
-    scores = [[float(cell.lstrip("*")) for cell in row[4:] if cell] for row in rows]
+    ids = []
+    actual = []
+    predicted = []
+    scores = []
+    for row in rows:
+        ids.append(int(row[0]))
+        actual.append(_class_of(file, row[1]))
+        predicted.append(_class_of(file, row[2]))
+        cells = filter(None, row[4:])
+        scores.append([float(cell.lstrip("*")) for cell in cells])
     if "distribution" not in lines[0]:
-        correct = [left == right for left, right in zip(actual, predicted, strict=True)]
         arrays = {
-            "ids": np.array([int(row[0]) for row in rows]),
+            "ids": np.array(ids),
             "confidence": np.array([row[0] for row in scores]),
-            "correct": np.array(correct),
+            "correct": np.array(list(map(eq, actual, predicted))),
         }
         return Table.held(file.path, "weka", arrays)
     names = dict(actual + predicted)
-    classes = [
-        names.get(number, str(number)) for number in range(1, len(scores[0]) + 1)
-    ]
+    classes = []
+    for number in range(1, len(scores[0]) + 1):
+        classes.append(names.get(number, str(number)))
     arrays = {
         "probs": np.array(scores),
         "labels": np.array([name for _, name in actual]),

@@ -157,8 +157,7 @@ def _questions(path: Path, states: Sequence[Record], marks: "_Marks") -> list[Qu
     questions = []
     for requests in requests_by_id.values():
         questions.append(_question(path, requests, marks))
-    scores = [score for question in questions for score in question.scores]
-    if not any(scores):
+    if not any(any(question.scores) for question in questions):
         raise DataError(f"{path}: {ALL_ZERO}")
     return questions
 
@@ -169,9 +168,10 @@ def _question(path: Path, requests: Requests, marks: "_Marks") -> Question:
     instance = _instance_of_state(state)
     where = f"{path}: instance {instance.id}"
     references = state["instance"]["references"]
-    right = [
-        place for place, reference in enumerate(references) if _is_correct(reference)
-    ]
+    right = []
+    for place, reference in enumerate(references):
+        if _is_correct(reference):
+            right.append(place)
     if len(right) != 1:
         message = f"has {len(right)} references tagged correct, expected one"
         raise DataError(f"{where}: {message}")

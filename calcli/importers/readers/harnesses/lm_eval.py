@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from calcli.errors import DataError, UsageError
@@ -220,9 +221,10 @@ def _choices_by_rule(sample: Sample) -> dict[str, int]:
     text = str(target).strip()
     choices: dict[str, int | None] = {}
     choices["the target as an index"] = _index(target)
-    places = [
-        place for place, choice in enumerate(sample.texts) if choice.strip() == text
-    ]
+    places = []
+    for place, choice in enumerate(sample.texts):
+        if choice.strip() == text:
+            places.append(place)
     if len(places) == 1:
         choices["the choice whose text is the target"] = places[0]
     if re.fullmatch("[A-Z]", text):
@@ -231,11 +233,11 @@ def _choices_by_rule(sample: Sample) -> dict[str, int]:
     if answer is not None:
         choices[OF_DOC] = answer - 1
     k = len(sample.likelihoods)
-    return {
-        rule: choice
-        for rule, choice in choices.items()
-        if choice is not None and 0 <= choice < k
-    }
+    possible = {}
+    for rule, choice in choices.items():
+        if choice is not None and 0 <= choice < k:
+            possible[rule] = choice
+    return possible
 
 
 def _index(target: Any) -> int | None:
@@ -278,7 +280,7 @@ def _no_gold(
     """Error about the first question whose target names no choice by the rule that
     applies to most questions.
     """
-    times = Counter(rule for choices in by_rule for rule in choices)
+    times = Counter(chain.from_iterable(by_rule))
     place = 0
     if times:
         commonest = times.most_common(1)[0][0]
