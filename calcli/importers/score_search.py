@@ -301,8 +301,8 @@ def _family_of_scores(
     """The columns of a table that are its scores; None where it is unclear."""
     families = [name for name in names if _is_family(name, arrays)]
     complete = set()
-    some_columns = set()
-    all_columns = set()
+    some_columns: set[str] = set()
+    all_columns: set[str] = set()
     for name in generated:
         if _attribute(arrays, name, "is_complete"):
             complete.add(name.core)

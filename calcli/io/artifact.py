@@ -259,9 +259,9 @@ def _classes(envelope: _Envelope, cls: type[Calibrator]) -> int:
             )
         return 1
     if k is None or not 2 <= k < 2**31:
-        shown = json.dumps(k)
+        number = json.dumps(k)
         raise DataError(
-            f"n_classes is {shown}, expected at least 2, and fewer than 2^31"
+            f"n_classes is {number}, expected at least 2, and fewer than 2^31"
         )
     if names is not None and len(names) != k:
         raise DataError(f"there are {len(names)} class_names, expected {k}")

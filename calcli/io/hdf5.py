@@ -481,7 +481,7 @@ def _check_virtual(
                 )
         file = source.file_name.replace("%%", "%")
         name = source.dset_name.replace("%%", "%")
-        path = Path(holder)
+        path: Path | None = Path(holder)
         if file != ".":
             path = find_file(file, holder, "HDF5_VDS_PREFIX", where)
         if path is None:

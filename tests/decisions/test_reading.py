@@ -209,6 +209,33 @@ def test_labels_come_from_another_file_by_id_or_place(tmp_path):
         file.close()
 
 
+@pytest.mark.parametrize("field", ["id", "item_id", "sample_id"])
+def test_labels_of_another_file_go_by_any_id_that_the_log_has(field, tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = []
+    for record in records:
+        record[field] = record.pop("id")
+        golds.append({field: record[field], "team": record.pop("label")["team"]})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(logs.lines(reversed(golds)), "utf-8")
+    file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
+    assert file["team"]["labels"][:].tolist() == y.tolist()
+
+
+def test_numbers_that_only_the_other_file_has_are_no_ids(tmp_path):
+    """The index that pandas writes: rows then go by their place."""
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = []
+    for number, record in enumerate(records):
+        golds.append({"row": number, "team": record.pop("label")["team"]})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(logs.lines(golds), "utf-8")
+    file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
+    assert file["team"]["labels"][:].tolist() == y.tolist()
+
+
 def test_texts_beside_answers_are_no_questions(tmp_path):
     """A question text in every record is the state, not the name of a question."""
     p, y = logs.rows()

@@ -222,8 +222,8 @@ def _choices_by_rule(sample: Sample) -> dict[str, int]:
     choices: dict[str, int | None] = {}
     choices["the target as an index"] = _index(target)
     places = []
-    for place, choice in enumerate(sample.texts):
-        if choice.strip() == text:
+    for place, choice_text in enumerate(sample.texts):
+        if choice_text.strip() == text:
             places.append(place)
     if len(places) == 1:
         choices["the choice whose text is the target"] = places[0]
