@@ -217,7 +217,7 @@ def test_fit_metric_and_picture_count_a_zero_alike():
     ]
     assert calibrated[0].nll == pytest.approx(calibrated[1].nll, rel=1e-12)
     sweeps = [
-        sweep_temperature(each, "x", given=(("T", 1.0),), points=3)
+        sweep_temperature(each, "x", calibrators=(("T", 1.0),), points=3)
         for each in (rows, plain)
     ]
     # the ends of the range are temperatures that were fitted, as above
