@@ -228,19 +228,24 @@ def companion(
             for name in names:
                 if name.folder == score.folder[:depth] and name.split == split:
                     here.append(name)
-            for model in dict.fromkeys((score.model, score.core, "")):
-                equal = [name.path for name in here if name.model == model]
-                if refuse_several and len(equal) > 1:
-                    listing = ", ".join(equal)
-                    raise UsageError(
-                        f"{listing} could all be labels of {score.path!r}; choose with"
-                        " --labels"
-                    )
-                if equal:
-                    return equal[0]
-            if any_model and here:
-                return here[0].path
+            path = _of_model(score, here, refuse_several)
+            if path is None and any_model and here:
+                path = here[0].path
+            if path is not None:
+                return path
     return names[0].path if any_model and len(names) == 1 else None
+
+
+def _of_model(score: Name, names: Sequence[Name], refuse_several: bool) -> str | None:
+    """Path of the array of the same model, else that of no model; None for none."""
+    for model in dict.fromkeys((score.model, score.core, "")):
+        paths = [name.path for name in names if name.model == model]
+        if refuse_several and len(paths) > 1:
+            message = f"{', '.join(paths)} could all be labels of {score.path!r}"
+            raise UsageError(f"{message}; choose with --labels")
+        if paths:
+            return paths[0]
+    return None
 
 
 def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:

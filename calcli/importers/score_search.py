@@ -300,15 +300,9 @@ def _family_of_scores(
 ) -> str | None:
     """The columns of a table that are its scores; None where it is unclear."""
     families = [name for name in names if _is_family(name, arrays)]
-    complete = set()
-    some_columns: set[str] = set()
-    all_columns: set[str] = set()
-    for name in generated:
-        if _attribute(arrays, name, "is_complete"):
-            complete.add(name.core)
-        if _attribute(arrays, name, "by_label"):
-            columns = all_columns if name.core == LEFT_OVER else some_columns
-            columns.add(name.core)
+    complete = _cores_with("is_complete", generated, arrays)
+    by_label = _cores_with("by_label", generated, arrays)
+    some_columns = by_label - {LEFT_OVER}
     # 1. a name for scores
     named = {name.core for name in families if may_be_scores(name.core)}
     if len(named) == 1:
@@ -325,8 +319,13 @@ def _family_of_scores(
     if len(some_columns) == 1 and _has_other_columns(left_over, arrays):
         return some_columns.pop()
     # 5. all that is left
-    has_kind = bool(request.kind) or bool(all_columns and not some_columns)
+    has_kind = bool(request.kind) or bool(by_label and not some_columns)
     return LEFT_OVER if left_over and has_kind else None
+
+
+def _cores_with(attribute: str, names: Sequence[Name], arrays: Arrays) -> set[str]:
+    """Names of the arrays that have an attribute."""
+    return {name.core for name in names if _attribute(arrays, name, attribute)}
 
 
 def _attribute(arrays: Arrays, name: Name, attribute: str) -> bool:

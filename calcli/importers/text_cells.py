@@ -113,7 +113,7 @@ def _column_of_texts(
     if not present:
         nothing = np.full(len(cells), np.nan)
         return held_column(file, name, nothing, "other", empty_row)
-    if all(cell.strip().lower() in ("true", "false") for cell in cells):
+    if all(map(_is_truth, cells)):
         truths = np.array([cell.strip().lower() == "true" for cell in cells])
         return held_column(file, name, truths, "truth")
     integers = whole_numbers(present)
@@ -124,8 +124,8 @@ def _column_of_texts(
         if integers is None:
             empty_row = None  # a missing score is NaN
         column = held_column(file, name, numbers, "number", empty_row)
-        zeros = [cells[place] for place in np.flatnonzero(numbers == 0.0).tolist()]
-        column = replace(column, decimals=written_decimals(zeros))
+        zeros = compress(cells, numbers == 0.0)
+        column = replace(column, decimals=written_decimals(list(zeros)))
         return _unless_thousands(column, texts) if has_commas else column
     if are_lists(present):
         parse = partial(read_lists, file, name)
@@ -135,6 +135,10 @@ def _column_of_texts(
         return _parsed_column(file, name, cells, "number", words, empty_row)
     row = None if is_ours else empty_row
     return _parsed_column(file, name, texts, "text", words, row)
+
+
+def _is_truth(text: str) -> bool:
+    return text.strip().lower() in ("true", "false")
 
 
 def _with_point(text: str) -> str:

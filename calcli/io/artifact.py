@@ -146,7 +146,10 @@ def dumps(artifact: Artifact) -> str:
     lines = []
     try:
         for key in _Envelope.__struct_fields__:
-            value = overrides[key] if key in overrides else getattr(artifact, key)
+            if key in overrides:
+                value = overrides[key]
+            else:
+                value = getattr(artifact, key)
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
             lines.append(f'  "{key}": {text}')
     except ValueError:
@@ -278,11 +281,10 @@ def _check_record(fit: FitRecord, k: int) -> None:
             f"fit.label_counts are {len(counts)} and add up to {sum(counts)}, expected"
             f" {k} and {fit.n}"
         )
-    shares = [
-        record.get(name)
-        for record in (fit.before, fit.after)
-        for name in ("accuracy", "ece")
-    ]
+    shares = []
+    for record in (fit.before, fit.after):
+        for name in ("accuracy", "ece"):
+            shares.append(record.get(name))
     if any(share is not None and share > 1 + 1e-9 for share in shares):
         raise DataError("fit.before and fit.after: an accuracy or an ECE is above 1")
     if fit.row_sketch is not None:

@@ -44,10 +44,9 @@ def encode_params(calibrator: Calibrator) -> dict[str, Any]:
     if isinstance(calibrator, Composition):
         return {"stages": [_encode_part(stage) for stage in calibrator.stages]}
     if isinstance(calibrator, Mixture):
-        members = [
-            {**_encode_part(member), "weight": member.weight}
-            for member in calibrator.members
-        ]
+        members = []
+        for member in calibrator.members:
+            members.append({**_encode_part(member), "weight": member.weight})
         params = {"members": members, "uniform": calibrator.uniform}
         if calibrator.then:
             params["then"] = [_encode_part(stage) for stage in calibrator.then]

@@ -328,7 +328,9 @@ class BundleRows(DataSet):
             if not self._columns.keep.any():
                 message = "every row has an ignored label, nothing is left"
                 raise DataError(f"{self.scores_where}: {message}")
-        return np.concatenate(checked) if stays_in_memory else dataset
+        if stays_in_memory:
+            return np.concatenate(checked)
+        return dataset
 
     def _find_transforms(self) -> tuple[str, ...]:
         """Names of the transforms under which the bundle has scores, too."""
@@ -566,5 +568,7 @@ def _most_in_memory(scores: h5py.Dataset) -> int:
     if not scores.chunks:
         return CACHE_BYTES
     free = available_memory()
-    most = UNPACKED_BYTES if free is None else min(UNPACKED_BYTES, free // 4)
+    most = UNPACKED_BYTES
+    if free is not None:
+        most = min(most, free // 4)
     return max(CACHE_BYTES, most)

@@ -328,7 +328,9 @@ class DataSet(Rows):
     def step(self, transforms: Sequence[int] = ()) -> int:
         """Number of rows of a block."""
         step = rows_per_block(self.k)
-        return min(step, self.slab_rows(transforms, 1)) if len(transforms) else step
+        if len(transforms):
+            step = min(step, self.slab_rows(transforms, 1))
+        return step
 
     def slab_rows(self, transforms: Sequence[int], step: int) -> int:
         """Number of rows read at once: a multiple of ``step``."""
@@ -355,7 +357,9 @@ class DataSet(Rows):
             along = (*(column.code for column in self.columns.values()), *walk.along)
             walk = replace(walk, work=partial(_carrying, walk.work, names), along=along)
         results = self.spread(self, walk)
-        return results if walk.add_up else chain.from_iterable(results)
+        if walk.add_up:
+            return results
+        return chain.from_iterable(results)
 
     def seal(self, scores: "list[bytes] | hashlib._Hash") -> None:
         """Set the hash, from the digests of the parts' scores, or the hash object of a
@@ -401,10 +405,9 @@ def _carrying(
     """Attach columns to a block in another process (names given, codes first in
     ``along``), and call ``work``.
     """
-    columns = {
-        name: Codes(known, code)
-        for (name, known), code in zip(names.items(), along, strict=False)
-    }
+    columns = {}
+    for name, code in zip(names, along, strict=False):
+        columns[name] = Codes(names[name], code)
     return work(replace(block, columns=columns), *along[len(names) :])
 
 
@@ -516,11 +519,10 @@ class PooledRows(DataSet):
 
     def column(self, name: str) -> AnyArray | None:
         columns = [part.column(name) for part in self.parts]
-        lacking = [
-            part.name
-            for part, values in zip(self.parts, columns, strict=True)
-            if values is None
-        ]
+        lacking = []
+        for part, values in zip(self.parts, columns, strict=True):
+            if values is None:
+                lacking.append(part.name)
         if len(lacking) == len(columns):
             return None
         if lacking:

@@ -53,11 +53,10 @@ def find_file(name: str, holder: str, variable: str, where: str) -> Path | None:
     """
     folder = os.path.dirname(os.path.abspath(holder))
     tail = os.path.basename(name) if os.path.isabs(name) else name
-    prefixes = [
-        p.replace("${ORIGIN}", folder)
-        for p in os.environ.get(variable, "").split(":")
-        if p
-    ]
+    prefixes = []
+    for p in os.environ.get(variable, "").split(":"):
+        if p:
+            prefixes.append(p.replace("${ORIGIN}", folder))
     folders = [*prefixes, folder, "", os.path.dirname(os.path.realpath(holder))]
     for place in ([name] if os.path.isabs(name) else []) + [
         os.path.join(f, tail) for f in folders

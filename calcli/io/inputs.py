@@ -100,7 +100,10 @@ def note_onnx(path: Path) -> None:
     ):
         for match in LOCATION.finditer(model):
             short, low, high = match.groups()
-            length = ord(short) if short else ord(low) % 128 + 128 * ord(high)
+            if short:
+                length = ord(short)
+            else:
+                length = ord(low) % 128 + 128 * ord(high)
             note(path.parent / os.fsdecode(model[match.end() : match.end() + length]))
 
 
@@ -232,7 +235,9 @@ def allow_open_files(count: int) -> int | None:
 
         soft, hard = getrlimit(RLIMIT_NOFILE)
         if 0 <= soft < count + SPARE_FILES:
-            soft = count + SPARE_FILES if hard < 0 else min(hard, count + SPARE_FILES)
+            soft = count + SPARE_FILES
+            if hard >= 0:
+                soft = min(soft, hard)
             setrlimit(RLIMIT_NOFILE, (soft, hard))
         return soft if soft >= 0 else None
     return None

@@ -198,11 +198,11 @@ def find_bundles(file: h5py.File) -> list[str]:
 
     "" is the root.
     """
-    return [
-        name
-        for name, group in find_groups(file)
-        if "transforms" not in name.split("/") and kinds_in(group)
-    ]
+    names = []
+    for name, group in find_groups(file):
+        if "transforms" not in name.split("/") and kinds_in(group):
+            names.append(name)
+    return names
 
 
 def kinds_in(group: h5py.Group) -> list[str]:

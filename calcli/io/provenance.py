@@ -129,18 +129,16 @@ def carried(path: Path, dataset: str) -> dict[str, str]:
     elif zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             sizes = {member.filename: member.file_size for member in archive.infolist()}
-            here = [
-                name
-                for name in ATTRIBUTES
-                if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST
-            ]
+            here = []
+            for name in ATTRIBUTES:
+                if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST:
+                    here.append(name)
         if here:
             with np.load(path, allow_pickle=False) as arrays:
-                attributes = {
-                    name: str(arrays[name])
-                    for name in here
-                    if arrays[name].dtype.kind == "U"
-                }
+                attributes = {}
+                for name in here:
+                    if arrays[name].dtype.kind == "U":
+                        attributes[name] = str(arrays[name])
     elif h5py.is_hdf5(path):
         with open_file(path) as opened:
             group = lookup(opened, dataset.rpartition("/")[0])
@@ -162,7 +160,10 @@ def joined_past(pasts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     links = [of_several(*same) for same in zip(*map(chain_of, pasts), strict=True)]
     made = {"calibrated_by": chain_text(links)} if links else {}
     for name in ("calibrator", "corrupted_labels"):
-        texts = [past[name] for past in pasts if name in past]
+        texts = []
+        for past in pasts:
+            if name in past:
+                texts.append(past[name])
         if texts:
             made[name] = texts[0]
     return made

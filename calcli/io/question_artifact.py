@@ -140,9 +140,9 @@ def dumps(artifact: QuestionsArtifact) -> str:
     """Write it as JSON text: a line for each question, deterministic."""
     content = msgspec.to_builtins(artifact)
     questions = content["params"].pop("questions")
-    lines = [
-        f"    {_json(name)}: {_json(question)}" for name, question in questions.items()
-    ]
+    lines = []
+    for name, question in questions.items():
+        lines.append(f"    {_json(name)}: {_json(question)}")
     inner = '{"questions": {\n' + ",\n".join(lines) + "\n  }}"
     texts = {key: _json(value) for key, value in content.items()}
     texts["params"] = inner

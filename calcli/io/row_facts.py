@@ -175,8 +175,10 @@ def unwritten(rows: "Rows") -> list[str]:
     facts = facts_of(rows)
     before = facts.n - facts.tail
     run = facts.tail
-    what = "score 0" if rows.k == 1 else "all scores equal"
-    if rows.k == 2 and rows.kind == "probs":
+    what = "all scores equal"
+    if rows.k == 1:
+        what = "score 0"
+    elif rows.k == 2 and rows.kind == "probs":
         what = "probability 0 of class 1"
     share = (facts.blank - run + 1) / (before + 1)
     if run and share**run < CHANCE:
@@ -219,7 +221,9 @@ def copies(rows: "Rows") -> list[str]:
     if _has_distinct_ids(rows):
         return []
     facts = facts_of(rows)
-    share = share_repeated(facts.signatures) if len(facts.signatures) else 0.0
+    share = 0.0
+    if len(facts.signatures):
+        share = share_repeated(facts.signatures)
     if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
         return []
     # Signatures are rounded: rows of coarse logits may share one. Now all digits count.

@@ -152,11 +152,10 @@ class Sheet(NewBundle):
         arrays |= per_row
         columns: dict[str, AnyArray] = {}
         for name in filter(arrays.__contains__, dict.fromkeys((*COLUMNS, *arrays))):
-            own_columns = {
-                one: values[here]
-                for one, values in self.source_columns.get(name, {}).items()
-                if one not in self.meant
-            }
+            own_columns = {}
+            for one, values in self.source_columns.get(name, {}).items():
+                if one not in self.meant:
+                    own_columns[one] = values[here]
             columns |= own_columns or {name: arrays[name]}
         return scores.astype(self.dtype, copy=False), columns
 
@@ -419,7 +418,10 @@ QUOTED = re.compile(r'[,"\r\n]|^\s|\s$')  # text that needs quotes in a cell of 
 def _cell(value: Any) -> str:
     """Format a cell of CSV, quoted if necessary."""
     text = value if isinstance(value, str) else repr(value)
-    return f'"{text.replace(chr(34), chr(34) * 2)}"' if QUOTED.search(text) else text
+    if not QUOTED.search(text):
+        return text
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 ALL = (

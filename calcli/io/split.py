@@ -131,10 +131,10 @@ def _by_row(
     line = np.arange(n) if rng is None else rng.permutation(n)
     if rng is None or labels is None:
         ends = np.cumsum([0, *sizes])
-        return {
-            part.name: np.sort(line[ends[i] : ends[i + 1]])
-            for i, part in enumerate(parts)
-        }
+        rows_by_group = {}
+        for i, part in enumerate(parts):
+            rows_by_group[part.name] = np.sort(line[ends[i] : ends[i + 1]])
+        return rows_by_group
     _, group = np.unique(labels, return_inverse=True)
     place = rng.permutation(int(group.max()) + 1)[group]
     line = line[np.argsort(place[line], kind="stable")]
@@ -164,10 +164,10 @@ def _by_unit(
     group[line] = np.searchsorted(
         np.cumsum(sizes), np.cumsum(count) - count / 2.0, side="right"
     )
-    return {
-        part.name: np.flatnonzero(group[units.code] == i)
-        for i, part in enumerate(parts)
-    }
+    rows_by_group = {}
+    for i, part in enumerate(parts):
+        rows_by_group[part.name] = np.flatnonzero(group[units.code] == i)
+    return rows_by_group
 
 
 def _check_parts(parts: Sequence[Part]) -> None:
@@ -181,11 +181,10 @@ def _check_parts(parts: Sequence[Part]) -> None:
     if sum(part.is_rest for part in parts) > 1:
         raise UsageError("--split: only one group can be the rest")
     if any(part.rows is not None for part in parts):
-        mixed = [
-            part.name
-            for part in parts
-            if part.fraction is not None or part.count is not None
-        ]
+        mixed = []
+        for part in parts:
+            if part.fraction is not None or part.count is not None:
+                mixed.append(part.name)
         if mixed:
             message = (
                 "positions such as 0:5000 go together with other positions or rest"
@@ -203,10 +202,9 @@ def _sizes(parts: Sequence[Part], n: int) -> list[int]:
     largest remainders.
     """
     exact = [n * (part.fraction or 0.0) for part in parts]
-    sizes = [
-        part.count or int(x + SUM_TOLERANCE)
-        for part, x in zip(parts, exact, strict=True)
-    ]
+    sizes = []
+    for part, x in zip(parts, exact, strict=True):
+        sizes.append(part.count or int(x + SUM_TOLERANCE))
     shares = [i for i, part in enumerate(parts) if part.fraction is not None]
     spare = round(sum(exact)) - sum(sizes[i] for i in shares)
     for i in sorted(shares, key=lambda i: sizes[i] - exact[i])[: max(spare, 0)]:

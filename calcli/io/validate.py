@@ -189,8 +189,9 @@ def check_scores(
                 f"row {first_row + row}, class {column} is {value}, expected a finite"
                 " number"
             )
-            kind_of_error = MissingScore if np.isnan(value) else DataError
-            raise kind_of_error(f"{where}: {message}; {advice}")
+            if np.isnan(value):
+                raise MissingScore(f"{where}: {message}; {advice}")
+            raise DataError(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
@@ -218,7 +219,9 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
     if kind == "logits":
         return np.stack([np.zeros_like(score), np.clip(score, -HUGE, HUGE)], axis=1)
     s = score.astype(np.float64)
-    p = np.exp(s) if kind == "log_probs" else s
+    p = s
+    if kind == "log_probs":
+        p = np.exp(s)
     bad = (p < 0) | (p > 1 + SUM_TOLERANCE)
     if bad.any():
         row = int(np.argmax(bad))

@@ -185,7 +185,9 @@ class DescriptorFile:
     """Attribute by which h5py recognizes a file object; reading uses ``readinto``."""
 
     def truncate(self, size: int | None = None) -> int:
-        self._end = self._at if size is None else size
+        if size is None:
+            size = self._at
+        self._end = size
         try:
             if self._problem is None:
                 os.ftruncate(self._descriptor, self._end)
@@ -277,11 +279,10 @@ class GroupWriter:
         if new.transforms:
             self._make(TRANSFORMED, (len(new.transforms), new.n, new.k), new.dtype)
         names = {"class_names": new.class_names, "transforms/specs": new.transforms}
-        words = {
-            name: np.array(texts, dtype=object)
-            for name, texts in names.items()
-            if texts
-        }
+        words = {}
+        for name, texts in names.items():
+            if texts:
+                words[name] = np.array(texts, dtype=object)
         for name, values in {**words, **new.columns}.items():
             if values.dtype.kind in "OUS":
                 values = np.array([str(v) for v in values], dtype=object)
