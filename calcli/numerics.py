@@ -287,6 +287,13 @@ def bfloat16_to_float32(bits: AnyArray) -> AnyArray:
     return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)
 
 
+def row_weights(weight: FloatArray | None, n: int) -> FloatArray:
+    """Weights of n rows, (n,); 1 each where there are none."""
+    if weight is None:
+        return np.ones(n)
+    return weight
+
+
 def shares_of(weight: FloatArray | None, n: int) -> FloatArray:
     """Weights of n rows with sum 1, (n,); equal ones where there are none."""
     if weight is None:

@@ -17,7 +17,7 @@ from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import CALIBRATED, reduced, summarise
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.warnings import data_warnings, zero_warnings
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.registry import is_by_group, method, without_group
 from calcli.rows import Rows
 from calcli.statistics.intervals import mean_of, t_p_value
@@ -249,9 +249,7 @@ def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
     start = None if rows.kind == "confidence" else Identity()
     parts = reduced(rows, [start, calibrator], partial(_changes, loss))
     change = np.concatenate(list(parts))
-    weight = rows.weights()
-    if weight is None:
-        weight = np.ones(rows.n)
+    weight = row_weights(rows.weights(), rows.n)
     mean = float(np.average(change, weights=weight))
     effective = float(weight.sum() ** 2 / (weight @ weight))
     deviations = weight * (change - mean)

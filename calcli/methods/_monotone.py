@@ -19,7 +19,14 @@ from calcli.binning import edges_below
 from calcli.calibrator import C, Context, Fit
 from calcli.errors import DataError
 from calcli.methods._temperature import start_rows
-from calcli.numerics import FloatArray, IntArray, overridable, row_max, tile_rows
+from calcli.numerics import (
+    FloatArray,
+    IntArray,
+    overridable,
+    row_max,
+    row_weights,
+    tile_rows,
+)
 from calcli.records import Sums
 from calcli.rows import Block, Rows
 from calcli.solvers import (
@@ -209,7 +216,7 @@ def _moments(
     mean = first + full * beyond
     label = np.where(np.arange(m) < segment[here, y][:, None], full, 0.0)
     label[here, segment[here, y]] = offset[here, y]
-    weight = np.ones(n) if block.weight is None else block.weight
+    weight = row_weights(block.weight, n)
     # E[L_j L_k] = full_j E[L_k] for 1 <= j < k, and 0 for j = 0 < k; E[L_j^2] needs no
     # sums by row.
     p *= weight[:, None]

@@ -20,7 +20,7 @@ from calcli.calibrator import (
 )
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, log_softmax, shares_of, softmax
+from calcli.numerics import FloatArray, log_softmax, row_weights, shares_of, softmax
 from calcli.rows import Block, Rows
 
 LEAST_ORDER = 1e-6  # least weight of the two parts that know the order of the classes
@@ -153,7 +153,7 @@ def _moments(temperature: float, block: Block) -> FloatArray:
     """
     p = softmax(block.z / temperature)
     q = softmax(block.z)
-    weight = np.ones(len(block)) if block.weight is None else block.weight
+    weight = row_weights(block.weight, len(block))
     here = np.arange(len(block))
     pairs = ((p, p), (p, q), (q, q))
     inner = [weight @ np.einsum("ij,ij->i", a, b) for a, b in pairs]

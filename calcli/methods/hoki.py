@@ -26,7 +26,7 @@ from calcli.methods._hoki.rounds import Evidence, replay
 from calcli.methods._hoki.rows import summary_of, terms_of_rows
 from calcli.methods._transforms import agreement, choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import FloatArray, sigmoid
+from calcli.numerics import FloatArray, row_weights, sigmoid
 from calcli.rows import Block, Rows
 
 
@@ -123,7 +123,7 @@ class Hoki(Calibrator):
         s, right, s_tempered, gap, *shares = np.concatenate(parts, axis=1)
         p = sigmoid(s[counted])
         hit = right[counted]
-        mass = np.ones(len(counted)) if weight is None else weight[counted]
+        mass = row_weights(weight, rows.n)[counted]
         accuracy = float(mass @ hit / mass.sum())
         start = p if options.init == "confidence" else np.full(len(counted), accuracy)
         base = Evidence(np.empty(len(counted)), hit, mass, start)

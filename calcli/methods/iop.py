@@ -26,6 +26,7 @@ from calcli.numerics import (
     log_softmax,
     mixed_with_uniform,
     row_max,
+    row_weights,
 )
 from calcli.parallel import check_memory
 from calcli.rows import Block, Rows, rows_per_block
@@ -165,8 +166,7 @@ class TrainingRows:
         if not sorted_input:
             inputs = rows.logits() if logarithms else rows.array()
             self.inputs = inputs[source]
-        weight = rows.weights()
-        self.weight = np.ones(rows.n) if weight is None else weight[source]
+        self.weight = row_weights(rows.weights(), rows.n)[source]
         self.fold = np.zeros(rows.n, dtype=np.int64)
         if folds > 1:
             self.fold = content_folds(rows, folds, seed)[source]

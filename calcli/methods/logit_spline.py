@@ -10,7 +10,7 @@ from calcli.calibrator import Curves, param
 from calcli.errors import DataError
 from calcli.methods._binary.log_odds import MapFit, Sample, regress
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
-from calcli.numerics import FloatArray, sigmoid
+from calcli.numerics import FloatArray, row_weights, sigmoid
 from calcli.solvers import minimise_box
 
 STIFFNESS = 10.0 ** np.arange(5.0, -2.0, -1.0)
@@ -71,7 +71,7 @@ class LogitSpline(LogisticCalibrator):
         straight = (intercept, np.zeros(1), np.array([slope]))
         if line.status != "ok" or slope == 0.0:
             return line.rising(straight)
-        share = np.ones(len(sample.s)) if sample.weight is None else sample.weight
+        share = row_weights(sample.weight, len(sample.s))
         p = sigmoid(slope * sample.s + intercept)
         information = share * p * (1.0 - p)
         order = np.argsort(sample.s, kind="stable")

@@ -9,7 +9,7 @@ from msgspec import Meta
 from calcli.calibrator import param
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.methods._binary.maps import TOP_LABEL, LogisticCalibrator, ModeOptions
-from calcli.numerics import FloatArray, sigmoid
+from calcli.numerics import FloatArray, row_weights, sigmoid
 from calcli.solvers import minimise_box
 
 # standard deviations of the priors on b and on v; that of t is 1
@@ -71,7 +71,7 @@ class LineWithPrior(LogisticCalibrator):
             "beta": [log_sigmoid(s), -log_sigmoid(-s)],
             "bend": [s, offset],
         }[options.shape]
-        weight = np.ones_like(s) if sample.weight is None else sample.weight
+        weight = row_weights(sample.weight, len(s))
         design = np.stack([*features, np.ones_like(s)])
         exponents = np.array(EXPONENTS[options.shape])
         precision = np.array([1.0, 1.0 / BEND**2, 1.0 / INTERCEPT**2])

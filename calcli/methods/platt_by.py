@@ -20,7 +20,7 @@ from calcli.methods._groups import (
     pool,
 )
 from calcli.methods.platt import PlattScaling
-from calcli.numerics import BoolArray, FloatArray, entries, sigmoid
+from calcli.numerics import BoolArray, FloatArray, entries, row_weights, sigmoid
 from calcli.rows import Block, Codes, Rows
 
 FARTHEST = np.array([10.0, 10.0])
@@ -97,11 +97,9 @@ class PlattByGroup(ByGroup):
         cls, rows: Rows, common: PlattScaling, codes: Codes
     ) -> Callable[[FloatArray], GroupSums]:
         sample = _sample(rows, common)
-        weight = rows.weights()
+        weight = row_weights(rows.weights(), rows.n)
         u = float(common.slope[0]) * sample.s + float(common.intercept[0])
         design = np.stack([u, np.ones(rows.n)])
-        if weight is None:
-            weight = np.ones(rows.n)
 
         def walk(theta: FloatArray) -> GroupSums:
             p = sigmoid(u + np.einsum("ij,ij->j", design, theta.T[:, codes.code]))

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction, param
-from calcli.numerics import FloatArray, log_softmax
+from calcli.numerics import FloatArray, log_softmax, row_weights
 from calcli.rows import Block, Rows
 
 LEAST = 1e-12  # least share of a class
@@ -50,7 +50,7 @@ class PriorShift(Calibrator):
 
 def _sums(k: int, block: Block) -> FloatArray:
     """Weighted sums over a block's rows, (2, k): of probabilities, and of labels."""
-    w = np.ones(len(block)) if block.weight is None else block.weight
+    w = row_weights(block.weight, len(block))
     return np.stack(
         [
             w @ np.exp(log_softmax(block.z)),

@@ -30,7 +30,14 @@ from calcli.kernels.numpy.recal import (
 )
 from calcli.methods._transforms import choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
-from calcli.numerics import TINY, BoolArray, FloatArray, IntArray, log_softmax
+from calcli.numerics import (
+    TINY,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    log_softmax,
+    row_weights,
+)
 from calcli.rows import Block, Rows
 
 # ---- ReCal's groups of rows and the inverse temperature of each
@@ -357,7 +364,7 @@ class Rounds:
         self.transforms = rows.transforms
         self.sharpness: RowSharpness = kernels(context).RowSharpness(rows)
         weight = rows.weights()
-        self.weight = np.ones(rows.n) if weight is None else weight
+        self.weight = row_weights(weight, rows.n)
         self.total = float(self.weight.sum())
         self.right = self.sharpness.predicted == rows.labels()
         self.scale = self.start = np.full(rows.n, 1.0 / temperature)

@@ -25,7 +25,14 @@ from calcli.methods._groups import (
 )
 from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling
-from calcli.numerics import BoolArray, FloatArray, IntArray, entries, log_softmax
+from calcli.numerics import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    entries,
+    log_softmax,
+    row_weights,
+)
 from calcli.rows import Block, Codes, Rows
 
 FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the common one
@@ -145,8 +152,7 @@ class TemperatureByGroup(ByGroup):
         ones = np.ones(rows.n)
         terms = list(rows.each(partial(_row_terms, of_block), ones))
         slope, bend = np.concatenate(terms, axis=1)
-        weight = rows.weights()
-        weight = ones if weight is None else weight
+        weight = row_weights(rows.weights(), rows.n)
         g = len(groups.names)
         folds = int(fold.max()) + 1
         cell = groups.code * folds + fold
@@ -207,7 +213,7 @@ def _sums(
     Derivatives are by the logarithm of the scale.
     """
     slope, bend = np.concatenate(of_block.parts(block, scale[code]), axis=1)
-    weight = np.ones(len(block)) if block.weight is None else block.weight
+    weight = row_weights(block.weight, len(block))
     return GroupSums.of(code, len(scale), weight, slope[None], bend[None, None])
 
 

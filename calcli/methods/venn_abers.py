@@ -16,7 +16,7 @@ from calcli.methods._binary.maps import (
     ModeOptions,
     step,
 )
-from calcli.numerics import TIE, FloatArray, sigmoid, tie_groups
+from calcli.numerics import TIE, FloatArray, row_weights, sigmoid, tie_groups
 from calcli.rows import Block
 
 ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
@@ -55,7 +55,7 @@ class VennAbers(BinaryCalibrator):
 
     @classmethod
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
-        weight = np.ones_like(sample.s) if sample.weight is None else sample.weight
+        weight = row_weights(sample.weight, len(sample.s))
         weight = weight * (weight.sum() / (weight @ weight))
         # As if the outcome were 0 is as if it were 1, with scores and outcomes turned
         # round.

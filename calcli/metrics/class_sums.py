@@ -6,11 +6,7 @@ import numpy as np
 
 from calcli.binning import bin_index, width_edges
 from calcli.metrics.rowtable import ClassStats
-from calcli.numerics import (
-    AnyArray,
-    FloatArray,
-    IntArray,
-)
+from calcli.numerics import AnyArray, FloatArray, IntArray, row_weights
 from calcli.records import Sums
 
 PAIRS_AT_ONCE = 1 << 15  # pairs that are buffered before they are added up
@@ -37,7 +33,7 @@ class Piece(Sums):
     ) -> "Piece":
         """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
         k, edges = e.shape[1], width_edges(bins)
-        w, ones = np.ones(len(e)) if weight is None else weight, np.ones(k)
+        w, ones = row_weights(weight, len(e)), np.ones(k)
         expected = (w / norm) @ e
         variance = (expected if weight is None else (w**2 / norm) @ e) - (
             w**2 / norm**2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from calcli.binning import BinStats
 from calcli.metrics.label_agreement import LabelAgreement, UnitAnswers
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray, row_weights
 from calcli.records import Sums, cached_property
 from calcli.statistics.luck import FEWEST_UNITS
 from calcli.statistics.units import Units, design_effect, label_effect
@@ -113,7 +113,7 @@ class RowTable(Sums):
     @property
     def weights(self) -> FloatArray:
         """Weights of the rows, (n,), 1 each where none were given."""
-        return np.ones(self.n) if self.weight is None else self.weight
+        return row_weights(self.weight, self.n)
 
     @property
     def clipped(self) -> int:

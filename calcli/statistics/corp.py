@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.isotonic import IsotonicFit, fit_isotonic, pool_adjacent_violators
-from calcli.numerics import BoolArray, FloatArray, IntArray, floored_log
+from calcli.numerics import BoolArray, FloatArray, IntArray, floored_log, row_weights
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.units import Units
 
@@ -138,7 +138,7 @@ def merge_cells(
         new_value[:ends] |= distinct[:ends]
         new_value[len(x) - ends :] |= distinct[len(x) - ends :]
     first = np.flatnonzero(new_value)
-    w = np.ones(len(x)) if weight is None else weight[order]
+    w = row_weights(weight, len(x))[order]
     weight = np.add.reduceat(w, first)
     return Cells(
         np.add.reduceat(w * x, first) / weight, weight, bins[first], first, order

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.statistics.intervals import wilson_interval
 
 
@@ -50,7 +50,7 @@ class DecisionCurve:
         weight: FloatArray | None = None,
     ) -> "DecisionCurve":
         """Measure rows. risk, outcome : (n,). thresholds : (t,) within (0, 1)."""
-        w = np.ones(len(risk)) if weight is None else weight
+        w = row_weights(weight, len(risk))
         order = np.argsort(risk, kind="stable")
         ones = np.concatenate([[0.0], np.cumsum((w * outcome)[order])])
         rows = np.concatenate([[0.0], np.cumsum(w[order])])

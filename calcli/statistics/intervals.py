@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import AnyArray, FloatArray, row_weights
 from calcli.statistics.units import Units, uneven_error, unit_mean
 
 BOOTSTRAP_WORK = 5_000_000  # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)
@@ -167,7 +167,7 @@ def _mean_of_units(values: FloatArray, weight: FloatArray | None, units: Units) 
     even = weight is None and units.count.min() == units.count.max()
     if even or units.n < 2:
         return Mean(value, se, units.n, by_unit=True)
-    w = np.ones(len(values)) if weight is None else weight
+    w = row_weights(weight, len(values))
     influence = w * (values - value) / float(w.sum())
     uneven = uneven_error(influence, units, weight)
     return Mean(value, se, units.n, by_unit=True, uneven=uneven)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, row_weights
 from calcli.statistics.units import Units, by_first_row, unit_mean
 
 STEPS = 500
@@ -110,7 +110,7 @@ class Sampling:
         """Sampling of n rows, independent and of weight 1 unless given."""
         return cls(
             np.arange(n) if units is None else units.code,
-            np.ones(n) if weight is None else weight,
+            row_weights(weight, n),
         )
 
     @property

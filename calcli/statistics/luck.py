@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, row_weights
 from calcli.statistics.units import Units
 
 FEW_WRONG = 12.0
@@ -211,7 +211,7 @@ def opposed_luck(
     side = score >= 0.5
     turned = np.where(side, score, 1.0 - score)
     halves = Units.of(2 * units.code + side)  # rows of a unit on the same side
-    w = np.ones(len(score)) if weight is None else weight
+    w = row_weights(weight, len(score))
     # Sum the products of residuals of pairs on the same side, and on opposite sides.
     residual = w * (outcome - score)
     half_squares = (halves.sums(residual) ** 2).sum()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.statistics.intervals import normal_p_value, t_p_value
 from calcli.statistics.luck import Luck
 from calcli.statistics.nulls import EXACT_ROWS, poisson_binomial, reaching
@@ -85,7 +85,7 @@ def average_gap(
     gap: FloatArray, variance: FloatArray, weight: FloatArray | None
 ) -> MeanGap:
     """Average gaps of rows (n,) that have these variances under calibration."""
-    w = np.ones(len(gap)) if weight is None else weight
+    w = row_weights(weight, len(gap))
     total = float(w.sum())
     sd = math.sqrt(float(w**2 @ variance)) / total
     return MeanGap.of(float(w @ gap) / total, sd)
@@ -104,7 +104,7 @@ def luck_p_value(
     of the rarer outcome in steps of as many rows as the variance grows by, or of weighted
     rows Skellam's in such steps. So too in one unit, which has no degree of freedom.
     """
-    w = np.ones(len(scores)) if weight is None else weight
+    w = row_weights(weight, len(scores))
     expected = float(w @ scores)
     observed = float(w @ outcomes)
     if not luck.variance > 0.0:

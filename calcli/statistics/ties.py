@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray, starts_of_ties
+from calcli.numerics import FloatArray, row_weights, starts_of_ties
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Ranked:
         """Rank scores with outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
-        w = np.ones(len(scores)) if weight is None else weight[order]
+        w = row_weights(weight, len(scores))[order]
         right = w * outcomes[order]
         first = starts_of_ties(ordered, least)
         last = np.append(first[1:], len(ordered)) - 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, row_weights
 from calcli.records import cached_property
 
 
@@ -102,7 +102,7 @@ def unit_mean(
 
     SE^2 = G/(G-1) sum_g (sum_{i in g} w_i (x_i - mean))^2 / (sum w)^2; NaN for one unit.
     """
-    w = np.ones(len(values)) if weight is None else weight
+    w = row_weights(weight, len(values))
     total = float(w.sum())
     mean = float(w @ values) / total
     square = float((units.sums(w * (values - mean)) ** 2).sum()) / total**2
@@ -160,7 +160,7 @@ def design_effect(
 
     It is its variance by units over that by rows.
     """
-    w = np.ones(len(values)) if weight is None else weight
+    w = row_weights(weight, len(values))
     r = w * (values - np.average(values, weights=w))
     by_row = float(r @ r)
     if not by_row > 0.0:

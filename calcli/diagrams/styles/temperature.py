@@ -14,7 +14,7 @@ from calcli.diagrams.style import Figure, Request
 from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.errors import DataError
 from calcli.kernels.numpy.temperature import TopMass, nll_curve
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.records import as_json
 from calcli.rows import Rows
 from calcli.solvers import find_root, halley
@@ -286,7 +286,7 @@ def _evaluate(
     nll, confidence, mass = np.zeros(t), np.zeros(t), 0.0
     for block in rows.blocks():
         d = block.z - block.z.max(axis=1, keepdims=True)
-        weight = np.ones(len(d)) if block.weight is None else block.weight
+        weight = row_weights(block.weight, len(d))
         here = np.arange(len(d))
         d_y = d[here, block.labels]
         correct = d.argmax(axis=1) == block.labels

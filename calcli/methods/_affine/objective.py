@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray, row_max
+from calcli.numerics import FloatArray, IntArray, row_max, row_weights
 from calcli.parallel import Result, check_memory, in_order
 from calcli.records import cached_property
 from calcli.rows import Block, Rows
@@ -210,7 +210,7 @@ def mean_nll(chunks: Chunked, theta: FloatArray) -> tuple[float, float]:
     """Weighted mean NLL of softmax(W x + b), with the sum of the weights."""
 
     def summed(chunk: Chunk) -> tuple[float, float]:
-        w = np.ones(len(chunk)) if chunk.w is None else chunk.w
+        w = row_weights(chunk.w, len(chunk))
         losses = softmax_losses(affine_logits(chunk.x, theta), chunk.y)
         return float(w @ losses), float(w.sum())
 

@@ -17,7 +17,7 @@ from calcli.methods._affine.objective import (
     Ridge,
     affine_logits,
 )
-from calcli.numerics import FloatArray, row_max
+from calcli.numerics import FloatArray, row_max, row_weights
 from calcli.solvers import NewtonDirection, conjugate_gradients
 
 # classes up to which the Hessian may be formed, (2k)^2 float64, 46 MB, if rows
@@ -164,7 +164,7 @@ class VectorObjective(AffineObjective):
             x = chunk.x
             p = affine_logits(chunk.x, self.theta)
             objective.softmax_losses(p, chunk.y)
-            weight = np.ones(len(chunk)) if chunk.w is None else chunk.w
+            weight = row_weights(chunk.w, len(chunk))
             w = weight / self.mass
             diagonal += self.moments(x, p * w[:, None])
             p *= np.sqrt(w)[:, None]

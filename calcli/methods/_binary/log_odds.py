@@ -18,6 +18,7 @@ from calcli.numerics import (
     IntArray,
     log_normalizer,
     row_max,
+    row_weights,
     shares_of,
     sigmoid,
 )
@@ -364,7 +365,7 @@ def regress(
     get smoothed targets, whose optimum is finite. smooth : use those in any case.
     """
     hit = sample.hit > 0
-    weight = np.ones(len(hit)) if sample.weight is None else sample.weight
+    weight = row_weights(sample.weight, len(hit))
     ones = float(weight @ sample.hit)
     zeros = float(weight.sum()) - ones
     flat = [0.0] * len(features)
