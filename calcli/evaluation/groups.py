@@ -226,7 +226,7 @@ def _contexts_with_fewer_draws(
     ]
     for g, context in enumerate(fewer):
         first = g - g % AT_ONCE
-        context.beside = fewer[first : first + AT_ONCE]
+        context.neighbours = fewer[first : first + AT_ONCE]
     return fewer
 
 

@@ -39,8 +39,8 @@ def monotone_mass_bins(
     best = 1
     for bins in range(2, len(scores) + 1):
         stats = BinStats.of(scores, outcomes, mass_edges(scores, bins, weight), weight)
-        held = stats.weight > 0
-        if (np.diff(stats.outcome[held] / stats.weight[held]) < 0).any():
+        occupied = stats.weight > 0
+        if (np.diff(stats.outcome[occupied] / stats.weight[occupied]) < 0).any():
             break
         best = bins
     return best

@@ -30,17 +30,20 @@ FAMILIES = (
 """Modules whose import registers metrics; lists of metrics have this order."""
 
 MODULES = [import_module(f"calcli.metrics.{family}").__name__ for family in FAMILIES]
-METRICS = dict(
-    sorted(
-        REGISTERED.items(), key=lambda each: MODULES.index(each[1].measure.__module__)
-    )
-)
 
-AT_NUMBER = re.compile(
-    r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?"
-)  # ``accuracy_at_coverage(0.9)``
 
-ALIASES = {alias: name for name, each in METRICS.items() for alias in each.aliases}
+def _family_number(item: tuple[str, Metric]) -> int:
+    return MODULES.index(item[1].measure.__module__)
+
+
+METRICS = dict(sorted(REGISTERED.items(), key=_family_number))
+
+# ``accuracy_at_coverage(0.9)``
+AT_NUMBER = re.compile(r"(?P<name>[\w-]+)(\(|@)(?P<number>\d*\.?\d+)\)?")
+
+ALIASES: dict[str, str] = {}
+for _metric in METRICS.values():
+    ALIASES |= dict.fromkeys(_metric.aliases, _metric.name)
 
 
 def metric_names() -> tuple[str, ...]:
@@ -51,15 +54,16 @@ def metric_names() -> tuple[str, ...]:
 def metric(name: str) -> Metric:
     """A metric by its name or an alias, without regard to case. Raises UsageError for unknown names.
     ``accuracy_at_coverage(0.9)``, or ``accuracy_at_coverage@0.9``, is the metric at that number."""
-    if at := AT_NUMBER.fullmatch(name.strip()):
-        each = metric(at["name"])
-        if not each.argument:
+    with_number = AT_NUMBER.fullmatch(name.strip())
+    if with_number is not None:
+        plain = metric(with_number["name"])
+        if not plain.argument:
             raise UsageError(
-                f"metric {each.name} takes no number, {name!r} gives it one"
+                f"metric {plain.name} takes no number, {name!r} gives it one"
             )
-        number = float(at["number"])
-        measure = partial(each.measure, **{each.argument: number})
-        return replace(each, name=f"{each.name}({number:g})", measure=measure)
+        number = float(with_number["number"])
+        measure = partial(plain.measure, **{plain.argument: number})
+        return replace(plain, name=f"{plain.name}({number:g})", measure=measure)
     known = name if name in METRICS else re.sub(r"[-\s]+", "_", name.strip().lower())
     known = ALIASES.get(known, known)
     if known not in METRICS:
@@ -77,44 +81,45 @@ def report_metrics(
 
     label : what errors are about; with ``all``, metrics that do not pool the classes are left out.
     """
-    wanted = {
-        "default",
-        *(["full"] if full else []),
-        *(["two classes"] if k == 2 else []),
-        *(["ordered levels"] if ordered else []),
-    }
-    return tuple(
-        name
-        for name, each in METRICS.items()
-        if each.report in wanted
-        and not (k == 1 and each.whole)
-        and (each.pools or label != "all")
-    )
+    wanted = {"default"}
+    if full:
+        wanted.add("full")
+    if k == 2:
+        wanted.add("two classes")
+    if ordered:
+        wanted.add("ordered levels")
+    names = []
+    for one in METRICS.values():
+        needs_classes = k == 1 and one.whole
+        is_per_label = label == "all" and not one.pools
+        if one.report in wanted and not needs_classes and not is_per_label:
+            names.append(one.name)
+    return tuple(names)
 
 
 def signature(
-    name: str, settings: MetricSettings, own: Iterable[tuple[str, str]] = ()
+    name: str, settings: MetricSettings, of_value: Iterable[tuple[str, str]] = ()
 ) -> str:
     """Signature of a value, which pins its definition: name, settings that matter, version.
 
-    own : entries of the value itself, added to its metric's or in place of them.
+    of_value : entries of the value itself, added to its metric's or in place of them.
 
     >>> signature("ece", MetricSettings()).rsplit("|", 1)[0]
     'ece|norm:1|bins:15|scheme:width|closed:right|label:top'
     """
-    added = dict(own)
+    added = dict(of_value)
     as_set = {
         "norm": norm_text(settings.norm),
         "bins": str(settings.bins),
         "scheme": settings.scheme,
         "label": settings.label,
     }
-    each = metric(name)
-    if isinstance(each.measure, partial):
-        numbers = {key: f"{x:g}" for key, x in each.measure.keywords.items()}
+    one = metric(name)
+    if isinstance(one.measure, partial):
+        numbers = {key: f"{x:g}" for key, x in one.measure.keywords.items()}
         added = numbers | added
     parts = [name.partition("(")[0]]
-    for key, constant in each.signature:
+    for key, constant in one.signature:
         text = as_set[key] if constant is None else constant
         parts.append(f"{key}:{added.pop(key, text)}")
     parts += [f"{key}:{text}" for key, text in added.items()]
@@ -125,15 +130,13 @@ def signature(
 
 def settings_of(names: Iterable[str]) -> set[str]:
     """The settings that pin the definition of one of these metrics: norm, bins, scheme, label, compat."""
-    asked = [metric(name) for name in names]
-    found = {
-        key for each in asked for key, constant in each.signature if constant is None
-    }
-    return (
-        found | {"compat"}
-        if "bins" in found or "smece" in {each.name for each in asked}
-        else found
-    )
+    settings = set()
+    for name in names:
+        one = metric(name)
+        settings |= {key for key, constant in one.signature if constant is None}
+        if "bins" in settings or one.name == "smece":
+            settings.add("compat")
+    return settings
 
 
 def gathering(
@@ -150,21 +153,21 @@ def gathering(
     calibrators are compared; otherwise metrics that need no more of a row than its prediction, its confidence and its
     label get only these.
     """
-    asked = [metric(name) for name in names]
-    classes = (
-        by_class
-        or settings.label in ("class", "all")
-        or any(each.needs == "classes" for each in asked)
-    )
-    plain = settings.label in ("top", "positive") and all(
-        each.rows is None and not each.needs for each in asked
-    )
+    needs_classes = by_class or settings.label in ("class", "all")
+    top_only = settings.label in ("top", "positive") and not by_class
+    top_only = top_only and not all_columns
+    asked = set()
+    for name in names:
+        one = metric(name)
+        asked.add(one.name)
+        if one.needs == "classes":
+            needs_classes = True
+        if one.rows is not None or one.needs:
+            top_only = False
     return {
-        "class_bins": settings.bins if classes and k > 1 else 0,
-        "tops": tuple(
-            j for j in (2, 3, 5) if f"top{j}_gap" in {each.name for each in asked}
-        ),
-        "top_only": plain and not by_class and not all_columns,
+        "class_bins": settings.bins if needs_classes and k > 1 else 0,
+        "tops": tuple(j for j in (2, 3, 5) if f"top{j}_gap" in asked),
+        "top_only": top_only,
     }
 
 

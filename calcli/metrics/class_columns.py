@@ -26,7 +26,7 @@ def class_columns(
     wanted = rows.places_of(
         () if calibrator is None else calibrator.required_transforms
     )
-    held = np.empty((width, rows.n))
+    columns = np.empty((width, rows.n))
     for first in range(0, rows.k, width):
         last = min(first + width, rows.k)
         for block in rows.blocks(wanted):
@@ -42,6 +42,6 @@ def class_columns(
                 p /= divisors(block.scores)[:, None]
             else:
                 p = softmax(block.z)[:, first:last]
-            held[: last - first, here] = p.T
+            columns[: last - first, here] = p.T
         for c in range(first, last):
-            yield c, held[c - first]
+            yield c, columns[c - first]

@@ -35,9 +35,8 @@ class Piece(Sums):
         k, edges = e.shape[1], width_edges(bins)
         w, ones = row_weights(weight, len(e)), np.ones(k)
         expected = (w / norm) @ e
-        variance = (expected if weight is None else (w**2 / norm) @ e) - (
-            w**2 / norm**2
-        ) @ e2
+        squares = expected if weight is None else (w**2 / norm) @ e
+        variance = squares - (w**2 / norm**2) @ e2
         # One bound for the piece is cheaper than one per row and lets few too many through.
         row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
         p = e[row, c] / norm[row]
@@ -53,9 +52,9 @@ class Piece(Sums):
             float(w @ w) * ones,
             variance,
         ]
-        jumps = (
-            None if weight is None else _jumps_of_classes(e, e2, norm, weight, variance)
-        )
+        jumps = None
+        if weight is not None:
+            jumps = _jumps_of_classes(e, e2, norm, weight, variance)
         return cls(np.array(totals, dtype=np.float64), [pairs], jumps)
 
 
@@ -97,15 +96,12 @@ class ClassSums:
         """Add up the buffered pairs; doing so for every piece would cost k x bins each time."""
         if not self.waiting:
             return
-        cell, p, w, label = (
-            np.concatenate(part) for part in zip(*self.waiting, strict=True)
-        )
+        columns = zip(*self.waiting, strict=True)
+        cell, p, w, label = map(np.concatenate, columns)
         self.waiting = []
-        for sums, values in zip(
-            self.cells,
-            (None, w * p, w * label, w, w * w, w * w * p * (1.0 - p)),
-            strict=True,
-        ):
+        variance = w * w * p * (1.0 - p)
+        statistics = (None, w * p, w * label, w, w * w, variance)
+        for sums, values in zip(self.cells, statistics, strict=True):
             sums += np.bincount(cell, values, len(sums))
 
     def stats(self) -> ClassStats:

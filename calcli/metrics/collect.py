@@ -71,11 +71,11 @@ def label_zeros(
 ) -> NDArray[np.int32]:
     """``RowTable.zeros`` of stored probabilities. p : (b,) of the labels y. zero : (b, k) mask of zeros whose rounding
     says how large they are, or None."""
-    found = np.where(p <= SMALLEST, UNKNOWN, 0).astype(np.int32)
+    zeros = np.where(p <= SMALLEST, UNKNOWN, 0).astype(np.int32)
     if zero is not None:
         stored = zero[np.arange(len(y)), y]
-        found[stored] = np.count_nonzero(zero[stored], axis=1)
-    return found
+        zeros[stored] = np.count_nonzero(zero[stored], axis=1)
+    return zeros
 
 
 Made = TypeVar("Made")
@@ -110,7 +110,7 @@ def collect_all(
     work = _GatherBlock.of(rows, calibrators, against=which, **wanted)
     gatherers = [_Gatherer(rows.n, work) for _ in calibrators]
     for parts in rows.walked(Walk(work, along, work.places, add_up=True)):
-        for gatherer, part in zip(gatherers, parts.each.values(), strict=True):
+        for gatherer, part in zip(gatherers, parts.by_number.values(), strict=True):
             gatherer.take(part)
         if progress is not None:
             progress("rows read", gatherers[0].done, rows.n)
@@ -193,9 +193,9 @@ class _Part(Sums):
 
 @dataclass(frozen=True)
 class _Parts(Sums):
-    """Statistics of some rows through every calibrator, by its index. Adds."""
+    """Statistics of some rows through every calibrator, by its number. Adds."""
 
-    each: dict[int, _Part]
+    by_number: dict[int, _Part]
 
 
 class _Tile(NamedTuple):
@@ -243,23 +243,14 @@ class _GatherBlock:
         **wanted: Any,
     ) -> "_GatherBlock":
         """Gather rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
-        needed = sorted(
-            {
-                spec
-                for c in calibrators
-                if c is not None
-                for spec in c.required_transforms
-            }
-        )
+        specs: set[str] = set()
+        for calibrator in calibrators:
+            if calibrator is not None:
+                specs.update(calibrator.required_transforms)
+        needed = sorted(specs)
+        places = tuple(rows.places_of(needed))
         tops = tuple(j for j in tops if j < rows.k)
-        return cls(
-            rows.k,
-            calibrators,
-            needed,
-            tuple(rows.places_of(needed)),
-            tops=tops,
-            **wanted,
-        )
+        return cls(rows.k, calibrators, needed, places, tops=tops, **wanted)
 
     def __call__(self, block: Block, *other: AnyArray) -> Any:
         try:
@@ -268,30 +259,29 @@ class _GatherBlock:
             room = [np.empty((tile_rows(self.k), self.k)) for _ in range(3)]
         base = Prediction(other[0], other[1]) if other else None
         if self.against is not None:
-            base = self.prediction(
-                self.calibrators[self.against], block
-            ) or _uncalibrated(block)
-        found = {
-            at: self.through(at, block, room, base)
-            for at in range(len(self.calibrators))
-        }
+            baseline = self.calibrators[self.against]
+            base = self.prediction(baseline, block) or _uncalibrated(block)
+        parts = {}
+        for number in range(len(self.calibrators)):
+            parts[number] = self.through(number, block, room, base)
         self.spare.append(room)
         if self.reduce is None:
-            return _Parts(found)
-        return self.reduce(
-            [_Gatherer(len(block), self).take(part).table() for part in found.values()]
-        )
+            return _Parts(parts)
+        tables = []
+        for part in parts.values():
+            tables.append(_Gatherer(len(block), self).take(part).table())
+        return self.reduce(tables)
 
     def through(
-        self, at: int, block: Block, room: list[FloatArray], base: Prediction | None
+        self, number: int, block: Block, room: list[FloatArray], base: Prediction | None
     ) -> _Part:
         """Statistics of the rows through one calibrator, compared with the predictions ``base``."""
-        calibrator, own = self.calibrators[at], at == self.against
-        prediction = (
-            base
-            if own and calibrator is not None
-            else self.prediction(calibrator, block)
-        )
+        calibrator = self.calibrators[number]
+        is_baseline = number == self.against
+        if is_baseline and calibrator is not None:
+            prediction = base
+        else:
+            prediction = self.prediction(calibrator, block)
         part = _Part()
         if block.kind == "confidence":
             self.add_confidences(part, block, prediction)
@@ -299,7 +289,7 @@ class _GatherBlock:
             part.counts = {} if prediction is None else prediction.counts
             for tile in self.tiles(block, prediction, room):
                 self.add(part, tile, prediction)
-        if base is not None and not own:
+        if base is not None and not is_baseline:
             part.expected = expected_differences(
                 block, prediction or _uncalibrated(block), base
             )
@@ -315,10 +305,10 @@ class _GatherBlock:
         """Prediction of a block by a calibrator; None without one."""
         if calibrator is None:
             return None
-        own = [self.needed.index(spec) for spec in calibrator.required_transforms]
-        if own and own != [*range(len(self.needed))]:
+        places = [self.needed.index(spec) for spec in calibrator.required_transforms]
+        if places and places != [*range(len(self.needed))]:
             assert block.transformed is not None
-            block = replace(block, transformed=block.transformed[own])
+            block = replace(block, transformed=block.transformed[places])
         return calibrator.calibrate(block)
 
     def tiles(
@@ -326,15 +316,13 @@ class _GatherBlock:
     ) -> Iterator[_Tile]:
         """Iterate over tiles; in uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
         step = len(room[0])
-        for at in range(0, len(block), step):
-            some = block.cut(at, at + step)
+        for start in range(0, len(block), step):
+            some = block.cut(start, start + step)
             d, e, spare = (buffer[: len(some)] for buffer in room)
             zero: BoolArray | None = None
             if prediction is not None:
-                d, top = (
-                    prediction.log_probs[at : at + step],
-                    prediction.label[at : at + step],
-                )
+                d = prediction.log_probs[start : start + step]
+                top = prediction.label[start : start + step]
                 np.exp(d, out=e)
                 yield _Tile(some, top, d, e, np.ones(len(d)), spare)
                 continue
@@ -466,13 +454,11 @@ class _GatherBlock:
             -np.partition(e, self.k - most, axis=1)[:, self.k - most :], axis=1
         )
         summed = np.minimum(np.cumsum(largest, axis=1) / norm[:, None], 1.0)
-        found = {}
+        columns = {}
         for j in self.tops:
-            found[f"top {j}"], found[f"within {j}"] = (
-                summed[:, j - 1].copy(),
-                (rank < j).astype(np.float64),
-            )
-        return found
+            columns[f"top {j}"] = summed[:, j - 1].copy()
+            columns[f"within {j}"] = (rank < j).astype(np.float64)
+        return columns
 
 
 class _Gatherer:

@@ -67,17 +67,14 @@ def bin_p_values(
     by the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
-        said, found, n = (
-            float(bins.score[b]),
-            float(bins.outcome[b]),
-            int(bins.count[b]),
-        )
+        expected, right = float(bins.score[b]), float(bins.outcome[b])
+        n = int(bins.count[b])
         if variance[b] >= FEW_OUTCOMES:
-            out[b] = MeanGap.of(said - found, math.sqrt(variance[b])).p_value
+            out[b] = MeanGap.of(expected - right, math.sqrt(variance[b])).p_value
         elif n <= EXACT_ROWS:
-            out[b] = exact_p_value(scores(b), round(found))
+            out[b] = exact_p_value(scores(b), round(right))
         else:
-            out[b] = rarer_p_value(said, round(found), n)
+            out[b] = rarer_p_value(expected, round(right), n)
     return out
 
 
@@ -87,18 +84,16 @@ def confidence_bins(
     """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
     bins, p_values, effect = binned(context.labelled(label))
     with np.errstate(invalid="ignore", divide="ignore"):
-        confidence, accuracy = (
-            bins.score / bins.weight,
-            np.minimum(bins.outcome / bins.weight, 1.0),
-        )
+        confidence = bins.score / bins.weight
+        accuracy = np.minimum(bins.outcome / bins.weight, 1.0)
     level, rows = context.settings.level, bins.effective / effect
     low, high = wilson_interval(accuracy, rows, level)
-    held = bins.count > 0
-    n_held = max(int(held.sum()), 1)
+    occupied = bins.count > 0
+    n_held = max(int(occupied.sum()), 1)
     alone = 1.0 - (1.0 - level) / n_held
     chosen_low, chosen_high = wilson_interval(accuracy, rows, alone)
     together = np.ones(len(p_values))
-    together[held] = adjusted(p_values[held])
+    together[occupied] = adjusted(p_values[occupied])
     return tuple(
         ConfidenceBin(
             low=float(EDGES[b]),

@@ -74,8 +74,8 @@ class MetricContext:
 
     table : of very many rows ``running_sums.RunningSums`` in its place. columns : probabilities class by class, or None
     where only the row table is at hand. raw_columns : each class's own value, before rows are divided by their sums;
-    likewise. instead : how a subclass makes what is ``made_once``, where it has no table of the rows. beside : contexts
-    of other groups of rows, itself among them, whose laws are made together with its own. heavy : most
+    likewise. instead : how a subclass makes what is ``made_once``, where it has no table of the rows. neighbours :
+    contexts of other groups of rows, itself among them, whose laws are made together with its own. heavy : most
     ``heavy_resamples``.
     """
 
@@ -85,7 +85,7 @@ class MetricContext:
     settings: MetricSettings = field(default_factory=MetricSettings)
     columns: Columns | None = None
     raw_columns: Columns | None = None
-    beside: "Sequence[MetricContext]" = ()
+    neighbours: "Sequence[MetricContext]" = ()
     heavy: int = HEAVY_RESAMPLES
     _cache: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
@@ -112,9 +112,9 @@ class MetricContext:
             self._cache[key] = make()
         return self._cache[key]
 
-    def keep(self, key: tuple[Any, ...], found: Any) -> None:
+    def keep(self, key: tuple[Any, ...], result: Any) -> None:
         """Store a result computed elsewhere under this key."""
-        self._cache[key] = found
+        self._cache[key] = result
 
     # ---- two classes
 
@@ -154,12 +154,9 @@ class MetricContext:
     @property
     def outcomes(self) -> FloatArray:
         """Outcomes of the scores, (n,): 1.0 where the prediction is correct, or where the label is class 1."""
-        t = self.table
-        return (
-            (t.y == 1).astype(np.float64)
-            if self.settings.label == "positive"
-            else t.correct
-        )
+        if self.settings.label == "positive":
+            return (self.table.y == 1).astype(np.float64)
+        return self.table.correct
 
     @property
     def n(self) -> int:
@@ -192,7 +189,7 @@ class MetricContext:
     def _counts_of(self, *columns: AnyArray) -> IntArray:
         """How often each combination of values occurs, (distinct,); columns that the
         table lacks are left out."""
-        known = np.stack([each for each in columns if len(each) == self.n])
+        known = np.stack([column for column in columns if len(column) == self.n])
         return np.unique(known, axis=1, return_counts=True)[1]
 
     @cached_property
@@ -205,20 +202,19 @@ class MetricContext:
     @cached_property
     def luck(self) -> Luck | None:
         """Dependence of outcomes within units; None without units."""
-        t, positive = self.table, self.settings.label == "positive"
-        return (
-            None
-            if t.units is None
-            else Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
-        )
+        t = self.table
+        if t.units is None:
+            return None
+        positive = self.settings.label == "positive"
+        return Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
 
     @property
     def few_wrong(self) -> str | None:
         """Reason why means over units have no interval (too few hold, or should hold, a wrong row), else None."""
         luck = self.luck
-        if luck is None or (luck.wrong >= FEW_WRONG and luck.seen >= FEWEST_UNITS):
+        if luck is None or (luck.wrong >= FEW_WRONG and luck.observed >= FEWEST_UNITS):
             return None
-        return f"about {min(luck.wrong, luck.seen):.0f} of {luck.units} units hold all errors: no interval"
+        return f"about {min(luck.wrong, luck.observed):.0f} of {luck.units} units hold all errors: no interval"
 
     @cached_property
     def shared(self) -> SharedOutcomes | None:
@@ -309,16 +305,11 @@ class MetricContext:
         """Laws of the bins' successes under calibration; None with weights or units."""
         if self.table.weight is not None or self.table.units is not None:
             return None
-        near = [
-            one
-            for one in self.beside or [self]
-            if scheme != "values" or one.discrete is not None
-        ]
-        for one, laws in zip(
-            near,
-            bin_laws([(one.scores, one.edges(scheme)) for one in near]),
-            strict=True,
-        ):
+        contexts: Sequence[MetricContext] = self.neighbours or [self]
+        if scheme == "values":
+            contexts = [one for one in contexts if one.discrete is not None]
+        binned = [(one.scores, one.edges(scheme)) for one in contexts]
+        for one, laws in zip(contexts, bin_laws(binned), strict=True):
             one.keep((MetricContext.laws, scheme), laws)
         return cast(Laws, self._cache[MetricContext.laws, scheme])
 
@@ -332,26 +323,21 @@ class MetricContext:
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
         """Sums of outcomes per bin under calibration, (resamples, bins)."""
-        s, edges, weight, drawn = (
-            self.settings,
-            self.edges(scheme),
-            self.table.weight,
-            self.table.null_outcomes,
-        )
+        s = self.settings
+        known = self.table.null_outcomes
         key = (scheme, s.label, s.bins, s.resamples, s.seed)
-        if key in drawn:
-            return drawn[key]
+        if key in known:
+            return known[key]
+        edges, weight = self.edges(scheme), self.table.weight
         if self.shared is not None:
-            found = self.shared.by_bin(
-                bin_index(self.scores, edges), len(edges) - 1, weight
-            )
+            index = bin_index(self.scores, edges)
+            outcomes = self.shared.by_bin(index, len(edges) - 1, weight)
         else:
             rng = self.rng("hits:" + scheme)
-            found = bin_outcomes(
-                self.scores, edges, s.resamples, rng, weight, self.laws(scheme)
-            )
-        drawn[key] = found
-        return found
+            laws = self.laws(scheme)
+            outcomes = bin_outcomes(self.scores, edges, s.resamples, rng, weight, laws)
+        known[key] = outcomes
+        return outcomes
 
     @property
     def heavy_resamples(self) -> int:
@@ -367,11 +353,9 @@ class MetricContext:
     @property
     def heavy_draws(self) -> int:
         """Draws of outcomes for expensive estimators."""
-        return (
-            self.heavy_resamples
-            if self.shared is None
-            else min(self.heavy_resamples - 1, len(self.shared))
-        )
+        if self.shared is None:
+            return self.heavy_resamples
+        return min(self.heavy_resamples - 1, len(self.shared))
 
     def null_of(
         self, observed: float, draws: FloatArray, mean: float | None = None
@@ -399,20 +383,17 @@ class MetricContext:
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves. By ``values`` they
         end at the first class that takes more than n/4 of them."""
-        bins, weight, other = (
-            self.settings.bins,
-            self.table.weight,
-            self.foreign(scheme),
-        )
+        bins, weight = self.settings.bins, self.table.weight
+        other = self.foreign(scheme)
         for _, p, outcome in self.each_class():
             if other is not None:
                 yield other.binned(p, outcome, bins, weight)
                 continue
-            edges = (
-                edges_of_values(p)
-                if scheme == "values"
-                else edges_of(scheme, p, bins, weight)
-            )
+            edges: FloatArray | None
+            if scheme == "values":
+                edges = edges_of_values(p)
+            else:
+                edges = edges_of(scheme, p, bins, weight)
             if edges is None:
                 return
             yield BinStats.of(p, outcome, edges, weight)

@@ -20,20 +20,15 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)
     In tables: accuracy of the most confident rows, so many of them
     """
-    t, level, signature = (
-        context.table,
-        context.settings.level,
-        {"coverage": f"{_share(coverage, 'coverage'):g}"},
-    )
-    found = AcceptanceCurve.of(t.confidence, t.correct, t.weight).at_coverage(coverage)
+    t, level = context.table, context.settings.level
+    signature = {"coverage": f"{_share(coverage, 'coverage'):g}"}
+    curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
+    accepted = curve.at_coverage(coverage)
     interval = None
     if t.weight is None and t.units is None:
-        interval = Interval(
-            *exact_interval(found.right, found.accepted, level),
-            level,
-            "clopper-pearson",
-        )
-    return _value(context, found.accuracy, found, interval, signature)
+        low, high = exact_interval(accepted.right, accepted.accepted, level)
+        interval = Interval(low, high, level, "clopper-pearson")
+    return _value(context, accepted.accuracy, accepted, interval, signature)
 
 
 @metric(
@@ -49,37 +44,32 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)
     In tables: share of the rows, most confident first, that is so accurate
     """
-    t, level, signature = (
-        context.table,
-        context.settings.level,
-        {"accuracy": f"{_share(accuracy, 'accuracy'):g}"},
-    )
+    t, level = context.table, context.settings.level
+    signature = {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
     curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
-    found, interval = curve.at_accuracy(accuracy), None
+    accepted = curve.at_accuracy(accuracy)
+    share = 0.0 if accepted is None else accepted.coverage
+    interval = None
     if t.weight is None and t.units is None:
-        interval = Interval(
-            *curve.coverage_interval(accuracy, level), level, "inverted clopper-pearson"
-        )
-    return _value(
-        context, 0.0 if found is None else found.coverage, found, interval, signature
-    )
+        low, high = curve.coverage_interval(accuracy, level)
+        interval = Interval(low, high, level, "inverted clopper-pearson")
+    return _value(context, share, accepted, interval, signature)
 
 
 def _value(
     context: MetricContext,
     value: float,
-    found: Accepted | None,
+    accepted: Accepted | None,
     interval: Interval | None,
     signature: dict[str, str],
 ) -> Value:
     """Value with its threshold and interval; no interval for rows in units, and neither with weights."""
     if context.table.weight is not None:
         return Value(value, signature=signature | {"share": "weight"})
-    more: dict[str, Any] = (
-        {}
-        if found is None
-        else {"threshold": found.threshold, "accepted": found.accepted}
-    )
+    more: dict[str, Any] = {}
+    if accepted is not None:
+        more["threshold"] = accepted.threshold
+        more["accepted"] = accepted.accepted
     if interval is None:
         more["ci_reason"] = (
             "its interval is exact for independent rows only: no interval with units"

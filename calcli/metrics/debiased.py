@@ -57,22 +57,20 @@ def _of_units(
     w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
     cell = pairs.cell[shared.order]
-    whole, said = (
-        np.bincount(pairs.cell, weights=each, minlength=len(pairs.bin_of))
-        for each in (t.weight, w * c)
-    )
+    n_cells = len(pairs.bin_of)
+    whole = np.bincount(pairs.cell, weights=t.weight, minlength=n_cells)
+    expected = np.bincount(pairs.cell, weights=w * c, minlength=n_cells)
     weight = None if t.weight is None else w[shared.order]
 
     def square(drawn: AnyArray) -> float:
         missed = np.flatnonzero(drawn == 0)  # mostly fewer than the correct ones
-        beside = None if weight is None else weight[missed]
-        return pairs.of_sums(
-            whole
-            - np.bincount(cell[missed], weights=beside, minlength=len(whole))
-            - said
-        )
+        weight_missed = None if weight is None else weight[missed]
+        wrong = np.bincount(cell[missed], weights=weight_missed, minlength=n_cells)
+        return pairs.of_sums(whole - wrong - expected)
 
-    draws = [square(one) for _, drawn in shared.some() for one in drawn]
+    draws = []
+    for _, drawn in shared.some():
+        draws += [square(one) for one in drawn]
     return pairs.square(w * (context.outcomes - c)), np.array(draws)
 
 
@@ -199,7 +197,7 @@ def _marginal_of_verified(
     if len(squares) < context.table.k:
         scheme = "mass"
         squares = [float(square(bins)) for bins in context.class_bins("mass")]
-    squares = [max(each, 0.0) for each in squares]
+    squares = [max(one, 0.0) for one in squares]
     signature = {"scheme": scheme, "compat": "verified"}
     mean = float(np.mean(squares))
     return Value(signed_root(mean), signature=signature, more={"signed_square": mean})

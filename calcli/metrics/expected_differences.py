@@ -16,25 +16,27 @@ def expected_differences(
 ) -> dict[str, FloatArray]:
     """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. For
     confidences alone the label is whether the prediction is correct."""
-    found: dict[str, FloatArray] = {}
+    expected: dict[str, FloatArray] = {}
     step = tile_rows(block.scores.shape[1])
-    for at in range(0, len(block), step):
-        here = slice(at, at + step)
+    for start in range(0, len(block), step):
+        here = slice(start, start + step)
         weight = None if block.weight is None else block.weight[here]
         if block.kind == "confidence":
             c, q = one.confidence[here], other.confidence[here]
             gain = np.stack([c**2 - q**2, (1.0 - c) ** 2 - (1.0 - q) ** 2], axis=1)
-            chances = [np.stack([1.0 - p, p], axis=1) for p in (c, q)]
-            by_label = {"brier_top": (gain, chances[0], chances[1])}
+            of_one = np.stack([1.0 - c, c], axis=1)
+            of_other = np.stack([1.0 - q, q], axis=1)
+            by_label = {"brier_top": (gain, of_one, of_other)}
         else:
             by_label = _of_classes(
-                *(Prediction(p.log_probs[here], p.label[here]) for p in (one, other))
+                Prediction(one.log_probs[here], one.label[here]),
+                Prediction(other.log_probs[here], other.label[here]),
             )
         for name, (d, first, second) in by_label.items():
-            found[name] = found.get(name, 0.0) + expected_powers(
+            expected[name] = expected.get(name, 0.0) + expected_powers(
                 d, first, second, weight
             )
-    return found
+    return expected
 
 
 def _of_classes(
@@ -43,18 +45,19 @@ def _of_classes(
     """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
     p, q = np.exp(one.log_probs), np.exp(other.log_probs)
     nll = other.log_probs - one.log_probs
-    brier = (np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q))[
-        :, None
-    ] - 2.0 * (p - q)
+    squares = np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q)
+    brier = squares[:, None] - 2.0 * (p - q)
     # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
     here, same = np.arange(len(p)), one.label == other.label
     c, s = p[here, one.label][:, None], q[here, other.label][:, None]
     outcomes = np.stack([1.0 * same, np.ones(len(p)), np.zeros(len(p))], axis=1)
     top = (c - [1.0, 0.0, 0.0]) ** 2 - (s - outcomes) ** 2
     chances = []
-    for each in (p, q):
-        mine, its = each[here, one.label], np.where(same, 0.0, each[here, other.label])
-        chances.append(np.stack([mine, its, np.maximum(1.0 - mine - its, 0.0)], axis=1))
+    for probs in (p, q):
+        of_one = probs[here, one.label]
+        of_other = np.where(same, 0.0, probs[here, other.label])
+        neither = np.maximum(1.0 - of_one - of_other, 0.0)
+        chances.append(np.stack([of_one, of_other, neither], axis=1))
     return {
         "nll": (nll, p, q),
         "brier": (brier, p, q),

@@ -155,16 +155,16 @@ def joint_test(
     return test
 
 
-def _tested(own: MetricContext, positive: bool, factor: float) -> JointTest:
+def _tested(context: MetricContext, positive: bool, factor: float) -> JointTest:
     """Joint test with the draws of this context."""
-    gap = direction_of(own, "positive" if positive else "confidence")
+    gap = direction_of(context, "positive" if positive else "confidence")
     if positive:
-        shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(own)
+        shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(context)
     else:
         shares, sharpness, drawn = (
             TOP_SHARES,
-            direction_of(own, "entropy"),
-            drawn_from_confidences(own),
+            direction_of(context, "entropy"),
+            drawn_from_confidences(context),
         )
     gap = replace(gap, z=gap.z / factor)
     sharpness = replace(sharpness, z=sharpness.z / factor)

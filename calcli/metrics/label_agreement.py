@@ -10,25 +10,23 @@ from calcli.rows import class_words
 from calcli.statistics.class_ranking import ClassRanking
 from calcli.statistics.units import Units, design_effect
 
-FEWEST = 50  # fewest rows whose labels are checked against the predictions
-
-SURE = 5.0  # standard errors from which two classes count as exchanged, the clearest of all pairs
-
-SURE_BY_UNIT = (
-    3.5  # the same where the error is that of units, which hold fewer answers
-)
-
-HARDLY = 3.0  # standard errors above the accuracy of random labels up to which one is hardly better
-
-FAR = 0.1  # overconfidence from which an accuracy that is hardly better than random is reported
-
-EXPECTED = 20.0  # expected errors from which no error at all is reported: it has probability e^-20
-
-FEW_WRONG = 0.05  # proportion of wrong predictions up to which labels of one class only are not reported
-
-MOST_PAIRS = (
-    50  # pairs of classes with the largest gains, whose errors by unit are computed
-)
+# fewest rows whose labels are checked against the predictions
+FEWEST = 50
+# standard errors from which two classes count as exchanged, the clearest of all pairs
+SURE = 5.0
+# the same where the error is that of units, which hold fewer answers
+SURE_BY_UNIT = 3.5
+# standard errors above the accuracy of random labels up to which one is hardly better
+HARDLY = 3.0
+# overconfidence from which an accuracy hardly better than random is reported
+FAR = 0.1
+# expected errors from which none at all is reported: it has probability e^-20
+EXPECTED = 20.0
+# proportion of wrong predictions up to which labels of one class are not reported
+FEW_WRONG = 0.05
+# pairs of classes with the largest gains, whose errors by unit are computed
+MOST_PAIRS = 50
+SAME_ORDER = "are the classes of scores and labels in the same order?"
 
 SHIFTED, MORE = 0.3, 0.2
 """Proportion of labels equal to the prediction +1 or -1, and its excess over the accuracy, that are reported."""
@@ -84,7 +82,8 @@ class LabelAgreement:
         if k * k > len(code):
             return cls(k, *np.unique(code, return_counts=True))
         count = np.bincount(code)
-        return cls(k, met := np.flatnonzero(count), count[met])
+        occurring = np.flatnonzero(count)
+        return cls(k, occurring, count[occurring])
 
     def __add__(self, other: "LabelAgreement") -> "LabelAgreement":
         code, place = np.unique(
@@ -99,96 +98,127 @@ class LabelAgreement:
         predicted, label = np.divmod(self.code, self.k)
         return int(self.count[predicted == label].sum())
 
-    def all_right(self, confidence: float, by_unit: UnitAnswers | None) -> list[str]:
-        """The question whether labels without a single error are predictions.
+    def all_right(self, confidence: float, by_unit: UnitAnswers | None) -> str | None:
+        """Ask whether labels without a single error are predictions; None if not.
 
         confidence : mean confidence of the rows. by_unit : the same rows where they have
         units.
         """
         n = int(self.count.sum())
         if n < FEWEST or self.k < 2 or self.n_right < n:
-            return []
+            return None
         expected = n * (1.0 - confidence)
         by_luck = expected
         if by_unit is not None:
             by_luck = min(expected, by_unit.expected_errors)
         if by_luck < EXPECTED:
-            return []
-        found = f"all of {n} predictions are right, where their confidences expect"
-        return [
-            f"{found} {expected:.0f} errors: are the labels the model's own predictions?"
-        ]
+            return None
+        return (
+            f"all of {n} predictions are right, where their confidences expect"
+            f" {expected:.0f} errors: are the labels the model's own predictions?"
+        )
 
-    def doubts(
+    def doubt(
         self,
         confidence: float,
         names: Sequence[str] | None,
         by_unit: UnitAnswers | None = None,
         ranking: ClassRanking | None = None,
-    ) -> list[str]:
-        """Reason to doubt that the labels belong to these scores, one sentence at most.
+    ) -> str | None:
+        """Reason to doubt that the labels belong to these scores, None without one.
 
         confidence : mean confidence of the rows. names : of the classes. by_unit : the
         same rows where they have units. ranking : of two classes, which decides in place
         of the accuracy where it is known.
         """
-        n, k = int(self.count.sum()), self.k
-        if n < FEWEST or k < 2:
-            return []
-        predicted, label = np.divmod(self.code, k)
-        right = predicted == label
-        accuracy = float(self.count[right].sum()) / n
-        effective = float(n) if by_unit is None else by_unit.effective_rows
-        wrong = n - int(self.count[right].sum())
-        if (label == label[0]).all() and wrong >= max(EXPECTED, FEW_WRONG * n):
-            chosen = f"all {n} labels are class {class_words(label[0], names)}, and {wrong} predictions are not"
-            why = "rows chosen by their label do not show whether probabilities are calibrated"
-            return [f"{chosen}: {why}; are those of the other classes missing?"]
-        for by, why in (
-            (1, "are labels counted from 1"),
-            (-1, "do the scores begin with a class that labels lack"),
-        ):
-            share = float(self.count[label == predicted + by].sum()) / n
-            if k > 2 and share >= max(SHIFTED, accuracy + MORE):
-                beside = f"{share:.0%} of the labels are the prediction {'plus' if by > 0 else 'minus'} 1"
-                own = f"only {accuracy:.0%} the prediction itself"
-                return [f"{beside}, {own}: {why}, or are the classes in another order?"]
-        swapped = None
-        if ranking is None or ranking.is_reversed:
-            swapped = self._exchanged(predicted, label, by_unit)
-        if swapped is not None:
-            (a, b), as_b, as_a = (
-                (class_words(c, names) for c in swapped[:2]),
-                *swapped[2:],
+        if int(self.count.sum()) < FEWEST or self.k < 2:
+            return None
+        doubt = self._of_one_class(names) or self._shifted()
+        if doubt is not None:
+            return doubt
+        is_reversed = ranking is not None and ranking.is_reversed
+        if ranking is None or is_reversed:
+            doubt = self._exchanged_classes(names, by_unit)
+            if doubt is not None:
+                return doubt
+        if ranking is not None and is_reversed:
+            return (
+                "the scores rank the two classes in reverse (ROC AUC"
+                f" {ranking.area:.2f}): {SAME_ORDER}"
             )
-            rows = f"of the rows predicted as class {a}, {as_b} are labelled {b} and {as_a} are right"
-            better = "and exchanging the two names would raise the accuracy"
-            return [
-                f"{rows}, {better}: are the classes of scores and labels in the same order?"
-            ]
-        if ranking is not None and ranking.is_reversed:
-            reverse = f"the scores rank the two classes in reverse (ROC AUC {ranking.area:.2f})"
-            return [
-                f"{reverse}: are the classes of scores and labels in the same order?"
-            ]
         if ranking is not None and not ranking.is_chance:
-            return []  # the labels belong to the scores, however wrong these are
-        shares = [np.bincount(c, self.count, k) / n for c in (predicted, label)]
-        chance = float(shares[0] @ shares[1])
-        vary = (
-            min(np.count_nonzero(share) for share in shares) > 1
-        )  # else every pairing has the same accuracy
-        surplus = accuracy - chance
+            return None  # the labels belong to the scores, however wrong these are
+        return self._by_chance(confidence, by_unit)
+
+    def _of_one_class(self, names: Sequence[str] | None) -> str | None:
+        """Doubt labels that are all one class where many predictions are not."""
+        n = int(self.count.sum())
+        label = self.code % self.k
+        n_wrong = n - self.n_right
+        is_one_class = bool((label == label[0]).all())
+        if not is_one_class or n_wrong < max(EXPECTED, FEW_WRONG * n):
+            return None
+        return (
+            f"all {n} labels are class {class_words(label[0], names)}, and {n_wrong}"
+            " predictions are not: rows chosen by their label do not show whether"
+            " probabilities are calibrated; are those of the other classes missing?"
+        )
+
+    def _shifted(self) -> str | None:
+        """Doubt labels that are the prediction plus or minus 1 more often than it."""
+        if self.k == 2:
+            return None
+        n = int(self.count.sum())
+        predicted, label = np.divmod(self.code, self.k)
+        accuracy = self.n_right / n
+        for shift, sign, question in (
+            (1, "plus", "are labels counted from 1"),
+            (-1, "minus", "do the scores begin with a class that labels lack"),
+        ):
+            share = float(self.count[label == predicted + shift].sum()) / n
+            if share >= max(SHIFTED, accuracy + MORE):
+                return (
+                    f"{share:.0%} of the labels are the prediction {sign} 1, only"
+                    f" {accuracy:.0%} the prediction itself: {question}, or are the"
+                    " classes in another order?"
+                )
+        return None
+
+    def _exchanged_classes(
+        self, names: Sequence[str] | None, by_unit: UnitAnswers | None
+    ) -> str | None:
+        """Doubt the order of two classes whose names seem exchanged."""
+        exchanged = self._exchanged(*np.divmod(self.code, self.k), by_unit)
+        if exchanged is None:
+            return None
+        a, b, as_b, as_a = exchanged
+        return (
+            f"of the rows predicted as class {class_words(a, names)}, {as_b} are"
+            f" labelled {class_words(b, names)} and {as_a} are right, and exchanging"
+            f" the two names would raise the accuracy: {SAME_ORDER}"
+        )
+
+    def _by_chance(self, confidence: float, by_unit: UnitAnswers | None) -> str | None:
+        """Doubt labels that confident predictions meet no more often than by chance."""
+        n = int(self.count.sum())
+        accuracy = self.n_right / n
+        effective = float(n) if by_unit is None else by_unit.effective_rows
+        predicted, label = np.divmod(self.code, self.k)
+        of_predictions = np.bincount(predicted, self.count, self.k) / n
+        of_labels = np.bincount(label, self.count, self.k) / n
+        if min(np.count_nonzero(of_predictions), np.count_nonzero(of_labels)) < 2:
+            return None  # every pairing has the same accuracy
+        chance = float(of_predictions @ of_labels)
         gap = confidence - accuracy
         by_chance = HARDLY * np.sqrt(chance * (1.0 - chance) / effective)
         by_luck = HARDLY * np.sqrt(confidence * (1.0 - confidence) / effective)
-        if vary and surplus <= by_chance and gap >= max(FAR, by_luck):
-            hardly = f"accuracy {accuracy:.4f} is no better than chance ({chance:.4f})"
-            sure = f"at a mean confidence of {confidence:.4f}"
-            return [
-                f"{hardly}, {sure}: do labels and scores belong to the same rows and the same order of classes?"
-            ]
-        return []
+        if accuracy - chance > by_chance or gap < max(FAR, by_luck):
+            return None
+        return (
+            f"accuracy {accuracy:.4f} is no better than chance ({chance:.4f}), at a mean"
+            f" confidence of {confidence:.4f}: do labels and scores belong to the same"
+            " rows and the same order of classes?"
+        )
 
     def _exchanged(
         self, predicted: IntArray, label: IntArray, by_unit: UnitAnswers | None
@@ -198,10 +228,12 @@ class LabelAgreement:
         if not wrong.any():
             return None
         a, b, as_b = predicted[wrong], label[wrong], self.count[wrong]
-        as_a, back, own = self._count(a, a), self._count(b, a), self._count(b, b)
-        gain = as_b + back - as_a - own
+        as_a = self._count(a, a)
+        b_as_a = self._count(b, a)
+        b_as_b = self._count(b, b)
+        gain = as_b + b_as_a - as_a - b_as_b
         better = (as_b > as_a) & (gain > 0.0)
-        error = SURE * np.sqrt(as_b + back + as_a + own)
+        error = SURE * np.sqrt(as_b + b_as_a + as_a + b_as_b)
         order = np.argsort(np.where(better, -gain, 0.0), kind="stable")
         most = int(np.count_nonzero(better))
         if by_unit is not None:

@@ -140,12 +140,12 @@ class LongContext(MetricContext):
             return self._mass_outcomes()
         fine = self.scored.fine
         draws = self.settings.resamples
-        held = fine.count > 0
-        count = fine.count[held]
-        chance = np.clip(fine.score[held] / count, 0.0, 1.0)
-        drawn = np.zeros((draws, len(held)))
+        occupied = fine.count > 0
+        count = fine.count[occupied]
+        chance = np.clip(fine.score[occupied] / count, 0.0, 1.0)
+        drawn = np.zeros((draws, len(occupied)))
         rng = self.rng("hits:width")
-        drawn[:, held] = rng.binomial(count, chance, size=(draws, len(count)))
+        drawn[:, occupied] = rng.binomial(count, chance, size=(draws, len(count)))
         return coarse(drawn)
 
     def _mass_outcomes(self) -> FloatArray:
@@ -380,19 +380,19 @@ class LongContext(MetricContext):
         return MeanGap(gap.gap, gap.z, p_value)
 
     def _entropy_direction(self) -> MeanGap:
-        found = _direction(self.tally.entropy, self.n)
+        direction = _direction(self.tally.entropy, self.n)
         top = self.tally.top
         if top.variance >= FEW_JUMPS or top.joint is None:
-            return found
+            return direction
         draws = drawn_from_confidences(self.labelled("top")).entropy
-        return found.with_draws(draws / self.n)
+        return direction.with_draws(draws / self.n)
 
     def _spiegelhalter(self) -> MeanGap:
         deviation, variance = self.scored.spiegelhalter.tolist()
-        found = _direction(self.scored.spiegelhalter, self.n)
+        direction = _direction(self.scored.spiegelhalter, self.n)
         # Where few rows carry it their scores are near 0 or 1, and all steps alike.
         jumps = JumpSums(variance, variance, variance)
-        return MeanGap(found.gap, found.z, jump_p_value(deviation, jumps))
+        return MeanGap(direction.gap, direction.z, jump_p_value(deviation, jumps))
 
 
 def _direction(sums: FloatArray, n: int) -> MeanGap:
@@ -441,9 +441,9 @@ def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> boo
     if settings.threshold != 0.5 or settings.interval == "bootstrap":
         return False
     asked = [metric(name) for name in names]
-    if k != 2 and any(each.name in OF_TWO for each in asked):
+    if k != 2 and any(one.name in OF_TWO for one in asked):
         return False
-    return all(each.reads != "table" for each in asked)
+    return all(one.reads != "table" for one in asked)
 
 
 def long_contexts(
@@ -498,9 +498,9 @@ def _orders_needed(
     """
     asked = [metric(name) for name in names]
     by_mass = settings.scheme == "mass" and any(
-        ("scheme", None) in each.signature for each in asked
+        ("scheme", None) in one.signature for one in asked
     )
-    by_order = any(each.reads == "order" for each in asked)
+    by_order = any(one.reads == "order" for one in asked)
     if not (report or by_mass or by_order):
         return 0
     return 2 if k == 2 else 1

@@ -215,9 +215,8 @@ def confidence_variance(context: MetricContext) -> Value:
 def variance_of_confidence(context: MetricContext) -> float:
     """Population variance of the confidence."""
     t = context.table
-    return mean_of(
-        (t.confidence - mean_of(t.confidence, t.weight).value) ** 2, t.weight
-    ).value
+    mean = mean_of(t.confidence, t.weight).value
+    return mean_of((t.confidence - mean) ** 2, t.weight).value
 
 
 def _reaching(
@@ -337,18 +336,18 @@ class GroupGap:
         return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
 
 
-def _gap_p_value(own: MetricContext) -> float:
+def _gap_p_value(context: MetricContext) -> float:
     """P-value under calibration; where the 95 % interval holds 0, that of the interval: a star is never beside it."""
-    table = own.table
-    p_value = sum_p_value(own.scores, own.outcomes, table.weight, table.units)
+    table = context.table
+    p_value = sum_p_value(context.scores, context.outcomes, table.weight, table.units)
     level = 0.95
-    if p_value > 1.0 - level or not gap_interval(own, level).holds(0.0):
+    if p_value > 1.0 - level or not gap_interval(context, level).holds(0.0):
         return p_value
     # Find the lowest level whose interval holds 0.
     low, high = 0.0, level
     while high - low > 1e-6:
         middle = (low + high) / 2.0
-        if gap_interval(own, middle).holds(0.0):
+        if gap_interval(context, middle).holds(0.0):
             high = middle
         else:
             low = middle
@@ -366,7 +365,9 @@ def group_gaps(
         wanted = [about]
     elif groups[0].table.positive is None:
         wanted = ["top"]
-    labelled = [(label, each.labelled(label)) for label in wanted for each in groups]
+    labelled = []
+    for label in wanted:
+        labelled += [(label, group.labelled(label)) for group in groups]
     p_values = [_gap_p_value(context) for _, context in labelled]
     together = adjusted(np.array(p_values)).tolist()
     gaps: dict[Label, list[GroupGap]] = {label: [] for label in wanted}
@@ -375,9 +376,8 @@ def group_gaps(
     ):
         positive = label == "positive"
         mean_gap = direction(context.table, "positive" if positive else "confidence")
-        gaps[label].append(
-            GroupGap(mean_gap.gap, p_value, positive, max(p_adjusted, gate))
-        )
+        p_adjusted = max(p_adjusted, gate)
+        gaps[label].append(GroupGap(mean_gap.gap, p_value, positive, p_adjusted))
     return gaps
 
 
@@ -418,13 +418,10 @@ def gap(context: MetricContext) -> Value:
     Reference: Clarte et al. (2023)
     Also called: overconfidence
     """
-    direction, own = direction_of(context, "confidence"), context.labelled("top")
-    interval = gap_interval(own)
-    value = replace(
-        registered_mean(context, "gap"),
-        interval=interval if math.isfinite(interval.low) else None,
-    )
-    return _tested(context, value, direction)
+    interval = gap_interval(context.labelled("top"))
+    known = interval if math.isfinite(interval.low) else None
+    value = replace(registered_mean(context, "gap"), interval=known)
+    return _tested(context, value, direction_of(context, "confidence"))
 
 
 @metric(

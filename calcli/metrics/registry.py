@@ -67,14 +67,15 @@ def metric(
     name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
     said of it (``SAID``). facts : fields of ``Metric``."""
     facts = {"whole": "needs" in facts} | facts
-    facts["signature"] = tuple(
-        (key, to or None)
-        for key, _, to in (word.partition(":") for word in signature.split())
-    )
+    entries = []
+    for word in signature.split():
+        key, _, constant = word.partition(":")
+        entries.append((key, constant or None))
+    facts["signature"] = tuple(entries)
 
     def register(measure: Measure) -> Measure:
-        own = name or measure.__name__
-        assert own not in METRICS, f"metric {own!r} is registered twice"
+        metric_name = name or measure.__name__
+        assert metric_name not in METRICS, f"metric {metric_name!r} is registered twice"
         title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
         formula, *said = (
             " ".join(part.split())
@@ -84,7 +85,9 @@ def metric(
             zip((SAID[label] for label in said[::2]), said[1::2], strict=True)
         )
         words["aliases"] = tuple(words.get("aliases", "").replace(",", "").split())
-        METRICS[own] = Metric(own, title, formula, measure, **words, **facts)
+        METRICS[metric_name] = Metric(
+            metric_name, title, formula, measure, **words, **facts
+        )
         return measure
 
     return register

@@ -72,9 +72,9 @@ def _dependent(context: MetricContext) -> bool:
 def _few_units(context: MetricContext) -> str | None:
     """Reason why units tell no spread of P(class 1), None where they do."""
     luck = _positive(context).luck
-    if luck is None or (luck.wrong >= FEW_WRONG and luck.seen >= FEWEST_UNITS):
+    if luck is None or (luck.wrong >= FEW_WRONG and luck.observed >= FEWEST_UNITS):
         return None
-    least = min(luck.wrong, luck.seen)
+    least = min(luck.wrong, luck.observed)
     return f"about {least:.0f} of {luck.units} units hold the rarer class: no interval"
 
 

@@ -114,30 +114,32 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
         for power in ("expected", "squared")
     )
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
-    own = _carrying(mean.value, square, mean.n)
+    carrying = _carrying(mean.value, square, mean.n)
     both = _carrying(mean.value + first, square + second, mean.n) / 2.0
     copies = 1.0
-    if not mean.by_unit and min(own, both) < COPIED * FEWEST:
+    if not mean.by_unit and min(carrying, both) < COPIED * FEWEST:
         copies = context.copies
-    own, both, rows = own / copies, both / copies, mean.n / copies
+    carrying, both, rows = carrying / copies, both / copies, mean.n / copies
     if mean.by_unit and mean.freedom < FEWEST_DEGREES:
         return f"few of {mean.n:.0f} units hold most of the rows: no interval"
-    if min(own, both) >= min(FEWEST, rows / 2.0):
+    if min(carrying, both) >= min(FEWEST, rows / 2.0):
         return None
     if mean.by_unit:
-        return f"about {own:.0f} of {mean.n:.0f} units carry this loss: no interval"
-    if own >= FEWEST:
+        return (
+            f"about {carrying:.0f} of {mean.n:.0f} units carry this loss: no interval"
+        )
+    if carrying >= FEWEST:
         return f"these {context.n} rows hold too few of the rare ones that carry this loss: no interval"
     if copies > 1.0:
         distinct = f"{rows:.0f} distinct rows of {context.n}"
-        return f"about {own:.0f} of {distinct} carry this loss: no interval"
+        return f"about {carrying:.0f} of {distinct} carry this loss: no interval"
     if isinstance(context.table, RowTable):
         losses = column(context, name) * context.table.weights
         largest = np.sort(losses)[::-1].cumsum()
         count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
         if count < FEWEST:
             return f"{count} of {context.n} rows make 90 % of this loss: no interval"
-    return f"about {own:.0f} of {context.n} rows carry this loss: no interval"
+    return f"about {carrying:.0f} of {context.n} rows carry this loss: no interval"
 
 
 def _carrying(mean: float, square: float, n: float) -> float:
@@ -159,9 +161,7 @@ def registered_mean(context: MetricContext, name: str) -> Value:
 @made_once
 def _resampled_means(context: MetricContext) -> dict[str, Interval]:
     columns = {
-        each.name: each.rows(context)
-        for each in METRICS.values()
-        if each.rows is not None
+        one.name: one.rows(context) for one in METRICS.values() if one.rows is not None
     }
     return dict(
         zip(

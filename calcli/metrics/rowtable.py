@@ -215,10 +215,10 @@ class RowTable(Sums):
     def take(self, index: AnyArray) -> "RowTable":
         """Table of the rows at ``index`` (indices or a mask), without sums over rows. Their weights sum to the
         effective number of these rows, and are None where all are equal."""
-        held = {name: getattr(self, name) for name in ROW_COLUMNS}
+        columns_by_name = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {
             name: c[index]
-            for name, c in held.items()
+            for name, c in columns_by_name.items()
             if c is not None and (len(c) or name in TOP_COLUMNS)
         }
         if "weight" in columns:

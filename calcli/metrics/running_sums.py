@@ -148,11 +148,11 @@ class Joint(Sums):
         """Sums of a over rows with outcome 1, (draws,), given their number in every cell. hits : (draws, cells) that
         number. score : (cells,) summed c. Their distribution within a cell is drawn as normal."""
         v, va, vaa, ca, _ = self.cells
-        each = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
-        rest = math.sqrt(max(float((vaa - va * each).sum()), 0.0))
+        mean_effect = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
+        rest = math.sqrt(max(float((vaa - va * mean_effect).sum()), 0.0))
         return np.asarray(
-            hits @ each
-            + float((ca - each * score).sum())
+            hits @ mean_effect
+            + float((ca - mean_effect * score).sum())
             + rest * rng.standard_normal(len(hits))
         )
 

@@ -163,12 +163,10 @@ def zero_warnings(
     if not zeros:
         return []
     give = "gives its label" if zeros == 1 else "give their label"
-    if kind == "confidence":
-        give = (
-            "gives what happened"
-            if zeros == 1
-            else "give what happened (wrong at 1, right at 0)"
-        )
+    if kind == "confidence" and zeros == 1:
+        give = "gives what happened"
+    elif kind == "confidence":
+        give = "give what happened (wrong at 1, right at 0)"
     text = (
         f"{zeros} of {n} samples {give} a probability of exactly 0,"
         f" which counts as {counts_as} in the NLL"
@@ -187,11 +185,11 @@ def label_doubts(
     """Doubts whether the labels belong to the scores. names : of the classes."""
     agreement = table.agreement
     if agreement is not None and not table.few_units:
-        doubts = agreement.doubts(
+        doubt = agreement.doubt(
             table.mean_confidence, names, table.answers, _ranking(table)
         )
-        if doubts:
-            return doubts
+        if doubt is not None:
+            return [doubt]
     stats = table.classes
     if stats is None:
         return []
@@ -220,7 +218,8 @@ def label_warnings(
     agreement = table.agreement
     if doubts or agreement is None or table.few_units:
         return doubts
-    return agreement.all_right(table.mean_confidence, table.answers)
+    question = agreement.all_right(table.mean_confidence, table.answers)
+    return [] if question is None else [question]
 
 
 def _ranking(table: "RowTable | RunningSums") -> ClassRanking | None:

@@ -115,8 +115,8 @@ def batch_log_factors(
     """
     total = np.zeros(len(ALTERNATIVES))
     if units is None or units.single:
-        for at in range(0, len(score), ROWS_AT_ONCE):
-            here = slice(at, at + ROWS_AT_ONCE)
+        for start in range(0, len(score), ROWS_AT_ONCE):
+            here = slice(start, start + ROWS_AT_ONCE)
             total += _log_product(factors(score[here], outcome[here], tolerance))
         return total
     ends = units.starts + units.count
@@ -127,16 +127,16 @@ def batch_log_factors(
         high = max(low + 1, last)
         rows = units.order[first : ends[high - 1]]
         of_rows = factors(score[rows], outcome[rows], tolerance)
-        each = np.add.reduceat(of_rows, units.starts[low:high] - first, axis=0)
-        total += _log_product(each / units.count[low:high, None])
+        unit_means = np.add.reduceat(of_rows, units.starts[low:high] - first, axis=0)
+        total += _log_product(unit_means / units.count[low:high, None])
         low = high
     return total
 
 
-def _log_product(each: FloatArray) -> FloatArray:
+def _log_product(factors: FloatArray) -> FloatArray:
     """Log of the product over the rows of an array (n, 45)."""
-    starts = np.arange(0, len(each), PRODUCT)
-    products = np.multiply.reduceat(each, starts, axis=0)
+    starts = np.arange(0, len(factors), PRODUCT)
+    products = np.multiply.reduceat(factors, starts, axis=0)
     return np.asarray(np.log(products).sum(axis=0))
 
 

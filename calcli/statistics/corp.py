@@ -124,11 +124,10 @@ def merge_cells(
     x, bins = confidence[order], bin_of[order]
     new_value = distinct = np.concatenate([[True], np.diff(x) > 0])
     if np.count_nonzero(new_value) > cells:
-        at = np.maximum.accumulate(
-            np.where(new_value, np.arange(len(x)), 0)
-        )  # ties stay together
+        # Ties stay together: each row counts as the first of its ties.
+        tie_start = np.maximum.accumulate(np.where(new_value, np.arange(len(x)), 0))
         by_width = np.minimum((x * (cells // 2)).astype(np.int64), cells // 2 - 1)
-        by_mass = at * (cells // 2) // len(x)
+        by_mass = tie_start * (cells // 2) // len(x)
         new_value = np.concatenate(
             [
                 [True],
@@ -221,9 +220,9 @@ def consistency_band(
     right = _draw_right(confidence, merged, weight, resamples, rng)
     low, high = _together(_fit_each(right, m), level)
 
-    occupied, at = np.unique(merged.bin, return_index=True)
-    bin_weight = np.add.reduceat(m, at)
-    bin_right = np.add.reduceat(right, at, axis=1)
+    occupied, first = np.unique(merged.bin, return_index=True)
+    bin_weight = np.add.reduceat(m, first)
+    bin_right = np.add.reduceat(right, first, axis=1)
     bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
     bin_low[occupied], bin_high[occupied] = _together(bin_right / bin_weight, level)
 
@@ -292,7 +291,7 @@ def _together(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]
     below, above = np.maximum(centre - low, spread), np.maximum(high - centre, spread)
     deviation = (values - centre) / np.where(values < centre, -below, above)
     largest = np.sort(deviation.max(axis=1))
-    held = min(int(np.ceil(level * (len(values) + 1))), len(values))
-    factor = largest[held - 1]
+    n_held = min(int(np.ceil(level * (len(values) + 1))), len(values))
+    factor = largest[n_held - 1]
     limits = centre - factor * below, centre + factor * above
     return np.maximum(limits[0], 0.0), np.minimum(limits[1], 1.0)

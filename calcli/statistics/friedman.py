@@ -100,10 +100,12 @@ def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
 def not_told_apart(ranks: FloatArray, distance: float) -> list[list[int]]:
     """Largest sets of two or more calibrators whose average ranks all lie within the distance, best first."""
     order = np.argsort(ranks, kind="stable")
-    line, found, reach = ranks[order], [], 0
+    line = ranks[order]
+    groups = []
+    reach = 0
     for first in range(len(line)):
         last = int(np.searchsorted(line, line[first] + distance, side="left"))
         if last - first > 1 and last > reach:
-            found.append(order[first:last].tolist())
+            groups.append(order[first:last].tolist())
             reach = last
-    return found
+    return groups

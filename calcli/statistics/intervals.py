@@ -200,7 +200,7 @@ def bootstrap_interval(
     both = np.hstack([centred, centred**2])
     t, step = np.empty((resamples, m)), max(1, RESAMPLED_ITEMS // n)
     for start in range(0, resamples, step):
-        each = slice(start, start + step)
+        part = slice(start, start + step)
         drawn = rng.integers(0, n, size=(min(step, resamples - start), n))
         cells = (drawn + n * np.arange(len(drawn))[:, None]).ravel()
         times = (
@@ -210,7 +210,7 @@ def bootstrap_interval(
         )
         sums = times @ both / n
         spread = np.sqrt(np.maximum(sums[:, m:] - sums[:, :m] ** 2, 0.0) / (n - 1))
-        t[each] = np.divide(
+        t[part] = np.divide(
             sums[:, :m], spread, out=np.zeros(spread.shape), where=spread > 1e-12 * se
         )
     low, high = np.quantile(t, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0)

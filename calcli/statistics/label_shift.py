@@ -392,8 +392,8 @@ class _Simulation:
             from_bag = self.from_bag.draw(rng, self.n_units, self.n_rows)
             in_bag[:, r] = from_bag * self.bag.scale
             times[:, r] = drawn[of_source.unit] * of_source.weight
-            held = np.bincount(source.y, weights=times[:, r], minlength=k)
-            missing[:, r] = held == 0
+            counts = np.bincount(source.y, weights=times[:, r], minlength=k)
+            missing[:, r] = counts == 0
         before = source.p.T @ times / times.sum(axis=0)
         estimates = class_shares(
             source.p,
@@ -441,8 +441,8 @@ def _distance(
 
     The source rows, with labels y and multiplicities (n,), are reweighted to the shares.
     """
-    held = np.bincount(y, weights=times, minlength=len(shares))
-    weight = times * (shares / np.where(held > 0.0, held, 1.0))[y]
+    of_label = np.bincount(y, weights=times, minlength=len(shares))
+    weight = times * (shares / np.where(of_label > 0.0, of_label, 1.0))[y]
     source_counts = np.bincount(cells, weights=weight, minlength=len(counts))
     expected = source_counts * (counts.sum() / weight.sum())
     return float(((counts - expected) ** 2 / (expected + 0.5)).sum())

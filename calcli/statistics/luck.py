@@ -55,7 +55,7 @@ class Luck:
     shared.
 
     estimate : a^2, 0 to 1. wrong : expected number of units with a row of the rarer
-    outcome. seen : observed number of such units. share : a^2 as used, the estimate times
+    outcome. observed : number of such units here. share : a^2 as used, the estimate times
     ``fewer_than_expected``, or 1 where too few units are wrong. units : their number.
     rows : variance of the sum of outcomes, weights squared, of independent rows.
     variance : the same with shared luck.
@@ -63,7 +63,7 @@ class Luck:
 
     estimate: float
     wrong: float
-    seen: int
+    observed: int
     share: float
     units: int
     rows: float
@@ -92,9 +92,9 @@ class Luck:
             spread = weight**2 * score * (1.0 - score)
         # Are there enough units with a wrong row to estimate from?
         wrong = wrong_units(score, units, both)
-        seen = _observed_units(outcome, units, both)
+        observed = _observed_units(outcome, units, both)
         few_expected = wrong < FEW_WRONG and wrong < units.n / 2
-        few_observed = seen < FEWEST_UNITS and seen < units.n / 2
+        few_observed = observed < FEWEST_UNITS and observed < units.n / 2
         few = few_expected or few_observed
         # Hold the products of residuals of pairs against what shared luck makes them.
         together = float((units.sums(residual) ** 2).sum() - residual @ residual)
@@ -111,7 +111,7 @@ class Luck:
         return cls(
             estimate=estimate,
             wrong=wrong,
-            seen=seen,
+            observed=observed,
             share=share,
             units=units.n,
             rows=rows,

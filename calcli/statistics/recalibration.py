@@ -253,8 +253,8 @@ class Recalibration:
             return False
         information = self.likelihood.information
         # information about the slope that the intercept does not take
-        own = information[1, 1] - information[0, 1] ** 2 / information[0, 0]
-        return bool(own * ranges.spread**2 > LEAST_INFORMATION)
+        of_slope = information[1, 1] - information[0, 1] ** 2 / information[0, 0]
+        return bool(of_slope * ranges.spread**2 > LEAST_INFORMATION)
 
 
 @dataclass(frozen=True)
@@ -282,16 +282,16 @@ def fit_recalibration(
     standardised = Standardised(sample, mean, spread)
 
     def loss(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        at = likelihood(standardised, float(x[0]), float(x[1]))
+        point = likelihood(standardised, float(x[0]), float(x[1]))
         scale = -1.0 / ranges.rarer
-        return at.value * scale, at.gradient * scale, -at.information * scale
+        return point.value * scale, point.gradient * scale, -point.information * scale
 
     first = np.array([ranges.prior_log_odds, 0.0])
     if start is not None:
         first = np.array([start.intercept + start.slope * mean, start.slope * spread])
-    found = minimise_box(loss, first, tolerance=GRADIENT, longest=LONGEST_STEP)
-    slope = float(found.x[1]) / spread
-    intercept = float(found.x[0]) - slope * mean
+    optimum = minimise_box(loss, first, tolerance=GRADIENT, longest=LONGEST_STEP)
+    slope = float(optimum.x[1]) / spread
+    intercept = float(optimum.x[0]) - slope * mean
     return Recalibration(intercept, slope, likelihood(sample, intercept, slope))
 
 
@@ -309,8 +309,8 @@ def fit_intercept(
     """
 
     def excess(intercept: float) -> tuple[float, float]:
-        at = likelihood(sample, intercept, slope)
-        return -float(at.gradient[0]), float(at.information[0, 0])
+        point = likelihood(sample, intercept, slope)
+        return -float(point.gradient[0]), float(point.information[0, 0])
 
     # with one of these intercepts every probability is too low, or too high
     ends = [
@@ -331,9 +331,9 @@ def deviance_of_intercept(
     sample: Sample, best: Recalibration, intercept: float
 ) -> tuple[float, float]:
     """Likelihood ratio of an intercept at the slope of ``best``, and its derivative."""
-    at = likelihood(sample, intercept, best.slope)
-    deviance = max(2.0 * (best.likelihood.value - at.value), 0.0)
-    return deviance, -2.0 * float(at.gradient[0])
+    null = likelihood(sample, intercept, best.slope)
+    deviance = max(2.0 * (best.likelihood.value - null.value), 0.0)
+    return deviance, -2.0 * float(null.gradient[0])
 
 
 def deviance_of_slope(
@@ -343,15 +343,15 @@ def deviance_of_slope(
     information = best.likelihood.information
     change = -(slope - best.slope) * information[0, 1] / information[0, 0]
     start = best.intercept + float(change)
-    at = fit_intercept(sample, ranges, slope, start, PROFILE_GRADIENT).likelihood
-    deviance = max(2.0 * (best.likelihood.value - at.value), 0.0)
-    return deviance, -2.0 * float(at.gradient[1])
+    null = fit_intercept(sample, ranges, slope, start, PROFILE_GRADIENT).likelihood
+    deviance = max(2.0 * (best.likelihood.value - null.value), 0.0)
+    return deviance, -2.0 * float(null.gradient[1])
 
 
 def deviance_of_calibration(sample: Sample, best: Recalibration) -> float:
     """Likelihood ratio of intercept 0 and slope 1 together, two degrees of freedom."""
-    at = likelihood(sample, 0.0, 1.0)
-    return max(2.0 * (best.likelihood.value - at.value), 0.0)
+    null = likelihood(sample, 0.0, 1.0)
+    return max(2.0 * (best.likelihood.value - null.value), 0.0)
 
 
 def profile_interval(

@@ -91,5 +91,5 @@ def _cell_means(
         return count, log_odds
     rows = np.add.reduceat(count, first)
     total = np.add.reduceat(count * log_odds, first)
-    held = rows > 0.0
-    return rows[held], total[held] / rows[held]
+    occupied = rows > 0.0
+    return rows[occupied], total[occupied] / rows[occupied]

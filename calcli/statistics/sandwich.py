@@ -90,9 +90,9 @@ def sandwich(
 
 def _at_least(covariance: FloatArray, variances: FloatArray) -> FloatArray:
     """Covariance (k, k) with variances of at least (k,), its correlations kept."""
-    found = np.diag(covariance)
-    raised = np.maximum(found, variances)
-    factor = np.sqrt(raised / np.where(found > 0.0, found, 1.0))
+    variance = np.diag(covariance)
+    raised = np.maximum(variance, variances)
+    factor = np.sqrt(raised / np.where(variance > 0.0, variance, 1.0))
     larger = covariance * np.outer(factor, factor)
     np.fill_diagonal(larger, raised)
     return larger

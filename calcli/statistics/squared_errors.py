@@ -86,14 +86,13 @@ class SquaredError:
             pairs = count >= 2
             c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
             mean, second = s / c, q / c
-            own, powers = (
-                (s * s - q) / (c - 1.0),
-                c * (4.0 * mean**2 * second - 3.0 * mean**4),
-            )
-            under, alone = 2.0 * v**2 / (c * (c - 1.0)), count == 1
+            squares = (s * s - q) / (c - 1.0)
+            powers = c * (4.0 * mean**2 * second - 3.0 * mean**4)
+            under = 2.0 * v**2 / (c * (c - 1.0))
+            alone = count == 1
             sums += (
                 count.sum(),
-                own.sum(),
+                squares.sum(),
                 powers.sum(),
                 (c * mean**2).sum(),
                 under.sum(),
@@ -142,11 +141,12 @@ def squared_error(
     index = bin_index(scores, edges)
     u = outcomes - scores
     count = np.bincount(index, minlength=b).astype(np.float64)
-    total, square, variance = (
-        np.bincount(index, weights=w, minlength=b).astype(np.float64)
-        for w in (u, u * u, scores * (1.0 - scores))
-    )
-    return SquaredError.of_sums([(count, total, square, variance)])
+
+    def sums(values: FloatArray) -> FloatArray:
+        return np.bincount(index, values, b).astype(np.float64)
+
+    variance = sums(scores * (1.0 - scores))
+    return SquaredError.of_sums([(count, sums(u), sums(u * u), variance)])
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class UnitPairs:
         cls, index: IntArray, bins: int, units: Units, weight: FloatArray | None = None
     ) -> "UnitPairs":
         """Pairs of rows with bins ``index`` (n,)."""
-        held, cell = numbered(index * units.n + units.code)
-        bin_of = held // units.n
+        pair, cell = numbered(index * units.n + units.code)
+        bin_of = pair // units.n
         mass = np.bincount(cell, weights=weight, minlength=len(bin_of)).astype(
             np.float64
         )
@@ -192,8 +192,7 @@ class UnitPairs:
 
     def of_sums(self, sums: AnyArray) -> float:
         """Squared error from sums of residuals by cell, (cells,); may be negative."""
-        whole, own = (
-            np.bincount(self.bin_of, weights=s, minlength=len(self.share))
-            for s in (sums, sums**2)
-        )
-        return float((whole**2 - own) @ self.share)
+        bins = len(self.share)
+        whole = np.bincount(self.bin_of, weights=sums, minlength=bins)
+        of_units = np.bincount(self.bin_of, weights=sums**2, minlength=bins)
+        return float((whole**2 - of_units) @ self.share)

@@ -10,10 +10,10 @@ import numpy as np
 from calcli.numerics import FloatArray
 
 
-def effective_weights(given: FloatArray) -> FloatArray | None:
+def effective_weights(raw: FloatArray) -> FloatArray | None:
     """Scale weights (n,) so that their sum is the effective number of rows.
 
-    given : finite numbers from 0. Kish's effective number is (sum w)^2 / sum w^2, which
+    raw : finite numbers from 0. Kish's effective number is (sum w)^2 / sum w^2, which
     a constant factor does not change: the result is w times sum w / sum w^2. Weights
     that are all equal say nothing, and are None. Weights of 0 stay 0; the others do not
     depend on how many there are of them.
@@ -23,16 +23,16 @@ def effective_weights(given: FloatArray) -> FloatArray | None:
     >>> effective_weights(np.array([10.0, 30.0]))
     array([0.4, 1.2])
     """
-    counted = given > 0.0
-    positive = given[counted]
+    counted = raw > 0.0
+    positive = raw[counted]
     if len(positive) == 0:
-        return given
+        return raw
     if positive.min() == positive.max():
         return None if counted.all() else counted.astype(np.float64)
     weight = positive / positive.max()  # so that no square overflows
     weight *= weight.sum() / (weight @ weight)
     if counted.all():
         return weight
-    scaled = np.zeros(len(given))
+    scaled = np.zeros(len(raw))
     scaled[counted] = weight
     return scaled

@@ -145,15 +145,15 @@ class Races:
         who = np.empty((m, count), dtype=np.int32)
         draws = np.empty((m, count), dtype=np.float32)
         step = max(1, (1 << 20) // k)
-        for at in range(0, m, step):
-            some = self.by_race[at : at + step]
+        for start in range(0, m, step):
+            some = self.by_race[start : start + step]
             best = np.argpartition(some, k - count, axis=1)[:, k - count :]
             order = np.argsort(
                 -np.take_along_axis(some, best, axis=1), axis=1, kind="stable"
             )
-            who[at : at + step] = np.take_along_axis(best, order, axis=1)
-            draws[at : at + step] = np.take_along_axis(
-                some, who[at : at + step], axis=1
+            who[start : start + step] = np.take_along_axis(best, order, axis=1)
+            draws[start : start + step] = np.take_along_axis(
+                some, who[start : start + step], axis=1
             )
         return who, draws
 
@@ -192,7 +192,7 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
     those with the highest draws of a race, of whom few can win; then, hardly ever, all.
     """
     m, k = races.by_race.shape
-    own = races.by_class[top]
+    of_top = races.by_class[top]
     rivals = np.flatnonzero(behind <= races.reach[top])
     if not len(rivals):
         return 1.0
@@ -200,7 +200,7 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
         rivals = rivals[np.argpartition(behind[rivals], FIRST_FIELD)]
     near, far = rivals[:FIRST_FIELD], rivals[FIRST_FIELD:]
     who, draws = races.leaders
-    running = np.flatnonzero(draws[:, 0] - behind[near].min() > own)
+    running = np.flatnonzero(draws[:, 0] - behind[near].min() > of_top)
     won = m - len(running)
     if (
         2 * len(running) > m
@@ -210,21 +210,21 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
         fastest = (races.by_class[np.ix_(near, running)] - behind[near, None]).max(
             axis=0
         )
-    running = running[fastest <= own[running]]
+    running = running[fastest <= of_top[running]]
     if not len(far):
         return (won + len(running)) / m
     nearest = behind[far].min()
-    for at, stop in pairwise((0, *STAGES)):
-        if at >= who.shape[1] or not len(running):
+    for start, stop in pairwise((0, *STAGES)):
+        if start >= who.shape[1] or not len(running):
             break
-        still_open = draws[running, at] - nearest > own[running]
+        still_open = draws[running, start] - nearest > of_top[running]
         won += len(running) - int(np.count_nonzero(still_open))
         running = running[still_open]
-        fastest = (draws[running, at:stop] - behind[who[running, at:stop]]).max(
+        fastest = (draws[running, start:stop] - behind[who[running, start:stop]]).max(
             axis=1, initial=-np.inf
         )
-        running = running[fastest <= own[running]]
+        running = running[fastest <= of_top[running]]
     if len(running) and k > who.shape[1]:
         fastest = (races.by_race[running] - behind).max(axis=1)
-        running = running[fastest <= own[running]]
+        running = running[fastest <= of_top[running]]
     return (won + len(running)) / m

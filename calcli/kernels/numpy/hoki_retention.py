@@ -116,8 +116,8 @@ def _piece(
 
 @lru_cache
 def _legendre(nodes: int) -> tuple[tuple[float, float], ...]:
-    at, weight = np.polynomial.legendre.leggauss(nodes)
-    return tuple(zip(at.tolist(), weight.tolist(), strict=True))
+    nodes_at, weight = np.polynomial.legendre.leggauss(nodes)
+    return tuple(zip(nodes_at.tolist(), weight.tolist(), strict=True))
 
 
 TOGETHER = 8
@@ -156,11 +156,11 @@ def retention_rates(
     # Uniform noise walks from kink to kink: every step is a few calls, however many rows take it. Of Gaussian noise
     # the arrays of a tile serve the next one.
     at_once: AtOnce = 1 if races is not None else 4
-    for found in rows.each(
+    for part in rows.each(
         partial(_of_block, noise, tuple(scales), races), at_once=at_once
     ):
-        out[done : done + len(found)] = found
-        done += len(found)
+        out[done : done + len(part)] = part
+        done += len(part)
         report(done)
     return out
 
@@ -183,8 +183,10 @@ def block_retention(
             GapArrays(z.shape[1]),
             tile_rows(z.shape[1]),
         )
-        for at in range(0, len(z), step):
-            out[at : at + step] = _gaussian_tile(z[at : at + step], scales, room)
+        for start in range(0, len(z), step):
+            out[start : start + step] = _gaussian_tile(
+                z[start : start + step], scales, room
+            )
         return out
     d, top = gaps_to_top(np.asarray(z, dtype=np.float64))
     d, scales = _with_reciprocals(d, scales)
@@ -245,10 +247,10 @@ def gaps_to_top(z: FloatArray) -> tuple[FloatArray, IntArray]:
 
     The top class itself gets an infinite gap: it cannot overtake itself.
     """
-    at = np.arange(len(z))
+    rows = np.arange(len(z))
     top = z.argmax(axis=1)
-    d = z[at, top][:, None] - z
-    d[at, top] = np.inf
+    d = z[rows, top][:, None] - z
+    d[rows, top] = np.inf
     return d, top
 
 
@@ -371,7 +373,11 @@ def power_sums(
     of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
     """
     width = table.cells + 1  # one more cell takes what is dropped
-    x, cell, at = room.position[: len(d)], room.power[: len(d)], room.cell[: len(d)]
+    x, cell, cell_of = (
+        room.position[: len(d)],
+        room.power[: len(d)],
+        room.cell[: len(d)],
+    )
     np.minimum(d, table.far, out=x)
     x *= 1.0 / table.knee
     x += 1.0
@@ -383,13 +389,13 @@ def power_sums(
     x -= 1.0
     np.copyto(cell, table.cells, where=d >= table.far)
     cell += (np.arange(len(d), dtype=np.float64) * width)[:, None]
-    np.copyto(at, cell, casting="unsafe")
+    np.copyto(cell_of, cell, casting="unsafe")
     padded = -(-len(d) // TOGETHER) * TOGETHER
     sums = np.zeros((padded, width, DEGREE + 1))
     power = cell  # whose numbers are in ``at`` now
     power.fill(1.0)
     # Only the cell of what is dropped, which nobody reads, can have two runs in a row: far away, and the class itself.
-    where = at.ravel()
+    where = cell_of.ravel()
     starts = (
         np.append(0, 1 + np.flatnonzero(where[1:] != where[:-1])) if in_order else None
     )

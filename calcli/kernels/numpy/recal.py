@@ -62,14 +62,14 @@ class RowSharpness:
         return TiltedRows(np.concatenate(log_top), np.concatenate(cumulants, axis=1))
 
     def response(
-        self, transform: int, scale: FloatArray, own: bool
+        self, transform: int, scale: FloatArray, of_own_class: bool
     ) -> tuple[FloatArray, BoolArray]:
         """Effect of the transform with this index on the rows, (n,) each.
 
         Log-probability under it of the class predicted for the original row, or with ``own`` of its own class; and
         whether both predict the same.
         """
-        work = partial(_response, own)
+        work = partial(_response, of_own_class)
         share, agree = zip(
             *self.rows.each(work, self.predicted, scale, transforms=[transform]),
             strict=True,
@@ -116,10 +116,10 @@ def cumulants_of(m1: Any, m2: Any, m3: Any, m4: Any) -> list[Any]:
 
 
 def _response(
-    own: bool, block: Block, predicted: IntArray, scale: FloatArray
+    of_own_class: bool, block: Block, predicted: IntArray, scale: FloatArray
 ) -> tuple[FloatArray, BoolArray]:
     z = block.transformed_z(0)
     gaps = z - z.max(axis=1, keepdims=True)
-    return log_share(gaps, scale, None if own else predicted), z.argmax(
+    return log_share(gaps, scale, None if of_own_class else predicted), z.argmax(
         axis=1
     ) == predicted

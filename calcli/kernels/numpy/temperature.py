@@ -146,13 +146,13 @@ class OfBlock(Generic[Total]):
             some = TemperedRows(self.k)
         step, made = some.rows * -(-FEWEST_ROWS // some.rows), []
         for first in range(0, len(block), step):
-            last, found = min(first + step, len(block)), []
-            for at in range(first, last, some.rows):
-                here = slice(at, min(at + some.rows, last))
+            last, parts = min(first + step, len(block)), []
+            for start in range(first, last, some.rows):
+                here = slice(start, min(start + some.rows, last))
                 some.load(block, here)
-                found.append(np.stack(self.values(some, *(a[here] for a in along))))
+                parts.append(np.stack(self.values(some, *(a[here] for a in along))))
             made.append(
-                self.of_rows(block.cut(first, last), np.concatenate(found, axis=1))
+                self.of_rows(block.cut(first, last), np.concatenate(parts, axis=1))
             )
         self.spare.append(some)
         return made
@@ -285,7 +285,7 @@ def _brier_errors(
     chains: tuple[FloatArray, FloatArray], r: TemperedRows
 ) -> Sequence[FloatArray]:
     """Squared error, less 1, at every point of chains of octaves."""
-    found = []
+    errors = []
     for chain in chains:
         for j, log_beta in enumerate(chain.tolist()):
             if j == 0:
@@ -293,9 +293,9 @@ def _brier_errors(
             else:
                 r.e *= r.e
             squares = r.dot(r.e, r.e)
-            found.append(squares / norm**2 - 2 * r.at(r.e, r.y) / norm)
+            errors.append(squares / norm**2 - 2 * r.at(r.e, r.y) / norm)
             norm = squares
-    return found
+    return errors
 
 
 def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
@@ -398,8 +398,8 @@ def softmax_at(
     )
     step = tile_rows(k)
     room = np.empty((min(step, n), k))
-    for at in range(0, n, step):
-        some = slice(at, min(at + step, n))
+    for start in range(0, n, step):
+        some = slice(start, min(start + step, n))
         z = scores[some]
         here = np.arange(len(z))
         e = room[: len(z)]

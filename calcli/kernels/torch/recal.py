@@ -60,13 +60,13 @@ class RowSharpness(recal.RowSharpness):
         return unless_exhausted(on_device, in_numpy, self._leave_device)
 
     def response(
-        self, transform: int, scale: FloatArray, own: bool
+        self, transform: int, scale: FloatArray, of_own_class: bool
     ) -> tuple[FloatArray, BoolArray]:
-        in_numpy = partial(super().response, transform, scale, own)
+        in_numpy = partial(super().response, transform, scale, of_own_class)
         if self.upload is None:
             return in_numpy()
         on_device = partial(
-            self._response_on_device, self.upload, transform, scale, own
+            self._response_on_device, self.upload, transform, scale, of_own_class
         )
         return unless_exhausted(on_device, in_numpy, self._leave_device)
 
@@ -93,7 +93,7 @@ class RowSharpness(recal.RowSharpness):
         return recal.TiltedRows(sums[0], sums[1:])
 
     def _response_on_device(
-        self, upload: Upload, transform: int, scale: FloatArray, own: bool
+        self, upload: Upload, transform: int, scale: FloatArray, of_own_class: bool
     ) -> tuple[FloatArray, BoolArray]:
         data = upload.rows
         torch = data.device.torch
@@ -106,7 +106,7 @@ class RowSharpness(recal.RowSharpness):
             gaps = z - z.amax(dim=1, keepdim=True)
             x = gaps * column.of(chunk)[:, None]
             log_share = -x.exp().sum(dim=1).log()
-            if not own:
+            if not of_own_class:
                 log_share += x.gather(1, predicted[:, None])[:, 0]
             agree = (gaps.argmax(dim=1) == predicted).double()
             results.put(chunk, torch.stack([log_share, agree]))
