@@ -183,10 +183,12 @@ class _Trial:
 
     def finished(self, assessed: Assessed, plan: Plan) -> list[Result]:
         """The results, with doubts about rows and fits among their findings."""
-        self.notes.extend(label_warnings(assessed.seen, self.rows.class_names))
+        self.notes.extend(label_warnings(assessed.uncalibrated, self.rows.class_names))
         tried = [TriedArtifact(artifact) for artifact in self.artifacts]
         bins = plan.settings.bins
-        return with_caveats(assessed.results, self.rows, assessed.seen, tried, bins)
+        return with_caveats(
+            assessed.results, self.rows, assessed.uncalibrated, tried, bins
+        )
 
 
 @contextmanager
@@ -235,7 +237,7 @@ def _candidates(artifacts: Sequence[Artifact], rows: DataSet) -> list[Candidate]
             artifact.method,
             artifact.calibrator,
             fit_size=fit_size_of(artifact),
-            seen=partial(fitted_on, artifact, rows),
+            fitted_rows_here=partial(fitted_on, artifact, rows),
         )
         candidates.append(candidate)
     return candidates

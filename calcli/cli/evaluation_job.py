@@ -101,7 +101,7 @@ class EvaluationJob:
             path=named.path,
             fitted_on=_rows_of_fit(named, rows),
             fit_size=fit_size_of(artifact),
-            seen=partial(fitted_on, artifact, rows),
+            fitted_rows_here=partial(fitted_on, artifact, rows),
         )
 
     # ---- evaluation
@@ -185,7 +185,9 @@ class EvaluationJob:
             for named in artifacts
         ]
         bins = self.plan.settings.bins
-        results = with_caveats(assessed.results, rows, assessed.seen, tried, bins)
+        results = with_caveats(
+            assessed.results, rows, assessed.uncalibrated, tried, bins
+        )
         for result in results:
             self._print_warnings(result)
         return results

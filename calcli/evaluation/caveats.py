@@ -59,9 +59,9 @@ def with_caveats(
         result = _with_doubts(result, [*shared, *_zero_warnings(result, rows)])
         limits = _limits(result, table, bins)
         changed.append(replace(result, warnings=[*result.warnings, *limits]))
-    for at, one in enumerate(tried, start=1):
+    for number, one in enumerate(tried, start=1):
         of_fit = _fit_warnings(one.artifact, rows, table)
-        changed[at] = _with_doubts(changed[at], [*one.doubts, *of_fit])
+        changed[number] = _with_doubts(changed[number], [*one.doubts, *of_fit])
     # Notes are about the rows as they are stored, which only the first result is.
     return [_with_notes(changed[0], rows.notes), *changed[1:]]
 
@@ -116,8 +116,8 @@ def _fit_warnings(
         # Rows of a unit share labels: they are worth fewer independent ones.
         effect = table.label_effect
         fit_effect = getattr(fit, "label_effect", None) or effect
-        seen = table.label_counts / effect
-        if label_shift_p_value(counts / fit_effect, seen) < SHIFT_LEVEL:
+        label_counts = table.label_counts / effect
+        if label_shift_p_value(counts / fit_effect, label_counts) < SHIFT_LEVEL:
             warnings.append(SHIFTED)
     return warnings
 

@@ -117,12 +117,16 @@ class ComparedQuestion:
     @property
     def fixed(self) -> int | None:
         """Answers that become right."""
-        return None if self.accuracy.answers is None else self.accuracy.answers[0]
+        if self.accuracy.answers is None:
+            return None
+        return self.accuracy.answers[0]
 
     @property
     def broken(self) -> int | None:
         """Answers that become wrong."""
-        return None if self.accuracy.answers is None else self.accuracy.answers[1]
+        if self.accuracy.answers is None:
+            return None
+        return self.accuracy.answers[1]
 
 
 def compare_question(
@@ -142,17 +146,18 @@ def compare_question(
     if not ours:
         return None
     _check_labels(new, baseline, ours, theirs)
-    own, other = new.at(np.array(ours)), baseline.at(np.array(theirs))
-    have_same_columns = new.classes is not None and new.classes == baseline.classes
-    against = predicted(other, None) if have_same_columns else None
+    rows, rows_of_baseline = new.at(np.array(ours)), baseline.at(np.array(theirs))
+    against = None
+    if new.classes is not None and new.classes == baseline.classes:
+        against = predicted(rows_of_baseline, None)
     # The losses are those of evaluate; the arrays give their expected moments.
     table = replace(
         new.table.take(np.array(ours)),
-        expected=collect(own, against=against).expected,
-        units=own.units(),
+        expected=collect(rows, against=against).expected,
+        units=rows.units(),
     )
     table_of_baseline = replace(
-        baseline.table.take(np.array(theirs)), units=other.units()
+        baseline.table.take(np.array(theirs)), units=rows_of_baseline.units()
     )
     context = MetricContext(table, settings)
     context_of_baseline = MetricContext(table_of_baseline, settings)
@@ -161,7 +166,7 @@ def compare_question(
         question=question,
         n=len(ours),
         unpaired=(len(new.records) - len(ours), len(baseline.records) - len(ours)),
-        n_classes=own.k,
+        n_classes=rows.k,
         new=_metrics(context),
         baseline=_metrics(context_of_baseline),
         accuracy=differences["accuracy"],
@@ -180,11 +185,10 @@ def _check_labels(
     """Refuse pairs whose labels differ. Raises DataError."""
     if new.classes is None or baseline.classes is None:
         return
-    pairs = [
-        (row, partner)
-        for row, partner in zip(ours, theirs, strict=True)
-        if new.label_name(row) != baseline.label_name(partner)
-    ]
+    pairs = []
+    for row, partner in zip(ours, theirs, strict=True):
+        if new.label_name(row) != baseline.label_name(partner):
+            pairs.append((row, partner))
     if pairs:
         row, partner = pairs[0]
         raise DataError(
@@ -197,9 +201,12 @@ def _check_labels(
 
 def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm-adjusted p-values; None stays."""
-    known = [p for p in p_values if p is not None]
-    steps = iter(holm(known))
-    return [None if p is None else next(steps) for p in p_values]
+    known = [number for number, p in enumerate(p_values) if p is not None]
+    adjusted: list[float | None] = [None] * len(p_values)
+    steps = holm([p for p in p_values if p is not None])
+    for number, step in zip(known, steps, strict=True):
+        adjusted[number] = step
+    return adjusted
 
 
 class AnswersOutput(Output):

@@ -37,14 +37,20 @@ def folds_of(
     decisive = rows
     if same_rows is not None and same_rows.counted().n == rows.n:
         decisive = same_rows.counted()
-    parts = _parts(content_folds(decisive, folds, context.seed))
-    return [(rows.take(learn), rows.take(held), held) for learn, held in parts]
+    fold = content_folds(decisive, folds, context.seed)
+    parts = []
+    for learn, held_out in _parts(fold):
+        parts.append((rows.take(learn), rows.take(held_out), held_out))
+    return parts
 
 
 def _parts(fold: IntArray) -> list[tuple[IntArray, IntArray]]:
     """Training rows and held-out rows, as indices, of every fold."""
-    numbers = range(int(fold.max()) + 1)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in numbers]
+    parts = []
+    for number in range(int(fold.max()) + 1):
+        is_held_out = fold == number
+        parts.append((np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)))
+    return parts
 
 
 def fold_fits(
@@ -56,14 +62,14 @@ def fold_fits(
 ) -> list[Fit[Any] | None]:
     """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
     if name == "identity":
-        return [None for _ in folds]
-    of_fits: Iterable[Progress | None] = [None for _ in folds]
+        return [None] * len(folds)
+    of_fits: Iterable[Progress | None] = [None] * len(folds)
     if progress is not None:
         of_fits = progress_of_folds(progress, "fitting", len(folds))
-    return [
-        fitted_part(name, options, learn, context, of_fit)
-        for (learn, _, _), of_fit in zip(folds, of_fits, strict=True)
-    ]
+    fits: list[Fit[Any] | None] = []
+    for (learn, _, _), of_fit in zip(folds, of_fits, strict=True):
+        fits.append(fitted_part(name, options, learn, context, of_fit))
+    return fits
 
 
 def progress_of_folds(progress: Progress, what: str, folds: int) -> Iterator[Progress]:
@@ -92,22 +98,29 @@ def held_out_table(
     for the uncalibrated scores. others : per fold the same rows, perhaps scored by another model, and the fit to
     compare with (``RowTable.expected``). units : of all rows. Needs at least one fold."""
     parts = []
-    for at, ((_, held, _), fit) in enumerate(zip(folds, fits, strict=True)):
-        own = None if fit is None else fit.calibrator
+    for number, (_, held_out, _) in enumerate(folds):
+        calibrator = _calibrator_of(fits[number])
         if not others:
-            parts.append(collect(held, own))
+            parts.append(collect(held_out, calibrator))
             continue
-        rows, its = others[at]
-        other = None if its is None else its.calibrator
-        if rows is held:
-            parts.append(collect_all(held, [own, other], against=1)[0])
+        other_rows, other_fit = others[number]
+        other = _calibrator_of(other_fit)
+        if other_rows is held_out:
+            parts.append(collect_all(held_out, [calibrator, other], against=1)[0])
         else:
-            parts.append(collect(held, own, against=predicted(rows, other)))
-    whole, order = (
-        sum(parts[1:], start=parts[0]),
-        np.argsort(np.concatenate([at for _, _, at in folds])),
-    )
+            against = predicted(other_rows, other)
+            parts.append(collect(held_out, calibrator, against=against))
+    whole = sum(parts[1:], start=parts[0])
+    order = np.argsort(np.concatenate([index for _, _, index in folds]))
     return replace(whole.take(order), expected=whole.expected, units=units)
+
+
+def _calibrator_of(fit: Fit[Any] | None) -> Calibrator | None:
+    """The calibrator of a fit; None for the uncalibrated scores."""
+    if fit is None:
+        return None
+    calibrator: Calibrator = fit.calibrator
+    return calibrator
 
 
 def fitted_part(
@@ -178,39 +191,42 @@ def cross_fitted_split(
     count = min(FOLDS, rows.n if table.units is None else table.units.n)
     if count < 2:
         return None
-    scores = (
-        rows.logits() if calibrator is None else predicted(rows, calibrator).log_probs
-    )
-    kind: ScoreKind = "logits" if calibrator is None else "log_probs"
+    kind: ScoreKind = "logits"
+    if calibrator is None:
+        scores = rows.logits()
+    else:
+        scores = predicted(rows, calibrator).log_probs
+        kind = "log_probs"
     whole = ArrayRows(scores, table.y, kind, weight=table.weight, units=table.units)
     fold = content_folds(whole, FOLDS, seed)
-    if (
-        table.weight is not None
-        and (np.bincount(fold, weights=table.weight) > 0).sum() < 2
-    ):
-        return None
-    folds = [
-        (_some(whole, learn), _some(whole, held), held) for learn, held in _parts(fold)
-    ]
+    if table.weight is not None:
+        weight_of_fold = np.bincount(fold, weights=table.weight)
+        if (weight_of_fold > 0).sum() < 2:
+            return None
+    folds: list[Fold] = []
+    for learn, held_out in _parts(fold):
+        folds.append((_some(whole, learn), _some(whole, held_out), held_out))
     try:
-        best, alone = (
-            _held_out(name, folds, seed, progress) for name in (RECALIBRATION, "ts")
-        )
+        best = _held_out(RECALIBRATION, folds, seed, progress)
+        temperature = _held_out("ts", folds, seed, progress)
     except FitError:
         return None
-    pairs = (table.nll, best.nll), (table.brier, best.brier), (table.nll, alone.nll)
     return LossSplit(
-        RECALIBRATION, count, *(_part(before, after, table) for before, after in pairs)
+        RECALIBRATION,
+        count,
+        _part(table.nll, best.nll, table),
+        _part(table.brier, best.brier, table),
+        _part(table.nll, temperature.nll, table),
     )
 
 
 def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:
     """Copy a subset of the rows, which fits read many times."""
     weight, units = rows.weight, rows.units()
-    weight, units = (
-        None if weight is None else weight[index],
-        None if units is None else units.take(index),
-    )
+    if weight is not None:
+        weight = weight[index]
+    if units is not None:
+        units = units.take(index)
     return ArrayRows(
         rows.scores[index], rows.labels()[index], rows.kind, weight=weight, units=units
     )
@@ -230,11 +246,7 @@ def _held_out(
 
 def _part(before: FloatArray, after: FloatArray, table: RowTable) -> LossPart:
     gain = mean_of(before - after, table.weight, table.units)
-    loss, refinement = (mean_of(each, table.weight).value for each in (before, after))
-    return LossPart(
-        loss,
-        refinement,
-        gain.value,
-        gain.reach,
-        gain.freedom + 1.0 if gain.by_unit else None,
-    )
+    loss = mean_of(before, table.weight).value
+    refinement = mean_of(after, table.weight).value
+    n_units = gain.freedom + 1.0 if gain.by_unit else None
+    return LossPart(loss, refinement, gain.value, gain.reach, n_units)

@@ -1,7 +1,7 @@
 """Paired differences between calibrators on the same rows, and ranks over bundles."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -59,13 +59,13 @@ def differences(
     then the more conservative of Student's over units and of those for rows. few : why
     units have no intervals.
     """
-    found = {}
-    for name, each in sums.items():
-        difference = _difference(name, each, level)
+    changes = {}
+    for name, of_loss in sums.items():
+        difference = _difference(name, of_loss, level)
         if by_unit:
             difference = _over_units(difference, by_unit[name], level, few)
-        found[name] = difference
-    return found
+        changes[name] = difference
+    return changes
 
 
 def _difference(name: str, sums: PairedSums, level: float) -> Difference:
@@ -143,27 +143,40 @@ def rank_table(
     """
     if len(bundles) < 2 or len(labels) < 2:
         return None
-    values = {
-        name: [[result.scores[name].value for result in results] for results in bundles]
-        for name in metrics
-    }
-    return Ranks(tuple(labels), len(bundles), friedman_tests(values))
+
+    def value_of(name: str, bundle: int, version: int) -> float | None:
+        return bundles[bundle][version].scores[name].value
+
+    shape = (len(bundles), len(labels))
+    return Ranks(tuple(labels), len(bundles), friedman_tests(metrics, shape, value_of))
 
 
 def friedman_tests(
-    values: Mapping[str, Sequence[Sequence[float | None]]],
+    names: Sequence[str],
+    shape: tuple[int, int],
+    value_of: Callable[[str, int, int], float | None],
 ) -> dict[str, Friedman]:
-    """Friedman's test per metric of values (bundles, calibrators).
+    """Friedman's test per metric of a table of bundles and calibrators.
 
-    Metrics without a better direction, or with a missing value, are left out.
+    shape : numbers of bundles and calibrators. value_of : by name, bundle and
+    calibrator. Metrics without a better direction, or with a missing value, are left
+    out.
     """
     tests = {}
-    for name, rows in values.items():
+    for name in names:
         better = metric(name).better
-        whole = np.array(rows, dtype=np.float64)
-        if better not in ("low", "high") or np.isnan(whole).any():
+        if better not in ("low", "high"):
             continue
-        test = friedman(whole if better == "low" else -whole)
+        values = np.full(shape, np.nan)
+        for bundle, version in np.ndindex(shape):
+            value = value_of(name, bundle, version)
+            if value is not None:
+                values[bundle, version] = value
+        if np.isnan(values).any():
+            continue
+        if better == "high":
+            values = -values
+        test = friedman(values)
         if test is not None:
             tests[name] = test
     return tests

@@ -65,14 +65,14 @@ FEWER_OF_EACH = "calcli extract --sample N takes N rows of each unit"
 class Assessed:
     """Results of one bundle, with their row tables (none where sums were enough).
 
-    baseline : metrics of the baseline, if one was given. seen : table or sums of the
-    uncalibrated rows.
+    baseline : metrics of the baseline, if one was given. uncalibrated : table or sums
+    of the uncalibrated rows.
     """
 
     results: list[Result]
     tables: list[RowTable]
     baseline: dict[str, Score] | None
-    seen: RowTable | RunningSums
+    uncalibrated: RowTable | RunningSums
 
 
 def assess(
@@ -177,9 +177,9 @@ def _with_group_remedy(
     It is measured once for all versions, and only where one has such groups.
     """
     concerned = []
-    for at, result in enumerate(assessed.results):
-        if _may_need_group_maps(result, candidates[at]):
-            concerned.append(at)
+    for number, result in enumerate(assessed.results):
+        if _may_need_group_maps(result, candidates[number]):
+            concerned.append(number)
     rows, group = subject.rows, subject.group
     if plan.ordered or group is None or not concerned:
         return assessed
@@ -193,16 +193,18 @@ def _with_group_remedy(
         if trial is None:
             return assessed
     results = list(assessed.results)
-    for at in concerned:
-        report = results[at].report
+    for number in concerned:
+        report = results[number].report
         assert report is not None
         if trial is None:
             remedy = too_expensive(rows, choices)
         else:
-            version = MetricContext(assessed.tables[at], plan.settings)
+            version = MetricContext(assessed.tables[number], plan.settings)
             remedy = remedy_finding(trial, version)
         findings = with_remedy(report.findings, remedy)
-        results[at] = replace(results[at], report=report.with_findings(findings))
+        results[number] = replace(
+            results[number], report=report.with_findings(findings)
+        )
     return replace(assessed, results=results)
 
 
@@ -268,18 +270,18 @@ def _compared_to_uncalibrated(
     )
     again = assess(subject, [*candidates, baseline], losses, progress=progress)
     *others, of_baseline = again.results[1:]
-    found = []
+    results = []
     better = []
     for (result, candidate), other in zip(tried, others, strict=True):
         to_uncalibrated = replace(result, paired=other.paired)
-        found.append((to_uncalibrated, candidate))
+        results.append((to_uncalibrated, candidate))
         if _reduces_loss(result):
             better.append((to_uncalibrated, candidate))
     if better:
         return better
     if _reduces_loss(of_baseline):
         return [(of_baseline, baseline)]
-    return found
+    return results
 
 
 def _reduces_loss(result: Result) -> bool:
@@ -297,13 +299,13 @@ def _advised(
     """The results, the first with the next step after all of them."""
     report = results[0].report
     assert report is not None
-    evaluated = [
-        Tried(result, candidate.path, candidate.seen(), _group_maps_of(result))
-        for result, candidate in tried
-    ]
+    evaluated = []
+    for result, candidate in tried:
+        maps = _group_maps_of(result)
+        fitted_on = candidate.fitted_rows_here()
+        evaluated.append(Tried(result, candidate.path, fitted_on, maps))
     upstream = [link.method for link in subject.upstream]
     step = next_step(
-        report.facts,
         report.verdict,
         subject.location,
         evaluated,
@@ -516,7 +518,7 @@ def _judgement(
     if candidate.calibrator is not None:
         return Judgement(facts, verdict, findings)
     methods = [link.method for link in subject.upstream]
-    step = next_step(facts, verdict, subject.location, upstream=methods)
+    step = next_step(verdict, subject.location, upstream=methods)
     return Judgement(facts, verdict, findings, step)
 
 

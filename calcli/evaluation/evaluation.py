@@ -10,6 +10,7 @@ from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
 from calcli.optional_packages import optional_import
 from calcli.rows import classes
+from calcli.statistics.intervals import ends_of
 
 
 @dataclass(frozen=True)
@@ -49,16 +50,16 @@ class Evaluation:
         lines = []
         for result in self.results:
             for name, score in result.scores.items():
-                interval, null = score.interval, score.null
+                low, high = ends_of(score.interval)
                 line = {
                     "bundle": result.bundle,
                     "version": result.title,
                     "metric": name,
                     "value": score.value,
-                    "low": None if interval is None else interval.low,
-                    "high": None if interval is None else interval.high,
+                    "low": low,
+                    "high": high,
                     "p_value": score.p_value,
-                    "expected": None if null is None else null.mean,
+                    "expected": None if score.null is None else score.null.mean,
                 }
                 lines.append(line)
         return DataFrame(lines)
@@ -86,15 +87,16 @@ class Evaluation:
         for results in self.bundles:
             first = results[0]
             title = f"{first.bundle}: {first.n} rows, {classes(first.n_classes)}"
-            names = dict.fromkeys(name for result in results for name in result.scores)
-            lines = {
-                name: [value_text(result.scores.get(name)) for result in results]
-                for name in names
-            }
+            names: dict[str, None] = {}
             notes = []
             for result in results:
+                names |= dict.fromkeys(result.scores)
                 if result.report is not None:
                     notes.append(f"{result.title}: {result.report.headline}")
+            lines = {}
+            for name in names:
+                scores = [result.scores.get(name) for result in results]
+                lines[name] = list(map(value_text, scores))
             titles = [result.title for result in results]
             parts.append(html_table(title, titles, lines, notes))
         return "".join(parts)

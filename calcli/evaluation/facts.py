@@ -37,6 +37,12 @@ class DataSummary:
     units: int | None = None
     effective_rows: float | None = None
 
+    def class_name(self, index: int) -> str | None:
+        """Name of a class; None where classes have no names."""
+        if not self.names:
+            return None
+        return self.names[index]
+
     @property
     def rarer_count(self) -> int:
         """Number of samples of the rarest class."""
@@ -57,6 +63,17 @@ class DataSummary:
         if self.names is None or self.n_classes != 2:
             return None
         return self.names[1]
+
+
+LOSS_WORDS = {"nll": "NLL", "brier_top": "squared error"}
+"""What the losses that decide which version is better are called."""
+
+
+def deciding_loss(has_classes: bool) -> str:
+    """Name of the loss that decides: for confidences alone that of being right."""
+    if has_classes:
+        return "nll"
+    return "brier_top"
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calcli.evaluation.facts import Difference, Facts
+from calcli.evaluation.facts import LOSS_WORDS, Difference, Facts
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
+from calcli.statistics.intervals import ends_of
 
 FEWEST_IN_BIN = 20
 """Samples that a bin must hold to be named."""
@@ -93,7 +94,7 @@ def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
         {
             "n_lacking": len(classes.lacking),
             "worst": worst,
-            "name": facts.data.names[worst] if facts.data.names else None,
+            "name": facts.data.class_name(worst),
             "expected": expected,
         },
     )
@@ -170,7 +171,7 @@ def miscalibrated_classes(facts: Facts, verdict: Verdict) -> Finding | None:
             "n_significant": len(classes.significant),
             "n_classes": facts.data.n_classes,
             "worst": worst,
-            "name": facts.data.names[worst] if facts.data.names else None,
+            "name": facts.data.class_name(worst),
             "predicted": classes.predicted,
             "observed": classes.observed,
         },
@@ -251,15 +252,17 @@ def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
     if facts.fit is None or not verdict.is_limited_by_fit:
         return None
     gap = facts.main_gap
+    low, high = ends_of(gap.interval if gap.interval.known else None)
     largest_z = max(abs(facts.test.gap.z), abs(facts.test.sharpness.z))
+    # NLL that a wrong slope or bias with this z costs
+    nll = largest_z**2 / (2.0 * facts.data.independent_rows)
     return Finding(
         "left_by_fit",
         {
             "gap": gap.value,
-            "gap_low": gap.interval.low if gap.interval.known else None,
-            "gap_high": gap.interval.high if gap.interval.known else None,
-            "nll": largest_z**2
-            / (2.0 * facts.data.independent_rows),  # of a wrong slope or bias
+            "gap_low": low,
+            "gap_high": high,
+            "nll": nll,
             "n_fit": facts.fit.n,
             "n_to_halve": 4 * facts.fit.n,
         },
@@ -277,6 +280,7 @@ def effect_finding(
     change = differences.get(loss)
     if change is None or change.p_value is None:
         return None
+    low, high = ends_of(change.interval)
     accuracy = differences.get("accuracy")
     moved = 0
     if accuracy is not None and accuracy.answers is not None:
@@ -284,10 +288,10 @@ def effect_finding(
     return Finding(
         "effect",
         {
-            "loss": "NLL" if loss == "nll" else "squared error",
+            "loss": LOSS_WORDS[loss],
             "change": change.value,
-            "low": None if change.interval is None else change.interval.low,
-            "high": None if change.interval is None else change.interval.high,
+            "low": low,
+            "high": high,
             "moved": moved,
             "accuracy": None if accuracy is None else accuracy.value,
         },

@@ -14,7 +14,7 @@ from calcli.calibrator import Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.differences import compared
-from calcli.evaluation.facts import Difference
+from calcli.evaluation.facts import LOSS_WORDS, Difference, deciding_loss
 from calcli.evaluation.findings import Finding
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.overlapping_folds import over_folds
@@ -24,7 +24,7 @@ from calcli.metrics.settings import MetricSettings
 from calcli.numerics import BREAKDOWNS, AnyArray
 from calcli.registry import by_group, parse_options
 from calcli.rows import ArrayRows, Codes, Rows
-from calcli.statistics.intervals import normal_quantile
+from calcli.statistics.intervals import ends_of, normal_quantile
 from calcli.statistics.p_values import adjusted
 
 FOLDS = 5
@@ -113,28 +113,24 @@ def best_by_group(
             # whether groups are worth it is what the folds tell, not a guard inside them
             options = parse_options(by_group(name), {"by": by, "guard": "false"})
             fits = fold_fits(by_group(name), options, folds, context)
-            against = [
-                (held, fit) for (_, held, _), fit in zip(folds, plain, strict=True)
-            ]
+            against = []
+            for (_, held_rows, _), fit in zip(folds, plain, strict=True):
+                against.append((held_rows, fit))
             table = held_out_table(fits, folds, against, units=whole.units())
             held_out = MetricContext(table, settings)
             changes = compared(held_out, MetricContext(one_map, settings))
-            change = over_folds(changes, len(folds), held_out)[_loss_of(rows.k)]
+            changes = over_folds(changes, len(folds), held_out)
+            change = changes[deciding_loss(rows.k > 1)]
             p_value = _p_value_of_reduction(change)
             trials.append(Trial(name, by, change, held_out, p_value, len(folds)))
     except (FitError, *BREAKDOWNS):
         return None
     p_values = adjusted(np.array([trial.p_value for trial in trials])).tolist()
-    judged = [
-        replace(trial, p_value=p) for trial, p in zip(trials, p_values, strict=True)
-    ]
+    judged = []
+    for trial, p_value in zip(trials, p_values, strict=True):
+        judged.append(replace(trial, p_value=p_value))
     helping = [trial for trial in judged if trial.helps]
     return min(helping or judged, key=lambda trial: trial.change.value)
-
-
-def _loss_of(k: int) -> str:
-    """Name of the loss that decides: for confidences (k = 1) that of being right."""
-    return "nll" if k > 1 else "brier_top"
 
 
 def _p_value_of_reduction(change: Difference) -> float:
@@ -182,26 +178,26 @@ def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     It helps where its loss is significantly below that of one map for all, and below that
     of the evaluated version: else whoever has a better calibrator would lose by it.
     """
-    loss = _loss_of(evaluated.table.k)
+    loss = deciding_loss(evaluated.table.k > 1)
     # Its expected moments are those beside one map for all, not beside this version.
     table = replace(trial.held_out.table, expected={})
     changes = compared(MetricContext(table, evaluated.settings), evaluated)
-    beside = over_folds(changes, trial.n_folds, evaluated)[loss]
-    helps = trial.helps and _is_reduced(beside, _p_value_of_reduction(beside))
-    interval = trial.change.interval
+    here = over_folds(changes, trial.n_folds, evaluated)[loss]
+    helps = trial.helps and _is_reduced(here, _p_value_of_reduction(here))
+    low, high = ends_of(trial.change.interval)
     return Finding(
         "by_group",
         {
             "helps": helps,
             "method": trial.method,
             "by": trial.columns,
-            "loss": "NLL" if loss == "nll" else "squared error",
+            "loss": LOSS_WORDS[loss],
             "change": trial.change.value,
-            "low": None if interval is None else interval.low,
-            "high": None if interval is None else interval.high,
+            "low": low,
+            "high": high,
             "at_least": _at_least(trial.change),
             "p": trial.p_value,
-            "change_here": beside.value,
+            "change_here": here.value,
             "folds": FOLDS,
         },
     )
@@ -228,5 +224,5 @@ def with_remedy(findings: Sequence[Finding], remedy: Finding) -> list[Finding]:
     """Findings with a remedy: beside the groups where it helps, else at the end."""
     if not remedy.numbers.get("helps"):
         return [*findings, remedy]
-    at = [finding.kind for finding in findings].index("groups") + 1
-    return [*findings[:at], remedy, *findings[at:]]
+    place = [finding.kind for finding in findings].index("groups") + 1
+    return [*findings[:place], remedy, *findings[place:]]

@@ -88,8 +88,8 @@ def group_parts(
             parts.append(GroupPart(f"{column}={value}", margin, is_margin=True))
     names, tables = table.groups()
     for name, rows_of_group in zip(names, tables, strict=True):
-        plain = name.item() if hasattr(name, "item") else str(name)
-        parts.append(GroupPart(plain, MetricContext(rows_of_group, context.settings)))
+        of_group = MetricContext(rows_of_group, context.settings)
+        parts.append(GroupPart(_plain(name), of_group))
     return parts
 
 
@@ -113,13 +113,11 @@ def gaps_of_groups(
     for part, gap in zip(parts, gaps, strict=True):
         factor = fit_factor(part.context, context, fit)
         widened.append(widened_p_value(gap.p_value, factor))
-    p_values = np.array(widened)
-    return [
-        TestedGroup(part, gap, float(p), float(p_adjusted))
-        for part, gap, p, p_adjusted in zip(
-            parts, gaps, p_values, adjusted(p_values), strict=True
-        )
-    ]
+    p_adjusted = adjusted(np.array(widened)).tolist()
+    tested = []
+    for g, part in enumerate(parts):
+        tested.append(TestedGroup(part, gaps[g], widened[g], p_adjusted[g]))
+    return tested
 
 
 def fit_factor(
@@ -209,6 +207,7 @@ def group_lines(
 
 
 def _plain(name: Any) -> Any:
+    """Name of a group as a value of Python."""
     return name.item() if hasattr(name, "item") else str(name)
 
 
@@ -220,10 +219,10 @@ def _contexts_with_fewer_draws(
         return []
     draws = max(FEWEST_DRAWS, MOST_DRAWS // len(contexts))
     draws = min(contexts[0].settings.resamples, draws)
-    fewer = [
-        MetricContext(each.table, replace(each.settings, resamples=draws))
-        for each in contexts
-    ]
+    fewer = []
+    for context in contexts:
+        settings = replace(context.settings, resamples=draws)
+        fewer.append(MetricContext(context.table, settings))
     for g, context in enumerate(fewer):
         first = g - g % AT_ONCE
         context.neighbours = fewer[first : first + AT_ONCE]
@@ -231,6 +230,7 @@ def _contexts_with_fewer_draws(
 
 
 def _scores(context: MetricContext, names: Sequence[str]) -> dict[str, Score]:
-    return {
-        name: Score.of(name, measure(name, context), context.settings) for name in names
-    }
+    scores = {}
+    for name in names:
+        scores[name] = Score.of(name, measure(name, context), context.settings)
+    return scores

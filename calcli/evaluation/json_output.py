@@ -1,8 +1,8 @@
 """From the results of an evaluation to the structs of its JSON."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -53,6 +53,9 @@ from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
 from calcli.statistics.intervals import Interval
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 
 def evaluation_json(
     results: Iterable[Result], ranks: Ranks | None, limits: Iterable[Mapping[str, Any]]
@@ -61,7 +64,7 @@ def evaluation_json(
     output = EvaluationOutput(
         calcli_evaluation=1,
         results=[_result(result) for result in results],
-        ranks=UNSET if ranks is None else _ranks(ranks),
+        ranks=_where_known(_ranks, ranks),
         limits=[dict(limit) for limit in limits] or UNSET,
     )
     return _builtins(output)
@@ -80,12 +83,12 @@ def score_json(score: Score) -> dict[str, Any]:
     output = ScoreOutput(
         value=_number(score.value),
         signature=score.signature,
-        reason=UNSET if score.reason is None else score.reason,
-        se=UNSET if score.se is None else score.se,
+        reason=_where_known(str, score.reason),
+        se=_where_known(float, score.se),
         null_mean=UNSET if null is None else _number(null.mean),
         null_q95=UNSET if null is None else _number(null.q95),
         null_method=UNSET if null is None or null.method is None else null.method,
-        p_value=UNSET if score.p_value is None else _number(score.p_value),
+        p_value=_where_known(_number, score.p_value),
         ci=UNSET if interval is None else ends.ci,
         ci_level=ends.level,
         ci_method=ends.method,
@@ -102,6 +105,13 @@ def difference_json(difference: Difference) -> dict[str, Any]:
 def units_json(units: UnitFacts | None) -> dict[str, Any] | None:
     """The JSON of facts about units, None without units."""
     return None if units is None else _builtins(_units(units))
+
+
+def _where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
+    """A converted value; left out of the JSON where it is None."""
+    if value is None:
+        return UNSET
+    return convert(value)
 
 
 def _builtins(output: Output) -> dict[str, Any]:
@@ -136,8 +146,6 @@ def _ends(interval: Interval) -> Ends:
 
 
 def _result(result: Result) -> ResultOutput:
-    per_class = result.per_class
-    per_group = result.per_group
     return ResultOutput(
         bundle=result.bundle,
         calibrator=result.calibrator,
@@ -145,13 +153,13 @@ def _result(result: Result) -> ResultOutput:
         n=result.n,
         n_classes=result.n_classes,
         metrics={name: score_json(score) for name, score in result.scores.items()},
-        paired=UNSET if result.paired is None else _paired(result.paired),
+        paired=_where_known(_paired, result.paired),
         counts=dict(result.counts) or UNSET,
-        report=UNSET if result.report is None else _report(result.report),
-        per_class=UNSET if per_class is None else [_class(line) for line in per_class],
-        per_group=UNSET if per_group is None else [_group(line) for line in per_group],
+        report=_where_known(_report, result.report),
+        per_class=_where_known(_classes, result.per_class),
+        per_group=_where_known(_groups, result.per_group),
         warnings=list(result.warnings),
-        units=UNSET if result.units is None else _units(result.units),
+        units=_where_known(_units, result.units),
         cross_fitted_folds=result.n_folds or UNSET,
     )
 
@@ -301,20 +309,20 @@ def _part(part: LossPart) -> Part:
 def _bins(report: Judgement) -> list[Bin]:
     """The bins that hold rows."""
     bins = []
-    for each in report.verdict.bins:
-        if not each.n or math.isnan(each.accuracy):
+    for one in report.verdict.bins:
+        if not one.n or math.isnan(one.accuracy):
             continue
         bins.append(
             Bin(
-                low=each.low,
-                high=each.high,
-                n=each.n,
-                confidence=_number(each.confidence),
-                accuracy=_number(each.accuracy),
-                accuracy_low=_number(each.accuracy_low),
-                accuracy_high=_number(each.accuracy_high),
-                p_adjusted=_number(each.p_adjusted),
-                significant=each.significant,
+                low=one.low,
+                high=one.high,
+                n=one.n,
+                confidence=_number(one.confidence),
+                accuracy=_number(one.accuracy),
+                accuracy_low=_number(one.accuracy_low),
+                accuracy_high=_number(one.accuracy_high),
+                p_adjusted=_number(one.p_adjusted),
+                significant=one.significant,
             )
         )
     return bins
@@ -326,12 +334,11 @@ def _difference(difference: Difference) -> DifferenceOutput:
     if difference.reason is not None:
         ends = Ends(ci=None, reason=difference.reason)
     has_ends = interval is not None or difference.reason is not None
-    p_value = difference.p_value
     right, wrong = difference.answers or (UNSET, UNSET)
     return DifferenceOutput(
         value=_number(difference.value),
         se=_number(difference.se),
-        p_value=UNSET if p_value is None else _number(p_value),
+        p_value=_where_known(_number, difference.p_value),
         become_right=right,
         become_wrong=wrong,
         ci=ends.ci if has_ends else UNSET,
@@ -351,6 +358,10 @@ def _paired(paired: Paired) -> PairedOutput:
     )
 
 
+def _classes(lines: Sequence[ClassLine]) -> list[ClassOutput]:
+    return [_class(line) for line in lines]
+
+
 def _class(line: ClassLine) -> ClassOutput:
     return ClassOutput(
         index=line.index,
@@ -367,6 +378,10 @@ def _class(line: ClassLine) -> ClassOutput:
         recall=_number(line.recall),
         ece=_number(line.ece),
     )
+
+
+def _groups(lines: Sequence[GroupLine]) -> list[GroupOutput]:
+    return [_group(line) for line in lines]
 
 
 def _group(line: GroupLine) -> GroupOutput:

@@ -10,13 +10,13 @@ FEWEST_EXPECTED = 5.0
 """Expected rows of a class below which it is pooled with other rare classes."""
 
 
-def label_shift_p_value(fitted: FloatArray, seen: FloatArray) -> float:
+def label_shift_p_value(fitted: FloatArray, observed: FloatArray) -> float:
     """Chi-square p-value of equal class frequencies in two sets of counts (k,).
 
     Classes with fewer than ``FEWEST_EXPECTED`` rows in either set are pooled. Tail :
     Wilson, Hilferty (1931), the cube root.
     """
-    counts = np.stack([fitted, seen])
+    counts = np.stack([fitted, observed])
     size = counts.sum(axis=1)
     if not size.all():
         return 1.0

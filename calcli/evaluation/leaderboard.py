@@ -74,45 +74,53 @@ def entrants(
             f"no method is named by {asked!r}: name some, such as ts,vs, or all"
         )
     fit, left_out = applicable(rows, thorough)
+    names = [UNCALIBRATED]
     if asked is None:
         last = FIRST_OF_TWO if rows.k == 2 else FIRST
-        return [
-            UNCALIBRATED,
-            *(name for name in fit if method(name).list_order < last),
-        ], {}
-    names, whole = [UNCALIBRATED], False
+        names += [name for name in fit if method(name).list_order < last]
+        return names, {}
+    takes_all = False
     for text in split_list(asked):
-        whole = whole or text.lower() == "all"
-        names += fit if text.lower() == "all" else [title_of(text)]
-    return list(dict.fromkeys(names)), left_out if whole else {}
+        if text.lower() == "all":
+            takes_all = True
+            names += fit
+        else:
+            names.append(title_of(text))
+    if not takes_all:
+        left_out = {}
+    return list(dict.fromkeys(names)), left_out
 
 
 def title_of(text: str) -> str:
     """Name of a method with its options in the leaderboard. Raises UsageError for an unknown one."""
-    return UNCALIBRATED if parse_method(text)[0] == "identity" else spelled(text)
+    if parse_method(text)[0] == "identity":
+        return UNCALIBRATED
+    return spelled(text)
 
 
 def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
-    names = [name for name in method_names() if is_entrant(name)]
-    if rows.kind == "confidence":
-        names = [name for name in names if method(name).laws.confidence]
+    names = []
     left_out = {}
-    for name in names:
+    for name in filter(is_entrant, method_names()):
+        laws = method(name).laws
+        if rows.kind == "confidence" and not laws.confidence:
+            continue
         numbers = _numbers(method(name), rows.k)
-        if method(name).laws.needs_transforms and not rows.transforms:
+        if laws.needs_transforms and not rows.transforms:
             left_out[name] = (
                 "it needs the scores under transforms and this bundle has none"
             )
         elif numbers > rows.n and not thorough:
             left_out[name] = (
-                f"its {numbers} parameters outnumber the {rows.n} rows; --thorough fits it too"
+                f"its {numbers} parameters outnumber the {rows.n} rows; --thorough"
+                " fits it too"
             )
-    return sorted(
-        (name for name in names if name not in left_out),
-        key=lambda name: method(name).list_order,
-    ), left_out
+        else:
+            names.append(name)
+    names.sort(key=lambda name: method(name).list_order)
+    return names, left_out
 
 
 def is_entrant(name: str) -> bool:
@@ -127,19 +135,20 @@ def is_entrant(name: str) -> bool:
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
     """Number of parameters that a method declares; those whose size depends on the data count as 0."""
-    shapes = [
-        parameter.metadata["shape"]
-        for parameter in fields(cls)
-        if not parameter.metadata["optional"]
-    ]
-    known = [
-        shape
-        for shape in shapes
-        if all(size == "k" or isinstance(size, int) for size in shape)
-    ]
-    return sum(
-        math.prod(k if size == "k" else size for size in shape) for shape in known
-    )
+    total = 0
+    for parameter in fields(cls):
+        if parameter.metadata["optional"]:
+            continue
+        count = 1
+        for size in parameter.metadata["shape"]:
+            if size == "k":
+                count *= k
+            elif isinstance(size, int):
+                count *= size
+            else:
+                count = 0
+        total += count
+    return total
 
 
 # ---- scores
@@ -188,7 +197,7 @@ class LeaderboardEntry:
     """One method on one bundle: metrics, or the reason why there are none. differences : paired, this minus baseline,
     by metric; None for the baseline itself. against : bundle and method of the baseline. fits : number of fits by
     status; empty for the uncalibrated scores. unit : name of the units. units : facts about them
-    (``json_output.units_json``). given : as in ``Result``."""
+    (``json_output.units_json``). given_name : as in ``Result``."""
 
     bundle: str
     method: str
@@ -204,15 +213,15 @@ class LeaderboardEntry:
     fits: Mapping[str, int] = field(default_factory=dict)
     unit: str | None = None
     units: Mapping[str, Any] | None = None
-    given: str = UNCALIBRATED
+    given_name: str = UNCALIBRATED
 
     def called(self, name: str) -> str:
-        return self.given if name == UNCALIBRATED else name
+        return self.given_name if name == UNCALIBRATED else name
 
     def value(self, name: str) -> float:
         """Value of a metric, NaN where undefined."""
-        found = self.metrics.get(name, {}).get("value")
-        return math.nan if found is None else float(found)
+        value = self.metrics.get(name, {}).get("value")
+        return math.nan if value is None else float(value)
 
     def to_dict(self) -> dict[str, Any]:
         output = EntryOutput(
@@ -235,10 +244,10 @@ class LeaderboardEntry:
 
 
 class OpenedFolds(NamedTuple):
-    """Open bundle with its folds. rows : to fit to. held : to score, the same rows in the same folds."""
+    """Open bundle with its folds. rows : to fit to. scored : to score, the same rows in the same folds."""
 
     rows: DataSet
-    held: DataSet
+    scored: DataSet
     folds: Sequence[Fold]
 
     @property
@@ -246,8 +255,9 @@ class OpenedFolds(NamedTuple):
         """Units of the rows in the folds, which lack those of weight 0 in a
         cross-validation."""
         in_folds = sum(len(index) for _, _, index in self.folds)
-        whole = in_folds == self.held.n
-        return self.held.units() if whole else self.held.counted().units()
+        if in_folds == self.scored.n:
+            return self.scored.units()
+        return self.scored.counted().units()
 
 
 @dataclass(frozen=True)
@@ -263,19 +273,23 @@ class HeldOut:
 
 def digest_of(rows: DataSet) -> str:
     """Hash of rows already read once, including weights, units, predictions and transforms that a comparison uses."""
-    digest, units, every = sha256(), rows.units(), range(len(rows.transforms))
+    digest = sha256()
+    units = rows.units()
     unit = None if units is None else units.code
     columns = {"w": rows.weights(), "unit": unit, "p": rows.column("prediction")}
-    given = {name: column for name, column in columns.items() if column is not None}
-    for name, column in given.items():
-        digest.update(f"{name} {column.tolist()}".encode())
-    for block in rows.blocks(every) if every else ():
-        digest.update(np.ascontiguousarray(block.transformed).data)
-    return (
-        f"{rows.data_sha256}/{digest.hexdigest()}"
-        if given or every
-        else str(rows.data_sha256)
-    )
+    has_more = False
+    for name, column in columns.items():
+        if column is not None:
+            has_more = True
+            digest.update(f"{name} {column.tolist()}".encode())
+    transforms = range(len(rows.transforms))
+    if transforms:
+        has_more = True
+        for block in rows.blocks(transforms):
+            digest.update(np.ascontiguousarray(block.transformed).data)
+    if not has_more:
+        return str(rows.data_sha256)
+    return f"{rows.data_sha256}/{digest.hexdigest()}"
 
 
 def held_out(
@@ -370,7 +384,11 @@ def comparison(
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
     """Baseline of the differences: as asked, else ``ts`` if it takes part, else the uncalibrated scores."""
-    return title_of(asked) if asked else "ts" if "ts" in names else UNCALIBRATED
+    if asked:
+        return title_of(asked)
+    if "ts" in names:
+        return "ts"
+    return UNCALIBRATED
 
 
 # ---- ranks
@@ -395,21 +413,23 @@ class Ranking(Ranks):
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
     """Rank the methods that have values on every bundle; None for fewer than two bundles or methods."""
     bundles = list(dict.fromkeys(entry.bundle for entry in entries))
-    found = {
-        (entry.bundle, entry.method): entry for entry in entries if entry.reason is None
-    }
-    methods = [
-        m
-        for m in dict.fromkeys(e.method for e in entries)
-        if all((b, m) in found for b in bundles)
-    ]
+    by_method: dict[str, dict[str, LeaderboardEntry]] = {}
+    for entry in entries:
+        of_method = by_method.setdefault(entry.method, {})
+        if entry.reason is None:
+            of_method[entry.bundle] = entry
+    methods = []
+    for name, of_bundles in by_method.items():
+        if len(of_bundles) == len(bundles):
+            methods.append(name)
     if len(bundles) < 2 or len(methods) < 2:
         return None
-    values = {
-        name: [[found[b, m].value(name) for m in methods] for b in bundles]
-        for name in LEADERBOARD_METRICS
-    }
-    tests = friedman_tests(values)
+
+    def value_of(name: str, bundle: int, version: int) -> float:
+        return by_method[methods[version]][bundles[bundle]].value(name)
+
+    shape = (len(bundles), len(methods))
+    tests = friedman_tests(LEADERBOARD_METRICS, shape, value_of)
     if "nll" not in tests:
         return None
     distance = nemenyi_distance(len(methods), len(bundles), level)

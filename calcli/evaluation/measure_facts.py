@@ -181,8 +181,8 @@ def _bins(context: MetricContext, factor: float) -> tuple[ConfidenceBin, ...]:
     if factor == 1.0:
         return confidence_bins(context)
     return tuple(
-        replace(each, p_adjusted=widened_p_value(each.p_adjusted, factor))
-        for each in confidence_bins(context)
+        replace(one, p_adjusted=widened_p_value(one.p_adjusted, factor))
+        for one in confidence_bins(context)
     )
 
 
@@ -190,8 +190,8 @@ def _class_one_bin(context: MetricContext, positive: bool) -> ConfidenceBin | No
     """The bin of P(class 1) with the clearest gap, weighted by its rows."""
     if not positive:
         return None
-    with_rows = [each for each in confidence_bins(context, "positive") if each.n]
-    return max(with_rows, key=lambda each: (each.significant, abs(each.gap) * each.n))
+    with_rows = [one for one in confidence_bins(context, "positive") if one.n]
+    return max(with_rows, key=lambda one: (one.significant, abs(one.gap) * one.n))
 
 
 def _class_findings(context: MetricContext, factor: float) -> ClassFindings | None:

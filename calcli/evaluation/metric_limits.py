@@ -63,33 +63,31 @@ class Limit:
             raise UsageError(
                 f"--{side} {text}: expected NAME=NUMBER, e.g. --{side} ece=0.03"
             )
-        named = NAMED.fullmatch(name.strip())
-        base, end = (
-            (named["base"], (named["end"] or "").lower())
-            if named
-            else (name.strip(), "")
-        )
+        base = name.strip()
+        end = ""
+        named = NAMED.fullmatch(base)
+        if named is not None:
+            base = named["base"]
+            end = (named["end"] or "").lower()
         if end and end not in (*ENDS, "abs"):
             raise unknown_name("end of a limit", end, [*ENDS, "abs"])
-        change = next(
-            (change for change in CHANGES if base.lower().endswith(f"_{change}")), ""
-        )
-        return cls(
-            side,
-            metric(base[: -len(change) - 1] if change else base).name,
-            change,
-            end,
-            value,
-        )
+        change = ""
+        for known in CHANGES:
+            if base.lower().endswith(f"_{known}"):
+                change = known
+                base = base[: -len(known) - 1]
+                break
+        return cls(side, metric(base).name, change, end, value)
 
     @property
     def name(self) -> str:
         """Name of the limited quantity, by the metric's canonical name."""
-        return (
-            self.metric
-            + f"_{self.change}" * bool(self.change)
-            + f".{self.end}" * bool(self.end)
-        )
+        name = self.metric
+        if self.change:
+            name += f"_{self.change}"
+        if self.end:
+            name += f".{self.end}"
+        return name
 
     @property
     def text(self) -> str:
@@ -118,7 +116,7 @@ class Outcome:
     limit: Limit
     bundle: str
     calibrator: str | None
-    found: float | None
+    value: float | None
     crossed: bool
     reason: str | None = None
     false_alarm: float = 0.0
@@ -136,7 +134,7 @@ class Outcome:
             limit=self.limit.text,
             bundle=self.bundle,
             calibrator=self.calibrator,
-            value=None if self.found is None else float(self.found),
+            value=None if self.value is None else float(self.value),
             crossed=bool(self.crossed),
         )
         if self.group is not None:
@@ -153,30 +151,36 @@ class Outcome:
     def sentence(self) -> str:
         """One line for people and logs."""
         what = f"{self.bundle}, {self.title}{self.where}: {self.limit.name}"
-        if self.found is None:
+        if self.value is None:
             return f"{what} has no value ({self.reason}), limit {self.limit.text}"
-        text = f"{what} is {self.found:.6g}, limit {self.limit.text}"
-        if (
-            self.limit.side == "max"
-            and not self.crossed
-            and abs(self.found) > self.limit.value >= 0
-        ):
-            text += f"; its absolute value is above that: take --max {self.limit.name}.abs={self.limit.value:g}"
+        text = f"{what} is {self.value:.6g}, limit {self.limit.text}"
+        is_far = abs(self.value) > self.limit.value >= 0
+        if self.limit.side == "max" and is_far and not self.crossed:
+            text += (
+                "; its absolute value is above that: take --max"
+                f" {self.limit.name}.abs={self.limit.value:g}"
+            )
         if self.false_alarm < RARE:
             return text
-        often = (
-            f"about {self.false_alarm:.0%}" if self.false_alarm < 0.995 else "over 99%"
+        often = f"about {self.false_alarm:.0%}"
+        if self.false_alarm >= 0.995:
+            often = "over 99%"
+        text += (
+            f"; a calibrated model would cross it in {often} of samples of this size"
         )
-        take = f": take --min {self.limit.name}.p=0.05, or a limit above the 95th percentile, {self.q95:.4g}"
-        low = self.limit.value < self.q95
-        return f"{text}; a calibrated model would cross it in {often} of samples of this size{take * low}"
+        if self.limit.value < self.q95:
+            text += (
+                f": take --min {self.limit.name}.p=0.05, or a limit above the 95th"
+                f" percentile, {self.q95:.4g}"
+            )
+        return text
 
 
 def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[Limit]:
     """Parse the limits of ``--max`` and ``--min``. Raises UsageError."""
-    return [Limit.of("max", text) for text in maxima or ()] + [
-        Limit.of("min", text) for text in minima or ()
-    ]
+    upper = [Limit.of("max", text) for text in maxima or ()]
+    lower = [Limit.of("min", text) for text in minima or ()]
+    return [*upper, *lower]
 
 
 def check(
@@ -187,20 +191,16 @@ def check(
     missing. Groups have no class-by-class metrics, and their differences no intervals: such limits are for all rows
     only."""
     outcomes = [_outcome(limit, result, result, baseline) for limit in asked]
-    others = (
-        {}
-        if baseline is None
-        else {line.group: line for line in baseline.per_group or ()}
-    )
+    baselines = {}
+    if baseline is not None:
+        for line in baseline.per_group or ():
+            baselines[line.group] = line
     for line in result.per_group or ():
-        own = [
-            limit
-            for limit in asked
-            if limit.metric in line.scores and not (limit.change and limit.end)
-        ]
-        outcomes += [
-            _outcome(limit, result, line, others.get(line.group)) for limit in own
-        ]
+        of_group = baselines.get(line.group)
+        for limit in asked:
+            has_no_interval = bool(limit.change and limit.end)
+            if limit.metric in line.scores and not has_no_interval:
+                outcomes.append(_outcome(limit, result, line, of_group))
     return outcomes
 
 
@@ -211,32 +211,43 @@ def _outcome(
     against: Result | GroupLine | None,
 ) -> Outcome:
     score = part.scores[limit.metric]
-    found, reason = score.value, score.reason
-    if limit.change:
-        found, reason = _change(limit, part, against)
-    elif limit.end == "abs":
-        found = None if found is None else abs(found)
-    elif limit.end:
-        found = end_of(score_json(score), limit.end)
-        reason = (
-            None if found is not None else f"{limit.metric} has no {ENDS[limit.end]}"
-        )
-    crossed = found is None or (
-        found > limit.value if limit.side == "max" else found < limit.value
-    )
-    group = part.group if isinstance(part, GroupLine) else None
-    noise = _false_alarm(limit, score)
+    value, reason = _limited_value(limit, part, against)
+    if value is None:
+        crossed = True
+    elif limit.side == "max":
+        crossed = value > limit.value
+    else:
+        crossed = value < limit.value
+    false_alarm, q95 = _false_alarm(limit, score)
     return Outcome(
-        limit,
-        result.bundle,
-        result.calibrator,
-        found,
-        crossed,
-        reason,
-        *noise,
-        group,
-        result.title,
+        limit=limit,
+        bundle=result.bundle,
+        calibrator=result.calibrator,
+        value=value,
+        crossed=crossed,
+        reason=reason,
+        false_alarm=false_alarm,
+        q95=q95,
+        group=part.group if isinstance(part, GroupLine) else None,
+        title=result.title,
     )
+
+
+def _limited_value(
+    limit: Limit, part: Result | GroupLine, against: Result | GroupLine | None
+) -> tuple[float | None, str | None]:
+    """The number that the limit is on, or None with the reason."""
+    if limit.change:
+        return _change(limit, part, against)
+    score = part.scores[limit.metric]
+    if limit.end == "abs" and score.value is not None:
+        return abs(score.value), score.reason
+    if not limit.end or limit.end == "abs":
+        return score.value, score.reason
+    value = end_of(score_json(score), limit.end)
+    if value is None:
+        return None, f"{limit.metric} has no {ENDS[limit.end]}"
+    return value, None
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
@@ -247,34 +258,47 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     if z and score.value:  # a mean gap: normal around 0
         sd = score.value / z
         return normal_tail(limit.value / sd), normal_quantile(0.95) * sd
-    return (
-        (0.0, 0.0)
-        if null is None or null.above is None
-        else (null.above(limit.value), null.q95)
-    )
+    if null is None or null.above is None:
+        return 0.0, 0.0
+    return null.above(limit.value), null.q95
 
 
 def _change(
     limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
 ) -> tuple[float | None, str | None]:
     """Increase (``_increase``) or decrease (``_drop``) of the metric from the baseline's, or the reason for none."""
-    name, end, sign = (
-        limit.metric,
-        limit.end,
-        1.0 if limit.change == "increase" else -1.0,
-    )
-    if end:
-        paired = None if isinstance(result, GroupLine) else result.change(name)
-        turned = sign < 0 and end in ("lo", "hi")
-        if turned:  # the lower end of a drop is the upper end of the increase, with its sign turned
-            end = "lo" if end == "hi" else "hi"
-        held = None if paired is None else end_of(difference_json(paired), end)
-        if held is None:
-            return None, f"the difference of {name} has no {end}"
-        return -held if turned else held, None
+    if limit.end:
+        return _end_of_change(limit, result)
     if baseline is None:
         return None, "there is no baseline to compare with"
-    own, other = result.scores[name].value, baseline.scores[name].value
-    if own is None or other is None:
+    name = limit.metric
+    value, other = result.scores[name].value, baseline.scores[name].value
+    if value is None or other is None:
         return None, f"{name} is undefined"
-    return sign * (own - other), None
+    if limit.change == "drop":
+        return other - value, None
+    return value - other, None
+
+
+OTHER_END = {"lo": "hi", "hi": "lo"}
+
+
+def _end_of_change(
+    limit: Limit, result: Result | GroupLine
+) -> tuple[float | None, str | None]:
+    """A fact about the increase or decrease, such as an end of its interval.
+
+    The lower end of a drop is the upper end of the increase, with its sign turned.
+    """
+    is_turned = limit.change == "drop" and limit.end in OTHER_END
+    end = OTHER_END[limit.end] if is_turned else limit.end
+    value = None
+    if isinstance(result, Result):
+        paired = result.change(limit.metric)
+        if paired is not None:
+            value = end_of(difference_json(paired), end)
+    if value is None:
+        return None, f"the difference of {limit.metric} has no {end}"
+    if is_turned:
+        value = -value
+    return value, None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calcli.evaluation.facts import Difference, Facts
+from calcli.evaluation.facts import Difference
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.results import NextStep, Result
 from calcli.evaluation.verdict import Verdict
@@ -43,7 +43,6 @@ class Tried:
 
 
 def next_step(
-    facts: Facts,
     verdict: Verdict,
     where: Location,
     tried: Sequence[Tried] = (),
@@ -67,8 +66,10 @@ def next_step(
         return NextStep()
     if group_maps is not None:
         return NextStep(by_group_command(group_maps, where))
-    methods = [*upstream, *(each.result.method for each in tried)]
-    if any(STRONGEST in method.split("+") for method in methods):
+    stages: list[str] = []
+    for method in (*upstream, *(candidate.result.method for candidate in tried)):
+        stages += method.split("+")
+    if STRONGEST in stages:
         return NextStep()
     return NextStep(fit_command(where))
 
@@ -84,22 +85,22 @@ def recommended(verdict: Verdict, tried: Sequence[Tried]) -> Tried | None:
     if not verdict.has_findings:
         return None
     known = []
-    for each in tried:
-        change = each.result.loss_change
+    for candidate in tried:
+        change = candidate.result.loss_change
         if change is not None and change.p_value is not None:
-            known.append((each, change))
+            known.append((candidate, change))
     if not known:
         return None
     p_values = adjusted(np.array([change.p_value for _, change in known]))
     helpful = []
     calibrated = []
-    for (each, change), p in zip(known, p_values.tolist(), strict=True):
-        if change.value >= 0.0 or _significant_change(each.result, "brier") > 0.0:
+    for (candidate, change), p in zip(known, p_values.tolist(), strict=True):
+        if change.value >= 0.0 or _significant_change(candidate.result, "brier") > 0.0:
             continue
         if p <= LEVEL:
-            helpful.append((each, change))
-        elif each.fitted_on is None and not _has_findings(each.result):
-            calibrated.append((each, change))
+            helpful.append((candidate, change))
+        elif candidate.fitted_on is None and not _has_findings(candidate.result):
+            calibrated.append((candidate, change))
     candidates = helpful or calibrated
     if not candidates:
         return None
@@ -108,9 +109,9 @@ def recommended(verdict: Verdict, tried: Sequence[Tried]) -> Tried | None:
 
 
 def _preference(candidate: "tuple[Tried, Difference]") -> tuple[bool, bool, float]:
-    each, change = candidate
-    loses_accuracy = _significant_change(each.result, "accuracy") < 0.0
-    return each.fitted_on is not None, loses_accuracy, change.value
+    version, change = candidate
+    loses_accuracy = _significant_change(version.result, "accuracy") < 0.0
+    return version.fitted_on is not None, loses_accuracy, change.value
 
 
 def _significant_change(result: Result, name: str) -> float:
@@ -205,4 +206,6 @@ def _command(words: Sequence[str], name: str, where: Location, *options: str) ->
 
 def file_word(name: str) -> str:
     """File name quoted for a shell, prefixed by ./ where it would read as an option."""
-    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+    if name.startswith("-"):
+        name = f"./{name}"
+    return shlex.quote(name)

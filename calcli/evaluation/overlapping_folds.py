@@ -66,10 +66,11 @@ def over_folds(
         return dict(differences)
     factor = overlap_factor(folds)
     least = error_of_fits(context)
-    return {
-        name: widened(difference, factor, least if name in PROPER else 0.0)
-        for name, difference in differences.items()
-    }
+    changes = {}
+    for name, difference in differences.items():
+        of_fits = least if name in PROPER else 0.0
+        changes[name] = widened(difference, factor, of_fits)
+    return changes
 
 
 def widened(difference: Difference, factor: float, least: float) -> Difference:

@@ -10,7 +10,7 @@ the cuts of a question together.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,7 +192,9 @@ def unit_names_of(rows: BundleRows) -> list[Any] | None:
 def records_of(rows: BundleRows) -> list[tuple[str, int]]:
     """Id of every row and how often it stood before; the number where there are none."""
     ids = rows.column("ids")
-    names = range(rows.n) if ids is None else ids.tolist()
+    names: Iterable[Any] = range(rows.n)
+    if ids is not None:
+        names = ids.tolist()
     occurrences: Counter[str] = Counter()
     records = []
     for name in map(str, names):
@@ -247,10 +249,10 @@ def _by_confidence(answers: Answers, accuracy: float, level: float) -> dict[str,
     right = answers.right.astype(np.float64)
     units = answers.units
     search = ThresholdSearch.of(answers.confidence, right, units)
-    found = search.choose(accuracy, level)
-    content = _described(found)
+    choice = search.choose(accuracy, level)
+    content = _described(choice)
     content["highest_accuracy"] = None
-    if found.best is None:
+    if choice.best is None:
         content["highest_accuracy"] = search.highest(level)[0]
     wire = answers.wire_confidence()
     content["confidence_threshold"] = None
@@ -263,25 +265,23 @@ def _by_confidence(answers: Answers, accuracy: float, level: float) -> dict[str,
     return content
 
 
-def _described(found: Choice) -> dict[str, Any]:
+def _described(choice: Choice) -> dict[str, Any]:
     """A threshold and what it accepts."""
-    best = found.best
-    return {
-        "threshold": None if best is None else best.threshold,
-        "coverage": None if best is None else best.coverage,
-        "accuracy": None if best is None else best.accuracy,
-        "accuracy_lower": found.lower,
-    }
+    content: dict[str, Any] = dict.fromkeys(("threshold", "coverage", "accuracy"))
+    content["accuracy_lower"] = choice.lower
+    if choice.best is not None:
+        content["threshold"] = choice.best.threshold
+        content["coverage"] = choice.best.coverage
+        content["accuracy"] = choice.best.accuracy
+    return content
 
 
 def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
     """Precision of every option that gets a cut."""
-    options = answers.classes or ()
-    targets = {
-        option: demand.precisions[option]
-        for option in options
-        if option in demand.precisions
-    }
+    targets = {}
+    for option in answers.classes or ():
+        if option in demand.precisions:
+            targets[option] = demand.precisions[option]
     if answers.type == YES_NO and demand.accuracy is not None:
         for option in (YES, NO):
             targets.setdefault(option, demand.accuracy)
@@ -327,12 +327,13 @@ def _cut(
         return content
     score = answers.probabilities[rows, place]
     right = (answers.label[rows] == place).astype(np.float64)
-    names = answers.unit_names
-    units = units_of(None if names is None else [names[row] for row in rows])
-    found = ThresholdSearch.of(score, right, units).choose(precision, level)
-    content.update(_described(found))
-    if found.best is not None:
-        content["coverage"] = found.best.accepted / answers.n
+    units = None
+    if answers.unit_names is not None:
+        units = units_of([answers.unit_names[row] for row in rows])
+    choice = ThresholdSearch.of(score, right, units).choose(precision, level)
+    content.update(_described(choice))
+    if choice.best is not None:
+        content["coverage"] = choice.best.accepted / answers.n
     return content
 
 
@@ -413,10 +414,10 @@ class Records:
         if self.has_units:
             units = units_of([record.unit for record in whole])
         search = ThresholdSearch.of(confidence, right, units)
-        found = search.choose(accuracy, level)
-        highest = search.highest(level)[0] if found.best is None else None
+        choice = search.choose(accuracy, level)
+        highest = search.highest(level)[0] if choice.best is None else None
         return {
-            **_described(found),
+            **_described(choice),
             "highest_accuracy": highest,
             "level": level,
             "n": len(whole),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from calcli.evaluation.facts import Difference, Facts, Paired
+from calcli.evaluation.facts import Difference, Facts, Paired, deciding_loss
 from calcli.evaluation.findings import Finding, with_caveats
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict, VerdictKind
@@ -178,7 +178,7 @@ class Result:
     @property
     def loss_name(self) -> str:
         """Name of the loss that decides which version is better."""
-        return "nll" if self.n_classes is not None else "brier_top"
+        return deciding_loss(self.n_classes is not None)
 
     @property
     def loss_change(self) -> Difference | None:

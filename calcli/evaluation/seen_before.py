@@ -7,7 +7,7 @@ other rows have the same hashes by chance, and are not refused for it.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,25 +167,34 @@ def longest_run(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> Run | None:
     id_sums = None if batch.ids is None else np.cumsum(batch.ids)
     longest = None
     for first in range(len(earlier)):
-        n, total, id_total = 0, 0, 0
-        have_ids = id_sums is not None
-        for last in range(first, len(earlier)):
-            member = earlier[last]
-            n += member.n
-            if member.rows is None or member.rows.sum is None or n > len(sums):
-                break
-            total = (total + member.rows.sum) % MODULUS
-            if member.ids is None or member.ids.sum is None:
-                have_ids = False  # ids cannot tell
-            else:
-                id_total = (id_total + member.ids.sum) % MODULUS
-            if int(sums[n - 1]) != total or (longest is not None and n <= longest.n):
-                continue
-            if have_ids and id_sums is not None and int(id_sums[n - 1]) != id_total:
-                continue
-            names = tuple(each.name for each in earlier[first : last + 1])
-            longest = Run(names, n)
+        for run in _runs_from(earlier[first:], sums, id_sums):
+            if longest is None or run.n > longest.n:
+                longest = run
     return longest
+
+
+def _runs_from(
+    batches: Sequence[EarlierBatch], sums: Signatures, id_sums: Signatures | None
+) -> Iterator[Run]:
+    """Iterate over the runs that begin with the first of some batches.
+
+    sums, id_sums : of the signatures of the file's first rows and ids, (n,), modulo
+    2^64.
+    """
+    n, total, id_total = 0, 0, 0
+    for count, member in enumerate(batches, start=1):
+        n += member.n
+        if member.rows is None or member.rows.sum is None or n > len(sums):
+            return
+        total = (total + member.rows.sum) % MODULUS
+        if member.ids is None or member.ids.sum is None:
+            id_sums = None  # ids cannot tell
+        else:
+            id_total = (id_total + member.ids.sum) % MODULUS
+        if int(sums[n - 1]) != total:
+            continue
+        if id_sums is None or int(id_sums[n - 1]) == id_total:
+            yield Run(tuple(one.name for one in batches[:count]), n)
 
 
 def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
@@ -213,32 +222,36 @@ def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
     most = CHANCE / max(len(earlier), 1)
     for member in earlier:
         if batch.ids is not None and member.ids is not None:
-            found = _share_of_ids(batch.ids, member.ids)
+            overlap_share = _share_of_ids(batch.ids, member.ids)
             names = by_ids
         else:
-            found = _share_of_rows(batch, member, most)
+            overlap_share = _share_of_rows(batch, member, most)
             names = by_scores
-        if found:
+        if overlap_share:
             names.append(member.name)
-            share += found
+            share += overlap_share
     if not (by_ids or by_scores):
         return
-    told = f"{part_in_words(share)} of these rows were already counted"
+    counted = f"{part_in_words(share)} of these rows"
     if share >= ALL:
-        told = "these rows, or copies of them, were already counted"
+        counted = "these rows, or copies of them,"
     advice = "a row counts once: give the new rows alone"
     if by_ids:
         advice += ", or pass --ids none if every file counts its ids anew"
-    told += f" ({_listed(by_ids + by_scores)})"
-    raise DataError(f"{batch.name}: {told}; {advice}")
+    raise DataError(
+        f"{batch.name}: {counted} were already counted ({_listed(by_ids + by_scores)});"
+        f" {advice}"
+    )
 
 
 def _share_of_ids(ids: Signatures, stored: RowSketch) -> float:
     """Estimated proportion of the ids that a sketch holds too."""
-    held = stored.signatures
-    last = held[-1] if len(held) >= STORED else np.iinfo(np.uint64).max
-    some = ids[ids <= last]
-    return float(np.isin(some, held).mean()) if len(some) else 0.0
+    signatures = stored.signatures
+    if len(signatures) >= STORED:
+        ids = ids[ids <= signatures[-1]]
+    if not len(ids):
+        return 0.0
+    return float(np.isin(ids, signatures).mean())
 
 
 def _share_of_rows(batch: NewBatch, earlier: EarlierBatch, most: float) -> float:

@@ -6,6 +6,7 @@ Rows whose confidence is at least the threshold are accepted. Coverage is their 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -46,13 +47,43 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class OfUnits:
+    """Units of rows that are sorted by descending confidence.
+
+    first_rows : (units,) index of the first row of every unit, ascending. among : from m
+    to the units of the first m rows.
+    """
+
+    first_rows: IntArray
+    among: Callable[[int], AcceptedUnits]
+
+    @property
+    def n(self) -> int:
+        return len(self.first_rows)
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """Thresholds that a search tests.
+
+    least : see ``Choice``. first : rows that the highest threshold accepts. tests : their
+    number; 0 where units are too few.
+    """
+
+    least: int
+    first: int
+    tests: int
+
+
+@dataclass(frozen=True)
 class ThresholdSearch:
-    """Labelled rows sorted by descending confidence, for searches at any accuracy. by_unit : None for independent rows;
-    else the index of the first row of every unit (units,), ascending, and a function from m to the units of the first
-    m rows."""
+    """Labelled rows sorted by descending confidence, for searches at any accuracy.
+
+    by_unit : None for independent rows.
+    """
 
     curve: AcceptanceCurve
-    by_unit: tuple[IntArray, Callable[[int], AcceptedUnits]] | None
+    by_unit: OfUnits | None
 
     @classmethod
     def of(
@@ -64,13 +95,9 @@ class ThresholdSearch:
             return cls(curve, None)
         order = np.argsort(-confidence, kind="stable")
         code = units.code[order]
-        return cls(
-            curve,
-            (
-                np.sort(np.unique(code, return_index=True)[1]),
-                AcceptedUnits.among(code, correct[order]),
-            ),
-        )
+        first_rows = np.sort(np.unique(code, return_index=True)[1])
+        accepted_units = AcceptedUnits.among(code, correct[order])
+        return cls(curve, OfUnits(first_rows, accepted_units))
 
     def choose(self, accuracy: float, level: float = 0.95) -> Choice:
         """Find the lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
@@ -97,124 +124,150 @@ class ThresholdSearch:
                     f"{name} is {share:g}, expected a number between 0 and 1, both excluded"
                 )
         curve, delta = self.curve, 1.0 - level
+        plan = self._plan(accuracy, delta)
+        if plan.tests == 0:
+            return Choice(None, None, plan.least, 0)
+        # Numbers of rows from ``first`` on, fixed by n, as indices of the distinct thresholds.
+        even = np.linspace(plan.first, int(curve.accepted[-1]), plan.tests)
+        counts = np.unique(np.rint(even).astype(np.int64))
+        places = np.unique(np.searchsorted(curve.accepted, counts, side="left"))
+        chosen = lower = None
+        inherited = 0.0
+        for place in places.tolist():
+            accepted = self._accepted(place)
+            alpha = inherited + delta / len(places)
+            inherited = 0.0
+            if accepted.tail(accuracy, alpha) <= alpha:
+                inherited = alpha
+                chosen, lower = place, accepted.lower(alpha)
+        if chosen is None:
+            return Choice(None, None, plan.least, len(places))
+        last = self._accepted(chosen)
+        effect = None
+        if isinstance(last, AcceptedUnits):
+            effect = last.design_effect(accuracy)
+        return Choice(curve.at(chosen), lower, plan.least, len(places), effect)
+
+    def _plan(self, accuracy: float, delta: float) -> SearchPlan:
+        """Plan tests with a probability of at most delta that any of them errs."""
 
         def least_of(alpha: float) -> int:
             """Fewest accepted, all right, that pass a test at ``alpha``."""
             return math.ceil(math.log(alpha) / math.log(accuracy))
 
         if self.by_unit is None:
-            at: Callable[[int], Accepted | AcceptedUnits] = curve.at
-            n = int(curve.accepted[-1])
+            n = int(self.curve.accepted[-1])
             tests = min(max(n // 20, FEWEST_TESTS), TESTS)
-            least, first = least_of(delta), min(n, least_of(delta / tests))
-        else:
-            news, among = self.by_unit
-            at = lambda j: among(int(curve.accepted[j]))  # noqa: E731
-            tests = min(max(len(news) // 5, FEWEST_TESTS), TESTS)
-            least = least_of(delta / tests)
-            if least > len(
-                news
-            ):  # one test of all rows at the whole level would fail in .07 of sets
-                return Choice(None, None, least, 0)
-            first = int(news[least - 1]) + 1
-        # Numbers of rows from ``first`` on, fixed by n, as indices of the distinct thresholds.
-        counts = np.unique(
-            np.rint(np.linspace(first, int(curve.accepted[-1]), tests)).astype(np.int64)
-        )
-        places = np.unique(
-            np.searchsorted(curve.accepted, counts, side="left")
-        ).tolist()
-        found, lower, inherited = None, None, 0.0
-        for j in places:
-            here, alpha = at(j), inherited + delta / len(places)
-            inherited = alpha if here.tail(accuracy, alpha) <= alpha else 0.0
-            if inherited:
-                found, lower = j, here.lower(alpha)
-        if found is None:
-            return Choice(None, None, least, len(places))
-        last = at(found)
-        effect = (
-            last.design_effect(accuracy) if isinstance(last, AcceptedUnits) else None
-        )
-        return Choice(curve.at(found), lower, least, len(places), effect)
+            return SearchPlan(least_of(delta), min(n, least_of(delta / tests)), tests)
+        tests = min(max(self.by_unit.n // 5, FEWEST_TESTS), TESTS)
+        least = least_of(delta / tests)
+        if least > self.by_unit.n:
+            # One test of all rows at the whole level would fail in .07 of sets.
+            return SearchPlan(least, 0, 0)
+        first = int(self.by_unit.first_rows[least - 1]) + 1
+        return SearchPlan(least, first, tests)
+
+    def _accepted(self, place: int) -> Accepted | AcceptedUnits:
+        """What a threshold accepts: rows, or units where there are any."""
+        if self.by_unit is None:
+            return self.curve.at(place)
+        return self.by_unit.among(int(self.curve.accepted[place]))
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
         """Highest accuracy, to 1e-4, for which bisection finds a threshold, and the accepted rows there."""
         low, high, best = 0, 10_000, None
         while high - low > 1:
             middle = (low + high) // 2
-            found = self.choose(middle / 1e4, level).best
-            low, high, best = (
-                (middle, high, found) if found is not None else (low, middle, best)
-            )
+            accepted = self.choose(middle / 1e4, level).best
+            if accepted is None:
+                high = middle
+            else:
+                low, best = middle, accepted
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
         """At most four accuracies that can be guaranteed, highest first, at coverages as evenly spaced as possible."""
         high, best = self.highest(level)
-        low = min(self.curve.at(-1).lower(1.0 - level), high)
-        asked = [
-            high,
-            *(
-                math.floor((high - share * (high - low) / 20) * 1000) / 1000
-                for share in range(1, 21)
-            ),
-        ]
-        found = [
-            (each, self.choose(each, level).best)
-            for each in asked
-            if best is not None and each > 0
-        ]
-        first = {
-            there.accepted: (each, there)
-            for each, there in reversed(found)
-            if there is not None
-        }
-        even = np.linspace(min(first), max(first), 4) if first else ()
-        return [
-            first[n]
-            for n in dict.fromkeys(
-                min(first, key=lambda n: abs(n - each)) for each in even
-            )
-        ]
-
-    def why_not(self, found: Choice, where: str, accuracy: float, level: float) -> str:
-        """Explain why there is no threshold on these rows, and what would help. where : their name."""
-        none = f"{where}: no threshold guarantees accuracy >= {accuracy:g} with probability {level:g}"
-        n, few = int(self.curve.accepted[-1]), ""
-        if self.by_unit is not None and len(self.by_unit[0]) < found.least:
-            few = f" on {len(self.by_unit[0])} units; {found.least} units must be accepted, all right, before any can"
-        elif n < found.least:
-            few = f" on {n} samples; even without an error it takes {found.least}"
-        asked, best = self.highest(level)
         if best is None:
-            return f"{none}{few}, nor any other accuracy: give more samples"
-        most = f"guaranteed is at most {asked:g}, at coverage {best.coverage:.1%}"
-        take, rate = (
-            f"{most}: take --accuracy {asked:g}",
-            self.curve.right / self.curve.accepted,
+            return []
+        low = min(self.curve.at(-1).lower(1.0 - level), high)
+        accuracies = [high]
+        for step in range(1, 21):
+            accuracy = high - step * (high - low) / 20
+            accuracies.append(math.floor(accuracy * 1000) / 1000)
+        # Of accuracies with the same rows the highest counts.
+        by_rows: dict[float, tuple[float, Accepted]] = {}
+        for accuracy in reversed(accuracies):
+            if accuracy > 0:
+                accepted = self.choose(accuracy, level).best
+                if accepted is not None:
+                    by_rows[accepted.accepted] = (accuracy, accepted)
+        if not by_rows:
+            return []
+        offered = {}
+        for count in np.linspace(min(by_rows), max(by_rows), 4).tolist():
+            nearest = min(by_rows, key=partial(_distance, count))
+            offered[nearest] = by_rows[nearest]
+        return list(offered.values())
+
+    def why_not(self, choice: Choice, where: str, accuracy: float, level: float) -> str:
+        """Explain why there is no threshold on these rows, and what would help. where : their name."""
+        none = (
+            f"{where}: no threshold guarantees accuracy >= {accuracy:g} with"
+            f" probability {level:g}"
+        )
+        n = int(self.curve.accepted[-1])
+        if self.by_unit is not None and self.by_unit.n < choice.least:
+            none += (
+                f" on {self.by_unit.n} units; {choice.least} units must be accepted,"
+                " all right, before any can"
+            )
+        elif n < choice.least:
+            none += f" on {n} samples; even without an error it takes {choice.least}"
+        highest, best = self.highest(level)
+        if best is None:
+            return f"{none}, nor any other accuracy: give more samples"
+        take = (
+            f"guaranteed is at most {highest:g}, at coverage {best.coverage:.1%}: take"
+            f" --accuracy {highest:g}"
         )
         enough = np.flatnonzero(self.curve.accepted >= TELLING)
         if not len(enough):
-            return f"{none}{few}; {take}, or give more samples"
-        if len(reached := enough[rate[enough] >= accuracy]):
-            there = self.curve.at(int(reached[-1]))
-            seen = f"{there.accuracy:.1%} of the samples from {there.threshold:.4g} on are right"
-            return f"{none}{few}; {seen} (coverage {there.coverage:.1%}); {take}, or give more samples"
-        j = int(enough[rate[enough].argmax()])
-        there = self.curve.at(j)
-        effect = (
-            1.0
-            if self.by_unit is None
-            else self.by_unit[1](int(there.accepted)).design_effect(there.accuracy)
+            return f"{none}; {take}, or give more samples"
+        rate = self.curve.right[enough] / self.curve.accepted[enough]
+        reached = enough[rate >= accuracy]
+        if len(reached):
+            last = self.curve.at(int(reached[-1]))
+            return (
+                f"{none}; {last.accuracy:.1%} of the samples from {last.threshold:.4g}"
+                f" on are right (coverage {last.coverage:.1%}); {take}, or give more"
+                " samples"
+            )
+        top = self.curve.at(int(enough[rate.argmax()]))
+        reason = (
+            f"as at no coverage (from {TELLING} samples) more than {top.accuracy:.1%}"
+            " are right"
         )
-        most_likely = exact_interval(
-            there.right / effect, there.accepted / effect, level
-        )[1]
-        seen = f"as at no coverage (from {TELLING} samples) more than {there.accuracy:.1%} are right"
+        most_likely = self._most_likely_accuracy(top, level)
         if most_likely < accuracy:
-            return f"{none}{few}; {take}; more samples alone would not help, {seen}"
-        return f"{none}{few}; {take}; more samples may not help, {seen} (interval up to {most_likely:.1%})"
+            return f"{none}; {take}; more samples alone would not help, {reason}"
+        return (
+            f"{none}; {take}; more samples may not help, {reason} (interval up to"
+            f" {most_likely:.1%})"
+        )
+
+    def _most_likely_accuracy(self, accepted: Accepted, level: float) -> float:
+        """Upper end of the interval of the accuracy of what a threshold accepts."""
+        effect = 1.0
+        if self.by_unit is not None:
+            units = self.by_unit.among(int(accepted.accepted))
+            effect = units.design_effect(accepted.accuracy)
+        right, n = accepted.right / effect, accepted.accepted / effect
+        return exact_interval(right, n, level)[1]
+
+
+def _distance(a: float, b: float) -> float:
+    return abs(a - b)
 
 
 # ---- search on a data set under a calibrator, with the content of ``calcli threshold --json``
@@ -292,8 +345,8 @@ def search_threshold(
     check_unweighted(rows)
     confidence, correct = _confidences(artifact, rows)
     search = ThresholdSearch.of(confidence, correct, rows.given_units)
-    found = search.choose(accuracy, level)
-    best = found.best
+    choice = search.choose(accuracy, level)
+    best = choice.best
     independent = rows.given_units is None or rows.given_units.single
     coverage_ci = None
     groups: list[dict[str, Any]] | UnsetType = UNSET
@@ -316,34 +369,34 @@ def search_threshold(
         coverage=None if best is None else best.coverage,
         coverage_ci=coverage_ci,
         accuracy=None if best is None else best.accuracy,
-        accuracy_lower=found.lower,
+        accuracy_lower=choice.lower,
         accepted=None if best is None else best.accepted,
         right=None if best is None else best.right,
-        tests=found.tests,
+        tests=choice.tests,
         guarantee=_guarantee(accuracy, level, independent),
         accuracy_at_coverage=[
             _described(search.curve.at_coverage(coverage), level_of_points)
             for coverage in COVERAGES
         ],
         groups=groups,
-        units=_units_output(rows, found),
+        units=_units_output(rows, choice),
     )
     content: dict[str, Any] = msgspec.to_builtins(output)
     if best is None:
-        why_not = search.why_not(found, rows.name, accuracy, level)
-        return SearchedThreshold(found, content, why_not, search.offered(level))
-    return SearchedThreshold(found, content, "")
+        why_not = search.why_not(choice, rows.name, accuracy, level)
+        return SearchedThreshold(choice, content, why_not, search.offered(level))
+    return SearchedThreshold(choice, content, "")
 
 
-def _units_output(rows: DataSet, found: Choice) -> ThresholdUnits | UnsetType:
+def _units_output(rows: DataSet, choice: Choice) -> ThresholdUnits | UnsetType:
     units = rows.given_units
     if units is None:
         return UNSET if rows.unit is None else ThresholdUnits(name=rows.unit)
     design_effect: float | UnsetType = UNSET
     effective: float | UnsetType = UNSET
-    if found.best is not None and found.design_effect is not None:
-        design_effect = found.design_effect
-        effective = found.best.accepted / found.design_effect
+    if choice.best is not None and choice.design_effect is not None:
+        design_effect = choice.design_effect
+        effective = choice.best.accepted / choice.design_effect
     return ThresholdUnits(
         name=rows.own_name("unit"),
         n=units.n,
@@ -359,35 +412,35 @@ def _confidences(
     """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli apply`` computes them."""
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = rows.places_of(calibrator.required_transforms, rows.name)
-    known = rows.kind == "confidence"  # labels are then whether the answer is right
-    parts = []
-    for _, scores, columns, _ in calibrated_blocks(
-        calibrator, rows, "confidence" if known else "probs", transforms
-    ):
-        right = (
-            columns["correct"] if known else columns["prediction"] == columns["labels"]
-        )
-        parts.append(
-            (scores if known else columns["confidence"], right.astype(np.float64))
-        )
-    return np.concatenate([c for c, _ in parts]), np.concatenate(
-        [right for _, right in parts]
-    )
+    confidences: list[AnyArray] = []
+    right: list[AnyArray] = []
+    if rows.kind == "confidence":  # labels are then whether the answer is right
+        blocks = calibrated_blocks(calibrator, rows, "confidence", transforms)
+        for _, scores, columns, _ in blocks:
+            confidences.append(scores)
+            right.append(columns["correct"])
+    else:
+        blocks = calibrated_blocks(calibrator, rows, "probs", transforms)
+        for _, _, columns, _ in blocks:
+            confidences.append(columns["confidence"])
+            right.append(columns["prediction"] == columns["labels"])
+    return np.concatenate(confidences), np.concatenate(right).astype(np.float64)
 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
     """The guarantee in a sentence. independent : are rows independent, or else units?"""
     right = f"right at least {accuracy:g} of the time"
     if not independent:
-        how = "if units are drawn independently (approximate: binomial at the effective number of rows)"
         return (
-            f"With probability {level:g} {how}, new rows that are accepted are {right}."
+            f"With probability {level:g} if units are drawn independently (approximate:"
+            " binomial at the effective number of rows), new rows that are accepted are"
+            f" {right}."
         )
-    new, how = (
-        "new rows of the same kind that are accepted",
-        "exact binomial tests, corrected for the search",
+    return (
+        f"With probability {level:g} over the draw of these rows, new rows of the same"
+        f" kind that are accepted are {right} (exact binomial tests, corrected for the"
+        " search)."
     )
-    return f"With probability {level:g} over the draw of these rows, {new} are {right} ({how})."
 
 
 def _by_group(
@@ -395,34 +448,33 @@ def _by_group(
 ) -> list[dict[str, Any]]:
     """Counts by group, the least accurate first: rows, accepted, and right among the accepted."""
     names, code = np.unique(group, return_inverse=True)
-    counts = (
-        np.bincount(code, weights=w, minlength=len(names))
-        for w in (None, accepted, accepted * correct)
-    )
-    lines = [
-        {
+    n = np.bincount(code).tolist()
+    n_accepted = np.bincount(code, weights=accepted).tolist()
+    n_right = np.bincount(code, weights=accepted * correct).tolist()
+    lines = []
+    without_accepted = []
+    for g, name in enumerate(names.tolist()):
+        line = {
             "group": name,
-            "n": int(n),
-            "accepted": int(m),
-            "right": int(x),
-            "accuracy": x / m if m else None,
+            "n": n[g],
+            "accepted": int(n_accepted[g]),
+            "right": int(n_right[g]),
+            "accuracy": None,
         }
-        for name, n, m, x in zip(
-            names.tolist(), *(c.tolist() for c in counts), strict=True
-        )
-    ]
-    return sorted(
-        lines, key=lambda line: 2.0 if line["accuracy"] is None else line["accuracy"]
-    )
+        if n_accepted[g]:
+            line["accuracy"] = n_right[g] / n_accepted[g]
+            lines.append(line)
+        else:
+            without_accepted.append(line)
+    lines.sort(key=lambda line: line["accuracy"])
+    return [*lines, *without_accepted]
 
 
 def _described(here: Accepted, level: float | None) -> dict[str, Any]:
     """JSON of one point of the curve; the interval is for this point alone, None without a level."""
-    ends = (
-        None
-        if level is None
-        else list(exact_interval(here.right, here.accepted, level))
-    )
+    ends = None
+    if level is not None:
+        ends = list(exact_interval(here.right, here.accepted, level))
     return {
         "coverage": here.coverage,
         "threshold": here.threshold,

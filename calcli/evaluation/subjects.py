@@ -80,10 +80,11 @@ class Candidate:
 
     name : artifact as the user wrote it, None for uncalibrated scores. path : of its
     file, for suggested commands. fitted_on : rows of its fit as commands name them, if
-    the file exists. fit_size : of its fit, if known. seen : once the rows have been
-    read, returns a description of those that it was fitted on. n_folds : folds of
-    cross-fitting, each scored by a fit to the others; 0 where one calibrator scores all
-    rows. Means of folds run against their labels, which is no reason to doubt these.
+    the file exists. fit_size : of its fit, if known. fitted_rows_here : once the rows
+    have been read, returns a description of those that it was fitted on. n_folds :
+    folds of cross-fitting, each scored by a fit to the others; 0 where one calibrator
+    scores all rows. Means of folds run against their labels, which is no reason to
+    doubt these.
     """
 
     name: str | None
@@ -92,7 +93,7 @@ class Candidate:
     path: str | None = None
     fitted_on: str = ""
     fit_size: FitSize | None = None
-    seen: Callable[[], str | None] = lambda: None
+    fitted_rows_here: Callable[[], str | None] = lambda: None
     n_folds: int = 0
 
     @property

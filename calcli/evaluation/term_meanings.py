@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from calcli.evaluation.results import Result
+from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
 from calcli.metrics.settings import MetricSettings, norm_text
 
@@ -43,17 +44,17 @@ OF = {
 """The two quantities whose gap an error measures, by ``--label``."""
 
 
+BINS = {"width": "equal-width bins", "mass": "bins of equally many rows"}
+
+
 def meaning(name: str, settings: MetricSettings) -> str:
     """Short definition of a metric under its settings; may be empty."""
-    gap = (
-        "mean gap"
-        if settings.norm == 1.0
-        else f"norm {norm_text(settings.norm)} of the gaps"
-    )
-    bins = {"width": "equal-width bins", "mass": "bins of equally many rows"}[
-        settings.scheme
-    ]
-    bins = bins if settings.compat is None else f"bins of {settings.compat}"
+    gap = "mean gap"
+    if settings.norm != 1.0:
+        gap = f"norm {norm_text(settings.norm)} of the gaps"
+    bins = BINS[settings.scheme]
+    if settings.compat is not None:
+        bins = f"bins of {settings.compat}"
     return metric(name).meaning.format(gap=gap, of=OF[settings.label], bins=bins)
 
 
@@ -61,27 +62,26 @@ def explained(
     results: Sequence[Result], report: bool, settings: MetricSettings
 ) -> list[tuple[str, str]]:
     """Terms with definitions: the metrics shown, then the terms of the report and of its tables, if shown."""
-    scores = {
-        name: score for result in results for name, score in result.scores.items()
-    }
-    here = "" if settings.label == "top" else f"; here of {OF[settings.label]}"
+    scores: dict[str, Score] = {}
+    has_two_classes = has_parts = False
+    for result in results:
+        scores |= result.scores
+        has_two_classes = has_two_classes or result.n_classes == 2
+        has_parts = has_parts or bool(result.per_class or result.per_group)
     terms = []
     for name, score in scores.items():
-        if metric(name).in_table or not report:
-            terms.append(
-                (
-                    name,
-                    metric(name).title
-                    + here * (f"label:{settings.label}" in score.signature.split("|")),
-                )
-            )
-    two = any(result.n_classes == 2 for result in results)
+        if report and not metric(name).in_table:
+            continue
+        title = metric(name).title
+        is_of_label = f"label:{settings.label}" in score.signature.split("|")
+        if is_of_label and settings.label != "top":
+            title += f"; here of {OF[settings.label]}"
+        terms.append((name, title))
     if report:
-        terms += [
-            (term, words)
-            for term, words in REPORT.items()
-            if term != "P(class 1)" or two
-        ]
-    if any(result.per_class or result.per_group for result in results):
+        of_report = dict(REPORT)
+        if not has_two_classes:
+            of_report.pop("P(class 1)", None)
+        terms += of_report.items()
+    if has_parts:
         terms += BY_PART.items()
     return terms

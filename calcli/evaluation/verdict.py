@@ -75,8 +75,8 @@ class Verdict:
     @property
     def is_limited_by_fit(self) -> bool:
         """True if only the exact test, which knows nothing of the fit, rejects."""
-        found = self.kind in ("calibrated", "too_few")
-        return found and self.exact.kind not in ("calibrated", "too_few")
+        is_calibrated = self.kind in ("calibrated", "too_few")
+        return is_calibrated and self.exact.kind not in ("calibrated", "too_few")
 
 
 def judge(facts: Facts) -> Verdict:
@@ -143,7 +143,7 @@ def _part_p_values(facts: Facts, test: JointTest) -> dict[str, float]:
     if facts.groups is not None:
         p_values["groups"] = facts.groups.p_value
     if facts.bins:
-        p_values["bins"] = min(each.p_adjusted for each in facts.bins)
+        p_values["bins"] = min(one.p_adjusted for one in facts.bins)
     if facts.split is not None:
         p_values["split"] = normal_tail(facts.split.nll.z)
     if facts.errors:
@@ -176,10 +176,10 @@ def _gated_bins(
     bins: tuple[ConfidenceBin, ...], gate: float
 ) -> tuple[ConfidenceBin, ...]:
     gated = []
-    for each in bins:
-        p_adjusted = max(each.p_adjusted, gate)
+    for one in bins:
+        p_adjusted = max(one.p_adjusted, gate)
         significant = p_adjusted <= LEVEL
-        gated.append(replace(each, p_adjusted=p_adjusted, significant=significant))
+        gated.append(replace(one, p_adjusted=p_adjusted, significant=significant))
     return tuple(gated)
 
 
@@ -224,12 +224,12 @@ def _direction(facts: Facts, test: JointTest) -> int:
     other, neither is the direction.
     """
     gap = _sign(_confidence_gap_z(facts))
-    sharpness = spread_sign(facts, test) if test.positive else _sign(test.sharpness.z)
+    if not test.positive:
+        return gap or _sign(test.sharpness.z)
+    sharpness = spread_sign(facts, test)
     if gap * sharpness < 0:
-        return 0 if test.positive else gap
-    if test.positive:
-        return sharpness or gap
-    return gap or sharpness
+        return 0
+    return sharpness or gap
 
 
 def spread_sign(facts: Facts, test: JointTest) -> int:

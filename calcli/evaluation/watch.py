@@ -52,22 +52,23 @@ class CountedBefore(DataError):
 
 def check_state_path(path: Path, inputs: Iterable[Path]) -> None:
     """Refuse a state file that is an input of the command. Raises UsageError."""
-    for given in inputs:
+    for source in inputs:
         try:
-            is_same = path.samefile(given)
+            is_same = path.samefile(source)
         except OSError:  # one of them does not exist
             continue
         if is_same:
-            told = f"is {given}, which this command reads"
-            advice = "the evidence is kept in a file of its own, such as watch.json"
-            raise UsageError(f"--state {path}: {told}; {advice}")
+            raise UsageError(
+                f"--state {path}: is {source}, which this command reads; the evidence"
+                " is kept in a file of its own, such as watch.json"
+            )
 
 
 def watch(
     path: Path,
     rows: DataSet | None,
     artifact: Artifact | None,
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     *,
     new_episode: bool = False,
     tell: Tell = lambda text: None,
@@ -75,7 +76,7 @@ def watch(
     """Take a batch of labelled rows into a state file, or only read it where rows is
     None.
 
-    artifact : the calibrator of the rows, None for the uncalibrated scores. given :
+    artifact : the calibrator of the rows, None for the uncalibrated scores. chosen :
     ``tolerance``, ``level`` and ``label`` as far as given; the others are those of the
     batches before. new_episode : evidence starts anew. tell : receives what was left
     out of the batch, and why.
@@ -86,11 +87,11 @@ def watch(
     """
     if rows is None and not new_episode:
         state = read(str(path))
-        _check_same_settings(path, state, replace(state.settings, **given), artifact)
+        _check_same_settings(path, state, replace(state.settings, **chosen), artifact)
         return state
     with locked_state(path, loads) as former:
         batch = None if rows is None else LabelledBatch(rows, artifact, tell)
-        state = next_state(path, former, batch, given, new_episode=new_episode)
+        state = next_state(path, former, batch, chosen, new_episode=new_episode)
         if rows is not None or new_episode:
             save_state(path, state, is_new=former is None)
         return state
@@ -109,7 +110,7 @@ def next_state(
     path: Path,
     former: State | None,
     batch: LabelledBatch | None,
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     *,
     new_episode: bool,
 ) -> State:
@@ -117,9 +118,10 @@ def next_state(
 
     path : of the state file, for messages. Raises as ``watch``.
     """
-    rows = None if batch is None else batch.rows
-    artifact = None if batch is None else batch.artifact
-    settings = _settings(former, rows, artifact, given)
+    rows = artifact = None
+    if batch is not None:
+        rows, artifact = batch.rows, batch.artifact
+    settings = _settings(former, rows, artifact, chosen)
     if former is None:
         state = _first_state(settings)
     elif new_episode:
@@ -166,18 +168,18 @@ def _settings(
     former: State | None,
     rows: DataSet | None,
     artifact: Artifact | None,
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
 ) -> Settings:
     """Settings of the batches before, with those given, and those that follow from the
     rows."""
     settings = Settings() if former is None else former.settings
-    settings = replace(settings, **given)
+    settings = replace(settings, **chosen)
     if rows is None:
         return settings
     return replace(
         settings,
         calibrator=_chain_of(rows, artifact),
-        units=given.get("units", rows.given_units is not None),
+        units=chosen.get("units", rows.given_units is not None),
     )
 
 
@@ -199,10 +201,16 @@ def _check_same_settings(
     if is_unknown and artifact is None:
         # calcli 0.2 did not look whether the rows of a file were calibrated.
         before = replace(before, calibrator=settings.calibrator)
-    names = settings.differences(before)
+    check_no_difference(path, settings.differences(before))
+
+
+def check_no_difference(path: Path, names: Sequence[str]) -> None:
+    """Refuse settings that differ from those before. Raises DataError."""
     if names:
-        told = f"the batches before had another {' and '.join(names)}"
-        raise DataError(f"{path}: {told}; a reset opens a new episode")
+        raise DataError(
+            f"{path}: the batches before had another {' and '.join(names)}; a reset"
+            " opens a new episode"
+        )
 
 
 # ---- one more batch
@@ -226,8 +234,9 @@ class Bets:
         if label == "top":
             return cls(table.confidence, table.correct, units)
         if table.positive is None:
-            told = f"label positive is for two classes, {table.known}"
-            raise DataError(f"{rows.name}: {told}")
+            raise DataError(
+                f"{rows.name}: label positive is for two classes, {table.known}"
+            )
         return cls(table.positive, (table.y == 1).astype(np.float64), units)
 
     @property
@@ -245,12 +254,10 @@ class Bets:
         if units is not None:
             cut = np.intersect1d(units.code[:first], units.code[first:])
             if len(cut):
-                told = (
-                    f"{len(cut)} units have rows before row {first}, which were there"
-                )
-                advice = "of a unit all rows lie in one batch"
                 raise DataError(
-                    f"{name}: {told} in an earlier batch, and behind it; {advice}"
+                    f"{name}: {len(cut)} units have rows before row {first}, which were"
+                    " there in an earlier batch, and behind it; of a unit all rows lie"
+                    " in one batch"
                 )
             units = Units.of(units.code[first:])
         return Bets(self.score[first:], self.outcome[first:], units)
@@ -301,15 +308,17 @@ def _with_batch(
 def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
     """Refuse weighted rows, and those of the calibrator's fit. Raises DataError."""
     if rows.weights() is not None:
-        reason = "the evidence is exact for rows that count alike"
-        advice = "pass --sample-weight none to count each of them once"
-        raise DataError(f"{rows.name}: has sample weights; {reason}; {advice}")
-    seen = in_sample(rows.upstream)
-    if not seen and artifact is not None:
-        own = fitted_on(artifact, rows)
-        seen = f"the calibrator was fitted on {own}" if own else ""
-    if seen:
-        raise DataError(f"{rows.name}: {seen}; watch rows that it has not seen")
+        raise DataError(
+            f"{rows.name}: has sample weights; the evidence is exact for rows that"
+            " count alike; pass --sample-weight none to count each of them once"
+        )
+    reason = in_sample(rows.upstream)
+    if not reason and artifact is not None:
+        rows_of_fit = fitted_on(artifact, rows)
+        if rows_of_fit:
+            reason = f"the calibrator was fitted on {rows_of_fit}"
+    if reason:
+        raise DataError(f"{rows.name}: {reason}; watch rows that it has not seen")
 
 
 def _earlier(batch: Batch) -> EarlierBatch:
@@ -336,17 +345,23 @@ def _first_new_row(
     if run is not None and run.n < n:
         if not is_no_chance(batch, run.n, earlier):
             return 0
-        told = f"the first {run.n} of {n} rows were already counted ({run.called})"
-        tell(f"{batch.name}: {told}; the other {n - run.n} are counted")
+        tell(
+            f"{batch.name}: the first {run.n} of {n} rows were already counted"
+            f" ({run.called}); the other {n - run.n} are counted"
+        )
         return run.n
-    same = run.called if run is not None else _batch_with(bets, batch, records)
+    if run is not None:
+        same: str | None = run.called
+    else:
+        same = _batch_with(bets, batch, records)
     if same is None:
         return 0
     if is_no_chance(batch, n, earlier):
         raise CountedBefore(f"{batch.name}: this batch was already counted ({same})")
-    reason = "they have few values, and chance makes that likely"
-    told = f"the rows are equal to those of {same}; {reason}"
-    tell(f"{batch.name}: {told}: they count as new")
+    tell(
+        f"{batch.name}: the rows are equal to those of {same}; they have few values,"
+        " and chance makes that likely: they count as new"
+    )
     return 0
 
 

@@ -22,13 +22,20 @@ from msgspec.structs import replace
 from calcli import __version__
 from calcli.decisions.answers import YES_NO
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.watch import CountedBefore, LabelledBatch, next_state
+from calcli.evaluation.watch import (
+    CountedBefore,
+    LabelledBatch,
+    check_no_difference,
+    next_state,
+)
 from calcli.evaluation.watch_state import (
     FORMAT,
     LARGEST_LOG,
     Settings,
     State,
+    batches_in_words,
     check_whole,
+    first_alarm,
     locked_state,
     save_state,
 )
@@ -96,10 +103,7 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
     def alarm_at(self) -> int | None:
         """Batch of the episode, from 1, that raised the alarm, which stays."""
         least = -math.log(self.level)
-        for at, batch in enumerate(self.current, start=1):
-            if batch.log_e >= least:
-                return at
-        return None
+        return first_alarm(self.current, least)
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli watch --json``."""
@@ -129,8 +133,7 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         if not self.current:
             return f"episode {self.episode}: no batch yet"
         facts = self.to_dict()
-        count = facts["batches"]
-        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        batches = batches_in_words(facts["batches"])
         evidence = f"evidence {facts['e']:.3g} (alarm at {facts['alarm_at_e']:g})"
         numbers = (
             f"{len(self.questions)} questions, {batches}, {facts['rows']} samples;"
@@ -157,9 +160,10 @@ def loads(data: bytes, where: str) -> LogState:
     try:
         state = msgspec.json.decode(data, type=LogState)
     except msgspec.DecodeError as problem:
-        told = "is no state of calcli watch of a log of decisions"
-        advice = "name another --state"
-        raise DataError(f"{where}: {told} ({problem}); {advice}") from None
+        raise DataError(
+            f"{where}: is no state of calcli watch of a log of decisions ({problem});"
+            " name another --state"
+        ) from None
     check_whole(state, state.questions.values(), where)
     return state
 
@@ -186,30 +190,30 @@ def watch_log(
     path: Path,
     name: str,
     batches: Iterable[QuestionBatch] | None,
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     *,
     new_episode: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> LogState:
     """Take a batch of a log into a state file, or only read it where there is none.
 
-    name : of the log. batches : of its questions, opened one after the other. given :
+    name : of the log. batches : of its questions, opened one after the other. chosen :
     ``tolerance``, ``level`` and ``label`` as far as given. Raises as ``watch``.
     """
     if batches is None and not new_episode:
         state = read(str(path))
-        _check_same(path, state, given)
+        _check_same(path, state, chosen)
         return state
     with locked_state(path, loads) as former:
-        state = _begun(path, former, given, new_episode)
+        state = _begun(path, former, chosen, new_episode)
         if batches is not None:
-            state = _with_batch(path, state, name, batches, given, tell)
+            state = _with_batch(path, state, name, batches, chosen, tell)
         save_state(path, state, is_new=former is None)
         return state
 
 
 def _begun(
-    path: Path, former: LogState | None, given: Mapping[str, Any], new_episode: bool
+    path: Path, former: LogState | None, chosen: Mapping[str, Any], new_episode: bool
 ) -> LogState:
     """State before the batch: a first one, that of a new episode, or the former."""
     usual = Settings()
@@ -217,29 +221,23 @@ def _begun(
         return LogState(
             calcli_watch=FORMAT,
             calcli_version=__version__,
-            level=given.get("level", usual.level),
-            tolerance=given.get("tolerance", usual.tolerance),
+            level=chosen.get("level", usual.level),
+            tolerance=chosen.get("tolerance", usual.tolerance),
             episode=1,
             reserve=1.0,
             batches=[],
             questions={},
         )
     if not new_episode:
-        _check_same(path, former, given)
+        _check_same(path, former, chosen)
         return former
-    level = given.get("level", former.level)
-    tolerance = given.get("tolerance", former.tolerance)
+    level = chosen.get("level", former.level)
+    tolerance = chosen.get("tolerance", former.tolerance)
     share = 1.0 / (len(former.questions) + 1.0)
-    questions = {
-        name: next_state(
-            path,
-            state,
-            None,
-            {"level": share * level, "tolerance": tolerance},
-            new_episode=True,
-        )
-        for name, state in former.questions.items()
-    }
+    settings = {"level": share * level, "tolerance": tolerance}
+    questions = {}
+    for name, state in former.questions.items():
+        questions[name] = next_state(path, state, None, settings, new_episode=True)
     return replace(
         former,
         calcli_version=__version__,
@@ -251,13 +249,11 @@ def _begun(
     )
 
 
-def _check_same(path: Path, former: LogState, given: Mapping[str, Any]) -> None:
+def _check_same(path: Path, former: LogState, chosen: Mapping[str, Any]) -> None:
     """Refuse other settings than those before. Raises DataError."""
     before = {"level": former.level, "tolerance": former.tolerance}
-    names = [name for name in before if given.get(name, before[name]) != before[name]]
-    if names:
-        told = f"the batches before had another {' and '.join(names)}"
-        raise DataError(f"{path}: {told}; a reset opens a new episode")
+    names = [name for name in before if chosen.get(name, before[name]) != before[name]]
+    check_no_difference(path, names)
 
 
 def _with_batch(
@@ -265,24 +261,24 @@ def _with_batch(
     state: LogState,
     name: str,
     batches: Iterable[QuestionBatch],
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
     tell: Callable[[str], None],
 ) -> LogState:
     """State after a batch. Raises CountedBefore where no question has new rows."""
     questions = dict(state.questions)
     fresh: dict[str, State] = {}
-    seen: list[CountedBefore] = []
+    counted: list[CountedBefore] = []
     n = 0
     for batch in batches:
         former = questions.get(batch.question)
-        settings = _settings_of(state, former, batch, given)
+        settings = _settings_of(state, former, batch, chosen)
         begins = former is not None and not former.current
         try:
             after = next_state(
                 path, former, batch.labelled, settings, new_episode=begins
             )
         except CountedBefore as reason:
-            seen.append(reason)
+            counted.append(reason)
             continue
         n += after.batches[-1].n
         if former is None:
@@ -290,8 +286,10 @@ def _with_batch(
         else:
             questions[batch.question] = after
     if n == 0:
-        raise seen[0] if seen else UsageError(f"{name}: holds no question")
-    for problem in seen:
+        if counted:
+            raise counted[0]
+        raise UsageError(f"{name}: holds no question")
+    for problem in counted:
         tell(f"{problem}: left out")
     shares = _shares_of_new(state, len(fresh))
     for question, after in fresh.items():
@@ -312,7 +310,7 @@ def _settings_of(
     state: LogState,
     former: State | None,
     batch: QuestionBatch,
-    given: Mapping[str, Any],
+    chosen: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Settings of a question: those of the log, its own level, and what is watched.
 
@@ -322,8 +320,8 @@ def _settings_of(
     settings: dict[str, Any] = {"tolerance": state.tolerance, "units": True}
     if former is not None:
         settings["level"] = former.settings.level
-    if "label" in given:
-        settings["label"] = given["label"]
+    if "label" in chosen:
+        settings["label"] = chosen["label"]
     elif former is None and batch.type == YES_NO:
         settings["label"] = "positive"
     return settings

@@ -4,7 +4,7 @@ episode."""
 import hashlib
 import math
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -62,15 +62,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def differences(self, other: "Settings") -> list[str]:
         """Names of the settings in which these differ."""
-        found = []
+        names = []
         for name in self.__struct_fields__:
-            own, others = getattr(self, name), getattr(other, name)
-            same = own == others
+            value, other_value = getattr(self, name), getattr(other, name)
+            is_same = value == other_value
             if name == "calibrator":
-                same = is_same_chain(own, others)
-            if not same:
-                found.append(name)
-        return found
+                is_same = is_same_chain(value, other_value)
+            if not is_same:
+                names.append(name)
+        return names
 
 
 def is_same_chain(first: str | None, second: str | None) -> bool:
@@ -118,6 +118,27 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return math.exp(min(self.log_e, LARGEST_LOG))
 
 
+class WithEvidence(Protocol):
+    """A batch, with the evidence of its episode after it."""
+
+    @property
+    def log_e(self) -> float: ...
+
+
+def first_alarm(batches: Sequence[WithEvidence], least: float) -> int | None:
+    """Number, from 1, of the first batch with so much evidence; None without one."""
+    for number, batch in enumerate(batches, start=1):
+        if batch.log_e >= least:
+            return number
+    return None
+
+
+def batches_in_words(count: int) -> str:
+    if count == 1:
+        return "1 batch"
+    return f"{count} batches"
+
+
 class State(msgspec.Struct, forbid_unknown_fields=True):
     """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``,
     for the current episode."""
@@ -148,27 +169,31 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         """Evidence of the current episode."""
         if not self.log_sums:
             return Evidence.none()
-        sums, best, start = (
-            np.array(each, dtype=float)
-            for each in (self.log_sums, self.log_best, self.best_start)
-        )
-        return Evidence(len(self.current), sums, best, start).extended()
+        return Evidence(
+            len(self.current),
+            np.array(self.log_sums, dtype=float),
+            np.array(self.log_best, dtype=float),
+            np.array(self.best_start, dtype=float),
+        ).extended()
 
     @property
     def alarm_at(self) -> int | None:
         """Batch of the current episode, counted from 1, at which the alarm was raised;
         it stays until a reset."""
         least = -math.log(self.settings.level)
-        return next(
-            (at for at, batch in enumerate(self.current, 1) if batch.log_e >= least),
-            None,
-        )
+        return first_alarm(self.current, least)
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
-        last = here[-1] if here else None
-        has_change = last is not None and now.log_e > 0.0
+        overconfidence = accuracy = None
+        left_out = 0
+        if here:
+            last = here[-1]
+            overconfidence = last.overconfidence
+            accuracy = last.accuracy
+            left_out = last.left_out or 0
+        has_change = bool(here) and now.log_e > 0.0
         return {
             "alarm": self.alarm_at is not None,
             "e": math.exp(min(now.log_e, LARGEST_LOG)),
@@ -176,9 +201,9 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
             "alarm_at_e": 1.0 / self.settings.level,
             "batches": len(here),
             "rows": sum(batch.n for batch in here),
-            "overconfidence": None if last is None else last.overconfidence,
-            "accuracy": None if last is None else last.accuracy,
-            "left_out": 0 if last is None else last.left_out or 0,
+            "overconfidence": overconfidence,
+            "accuracy": accuracy,
+            "left_out": left_out,
             "since": now.since if has_change else None,
             "alarm_batch": self.alarm_at,
             "episode": self.episode,
@@ -190,8 +215,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         if not self.current:
             return f"episode {self.episode}: no batch yet"
         facts = self.to_dict()
-        count = facts["batches"]
-        batches = f"{count} batch" if count == 1 else f"{count} batches"
+        batches = batches_in_words(facts["batches"])
         alarm_at = f"{facts['alarm_at_e']:g}"
         evidence = f"evidence {facts['e']:.3g} (alarm at {alarm_at})"
         overconfidence = f"{facts['overconfidence']:+.4f}"
@@ -243,12 +267,16 @@ def check_whole(state: Stored, parts: Collection["State"], where: str) -> None:
     parts : the states of single bundles in it.
     """
     if state.calcli_watch != FORMAT:
-        told = f"format {state.calcli_watch} is not known to calcli {__version__}"
-        raise DataError(f"{where}: {told}; upgrade calcli")
+        raise DataError(
+            f"{where}: format {state.calcli_watch} is not known to calcli"
+            f" {__version__}; upgrade calcli"
+        )
     are_whole = len(parts) > 0 and all(map(_is_whole, parts))
     if state.sha256 != digest(state) or not are_whole:
-        told = "was edited or damaged (its checksum differs)"
-        raise DataError(f"{where}: {told}; restore it, or start a new state file")
+        raise DataError(
+            f"{where}: was edited or damaged (its checksum differs); restore it, or"
+            " start a new state file"
+        )
 
 
 def read(path: str) -> State:
@@ -266,9 +294,10 @@ def loads(data: bytes, where: str) -> State:
         state = msgspec.json.decode(data, type=State)
     except msgspec.DecodeError as problem:
         if BY_QUESTION in data:
-            told = "keeps the evidence of a log of decisions by question"
-            advice = "calcli watch takes it for whole logs; name another --state"
-            raise DataError(f"{where}: {told}; {advice}") from None
+            raise DataError(
+                f"{where}: keeps the evidence of a log of decisions by question; calcli"
+                " watch takes it for whole logs; name another --state"
+            ) from None
         raise DataError(f"{where}: is no state of calcli watch: {problem}") from None
     check_whole(state, [state], where)
     return state
@@ -314,5 +343,6 @@ def save_state(path: Path, state: Stored, *, is_new: bool) -> None:
     except UsageError:
         if not (is_new and os.path.exists(path)):
             raise
-        told = "another calcli has made it meanwhile; run this command again"
-        raise UsageError(f"{path}: {told}") from None
+        raise UsageError(
+            f"{path}: another calcli has made it meanwhile; run this command again"
+        ) from None

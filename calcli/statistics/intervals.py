@@ -54,6 +54,13 @@ class Interval:
         }
 
 
+def ends_of(interval: Interval | None) -> tuple[float | None, float | None]:
+    """Lower and upper end; None each without an interval."""
+    if interval is None:
+        return None, None
+    return interval.low, interval.high
+
+
 def min_distance(interval: Interval) -> float:
     """Least absolute value in an interval."""
     return max(interval.low, -interval.high, 0.0)

@@ -285,7 +285,7 @@ class _Work:
                 self.command.trying(len(sets) > 1, DataError),
                 opened(args, bundles, self.command.say) as scene,
             ):
-                for rows in dict.fromkeys((scene.rows, scene.held)):
+                for rows in dict.fromkeys((scene.rows, scene.scored)):
                     for _ in rows.blocks():
                         pass  # a complete pass checks every row and computes the hash
                     self.command.caveats(rows)
@@ -313,7 +313,7 @@ class _Work:
         """
         files = tuple(self.args.expand(bundle))
         with opened(self.args, files, self.command.say) as other:
-            pairs = ((scene.rows, other.rows), (scene.held, other.held))
+            pairs = ((scene.rows, other.rows), (scene.scored, other.scored))
             for rows, other_rows in pairs:
                 for _ in other_rows.blocks():
                     pass  # a complete pass checks every row
@@ -336,7 +336,7 @@ class _Work:
 
         other : bundle of the model to compare them with.
         """
-        held_out = scene.held
+        held_out = scene.scored
         bundle = held_out.name
         if self.files.get(bundle, files)[0] != files[0]:
             bundle = files[0]  # another folder has a file of this name
@@ -357,7 +357,7 @@ class _Work:
                 {},
                 against=against,
                 unit=held_out.unit_name,
-                given=title_of(held_out.upstream),
+                given_name=title_of(held_out.upstream),
             )
             self.plan.setdefault((bundle, name), entry)
         return bundle
@@ -446,7 +446,7 @@ class _Work:
                 differences=None if pair is None else pair.metrics,
                 against=entry.against,
                 unit=entry.unit,
-                given=entry.given,
+                given_name=entry.given_name,
             )
 
     def to_dict(self) -> dict[str, Any]:
