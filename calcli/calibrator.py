@@ -25,9 +25,8 @@ Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]
 Memory = Literal["stream", "row", "array"]
 Progress = Callable[[str, int, int], None]
 
-Curves = (
-    FloatArray | tuple[FloatArray, ...]
-)  # one 1-D array (one map for all), or one per class (lengths may differ)
+# one 1-D array (one map for all), or one per class (lengths may differ)
+Curves = FloatArray | tuple[FloatArray, ...]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -32,9 +32,8 @@ from calcli.parallel import available_memory
 from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
 from calcli.statistics.units import Units
 
-CACHED_BYTES = (
-    1 << 27
-)  # larger log-probabilities are not kept between stages, but recomputed in every pass
+# larger log-probabilities are not kept between stages, but recomputed in every pass
+CACHED_BYTES = 1 << 27
 LARGE_BYTES = 1 << 28  # up to this size they are kept where memory is plenty
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 

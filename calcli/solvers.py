@@ -186,9 +186,8 @@ AIM, LOOSE_AIM = (
     1e-7,
 )  # relative distance to the optimum (estimated) at which the search ends
 ACCEPT = 1e-9  # relative distance above which a stalled search (rounding, limits) has not converged
-ROUNDING = (
-    1e-13  # distance to the optimum, in nats, below the precision of sums of losses
-)
+# distance to the optimum, in nats, below the precision of sums of losses
+ROUNDING = 1e-13
 
 
 class Convex(Protocol):

@@ -18,9 +18,8 @@ from calcli.rows import ArrayRows, Rows, ScoreKind
 from calcli.statistics.intervals import mean_of
 from calcli.statistics.units import Units
 
-Fold = tuple[
-    Rows, Rows, IntArray
-]  # training rows, held-out rows, and the indices of the latter among the rows
+# training rows, held-out rows, and the indices of the latter among the rows
+Fold = tuple[Rows, Rows, IntArray]
 
 
 def folds_of(
@@ -161,9 +160,8 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
 
 
 FOLDS = 5
-CHEAP_SCORES = (
-    2_000_000  # rows times classes up to which the split belongs to the default report
-)
+# rows times classes up to which the split belongs to the default report
+CHEAP_SCORES = 2_000_000
 RECALIBRATION = "svs"
 
 

@@ -49,15 +49,11 @@ class CompareSettings:
 
 
 LEADERBOARD_METRICS = ("nll", "brier", "ece", "accuracy")
-COMPARED = (
-    "nll",
-    "brier",
-    "accuracy",
-)  # means over rows, which have paired differences
-FIRST, FIRST_OF_TWO = (
-    30,
-    34,
-)  # ``list_order`` below which methods are compared by default; for two classes
+# means over rows, which have paired differences
+COMPARED = ("nll", "brier", "accuracy")
+# ``list_order`` below which methods are compared by default
+FIRST = 30
+FIRST_OF_TWO = 34  # of two classes
 
 
 # ---- participating methods

@@ -58,12 +58,8 @@ DIRICHLET_RIDGE = 1e-8
 # where and when the search for the least squared loss ends
 GRADIENT = 1e-9
 STEPS = 2000
-WHOLE = (
-    "temperature",
-    "scale",
-    "weight",
-    "bias",
-)  # parameters of the bases that calibrate whole rows
+# parameters of the bases that calibrate whole rows
+WHOLE = ("temperature", "scale", "weight", "bias")
 Parts = Sequence[IntArray]  # rows for the three steps
 
 

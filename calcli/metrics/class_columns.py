@@ -12,9 +12,8 @@ from calcli.numerics import (
 )
 from calcli.rows import Rows
 
-COLUMN_BYTES = (
-    96 << 20
-)  # columns held at once; more classes than fit mean more walks over the rows
+# columns held at once; more classes than fit mean more walks over the rows
+COLUMN_BYTES = 96 << 20
 
 
 def class_columns(

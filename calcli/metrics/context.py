@@ -35,9 +35,8 @@ from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
 
-HEAVY_RESAMPLES = (
-    200  # most resamples of an estimator that looks at every row of every resample
-)
+# most resamples of an estimator that looks at every row of every resample
+HEAVY_RESAMPLES = 200
 
 COPIED = 100.0
 """Times the fewest carrying rows, below which these may be copies of fewer."""

@@ -141,9 +141,8 @@ def nll(context: MetricContext) -> Value:
     return replace(value, null=null, more=more)
 
 
-MANY_ZEROS = (
-    0.01  # share of the labels above which their stored zeros make the NLL a range
-)
+# share of the labels above which their stored zeros make the NLL a range
+MANY_ZEROS = 0.01
 
 
 def nll_between(context: MetricContext, nll: float) -> list[float] | None:

@@ -32,9 +32,8 @@ LOSSES = (
 
 FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
 
-FEWEST_DEGREES = (
-    2.0  # degrees of freedom, of units of unequal sizes, below which it has none
-)
+# degrees of freedom, of units of unequal sizes, below which it has none
+FEWEST_DEGREES = 2.0
 
 
 def column(context: MetricContext, name: str) -> FloatArray:

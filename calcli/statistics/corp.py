@@ -17,9 +17,8 @@ from calcli.statistics.units import Units
 
 Score = Literal["brier", "log"]
 
-RESAMPLES = (
-    400  # default number of resamples: the 2.5 % point is then the tenth smallest
-)
+# default number of resamples: the 2.5 % point is then the tenth smallest
+RESAMPLES = 400
 CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
 
 ENDS = 100

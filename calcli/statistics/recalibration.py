@@ -28,9 +28,8 @@ from calcli.solvers import find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich
 
 CERTAIN = -LOG_ZERO  # log-odds from which a probability is one of exactly 0 or 1
-LEAST_SPREAD = (
-    1e-6  # of log-odds, as a share of the largest, below which they are equal
-)
+# of log-odds, as a share of the largest, below which they are equal
+LEAST_SPREAD = 1e-6
 GRADIENT = 1e-14  # largest gradient at the optimum, per row of the rarer class
 LEAST_INFORMATION = 1e-6  # about an intercept or standardised slope that tells anything
 SMALLEST = 1e-300  # a weight that is not 0

@@ -158,14 +158,11 @@ class Races:
         return who, draws
 
 
-FIRST_FIELD = (
-    32  # so many of the nearest rivals race first; the others only in races still open
-)
-STAGES = (
-    16,
-    64,
-    128,
-)  # so many of the highest draws of a race are looked at, stage by stage, before all of them are
+# so many of the nearest rivals race first; the others only in races still open
+FIRST_FIELD = 32
+# so many of the highest draws of a race are looked at, stage by stage, before all of
+# them are
+STAGES = (16, 64, 128)
 BEYOND = 1e30  # a distance in units of the noise that no draw makes up for, within the range of float32
 
 

@@ -231,9 +231,8 @@ IN_ORDER_FROM = 128  # classes from which it pays to sort a row: what falls into
 
 def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:
     """Gaps to the largest logit in falling order, (b, k); that of the largest itself, at the end, is infinite."""
-    ordered = (
-        z.astype(np.float32) if z.dtype == np.float16 else z.copy()
-    )  # float16 is slow to sort
+    # float16 is slow to sort
+    ordered = z.astype(np.float32) if z.dtype == np.float16 else z.copy()
     ordered.sort(axis=1)
     d = np.empty(z.shape) if out is None else out
     d[...] = ordered

@@ -287,12 +287,8 @@ def odir_ridge(
 # under a ridge
 
 
-LAMBDAS = (
-    30.0,
-    10.0,
-    3.0,
-    1.0,
-)  # values of lambda in cross-validation, strongest first
+# values of lambda in cross-validation, strongest first
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)
 # rows per class below which lambda=auto of sms is cross-validated and svs is
 # recommended
 ROWS_PER_CLASS = 20
@@ -402,9 +398,8 @@ SAME_LOSS = 1e-7  # relative fall of the held-out NLL that rounding may make
 # below it
 CLEARLY_WORSE = 1e-3
 
-Fold = tuple[
-    AffineObjective, Chunked
-]  # the objective on the other rows, and the fold's own rows
+# the objective on the other rows, and the fold's own rows
+Fold = tuple[AffineObjective, Chunked]
 
 
 @dataclass

@@ -28,9 +28,8 @@ Features = Callable[..., Any]
 """From a block, features (b, k) in float64, or in the dtype of a second argument
 (float32, for diagonal maps).
 """
-SMALL = (
-    1 << 25
-)  # bytes of features in float64 up to which they are computed once and kept
+# bytes of features in float64 up to which they are computed once and kept
+SMALL = 1 << 25
 # smaller probabilities count for nothing, and subnormal numbers are tens of times
 # slower
 NEGLIGIBLE = 1e-15
@@ -252,9 +251,8 @@ class AffineObjective(ABC):
 
     # largest relative excess over the optimum at the end of a search
     aim: ClassVar[float] = AIM
-    all_columns_shift: (
-        bool  # adding one row vector to all rows of theta does not change the softmax
-    )
+    # adding one row vector to all rows of theta does not change the softmax
+    all_columns_shift: bool
 
     def __init__(
         self, chunks: Chunked, ridge: Ridge, *, complete: bool = False

@@ -95,9 +95,8 @@ class BinaryCalibrator(Calibrator):
     )
     sure: float | None = param(optional=True, default=None)
 
-    identity: ClassVar[
-        tuple[Any, ...]
-    ] = ()  # parameters of the identity, for classes that never occur
+    # parameters of the identity, for classes that never occur
+    identity: ClassVar[tuple[Any, ...]] = ()
     takes_log_odds: ClassVar[bool] = False  # maps take log-odds, not probabilities
     # only the order of log-odds counts, so infinite ones do no harm
     only_ranks: ClassVar[bool] = False
@@ -422,9 +421,8 @@ class Table(BinaryCalibrator):
 
     identity = (EMPTY, EMPTY)
     flexible = True
-    check_map: ClassVar[
-        Callable[..., None]
-    ]  # raise DataError for invalid parameters of a map
+    # raises DataError for invalid parameters of a map
+    check_map: ClassVar[Callable[..., None]]
 
     def _arrays(self) -> list[Any]:
         arrays = super()._arrays()
