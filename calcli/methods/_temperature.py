@@ -32,9 +32,8 @@ Prior = Annotated[
 """An option: adds max(m, 0)^2 / (2 prior^2 n) to the mean NLL of n rows, m the mean
 log-slope of the map.
 """
-LaterPrior = Annotated[
-    Prior, Meta(extra={"came later": True})
-]  # for methods whose default is no prior
+# for methods whose default is no prior
+LaterPrior = Annotated[Prior, Meta(extra={"came later": True})]
 
 Mixing = Annotated[
     bool,

@@ -82,9 +82,8 @@ class QuadraticScaling(LogisticCalibrator):
     def logit(s: FloatArray, *params: Any) -> FloatArray:
         a, b, c, low, high = params
         inside = np.clip(s, low, high)
-        slope = np.maximum(
-            b + 2.0 * c * inside, 0.0
-        )  # rounding must not make an end fall
+        # Rounding must not make an end fall.
+        slope = np.maximum(b + 2.0 * c * inside, 0.0)
         return a + inside * (b + c * inside) + slope * (s - inside)
 
     def check_own(self, k: int) -> None:

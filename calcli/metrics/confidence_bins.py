@@ -23,9 +23,8 @@ from calcli.statistics.p_values import (
     sum_p_value,
 )
 
-EDGES = np.array(
-    [*np.arange(0, 10) / 10, 0.99, 1.0]
-)  # tens of percent, and the last one by itself
+# tens of percent, and the last one by itself
+EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,8 @@ class JointDraws:
     sd_entropy: float
 
 
-FARTHEST = -math.log(
-    1e-12
-)  # largest log-odds: beyond it those of a stored probability have no digits
+# largest log-odds: beyond it those of a stored probability have no digits
+FARTHEST = -math.log(1e-12)
 
 
 def log_odds(p: FloatArray) -> FloatArray:

@@ -52,9 +52,8 @@ class Metric:
     pools: bool = True
 
 
-METRICS: dict[
-    str, Metric
-] = {}  # every metric by name, in the order in which the family files register them
+# every metric by name, in the order in which the family files register them
+METRICS: dict[str, Metric] = {}
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
 """Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""

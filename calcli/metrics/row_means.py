@@ -23,12 +23,8 @@ from calcli.statistics.intervals import (
     t_interval,
 )
 
-LOSSES = (
-    "nll",
-    "brier",
-    "brier_top",
-    "brier_mean",
-)  # means that a few wrong rows can carry
+# means that a few wrong rows can carry
+LOSSES = ("nll", "brier", "brier_top", "brier_mean")
 
 FEWEST = 10.0  # rows that must carry a loss before its mean has an interval
 

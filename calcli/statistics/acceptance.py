@@ -65,9 +65,8 @@ class AcceptanceCurve:
         """Curve of rows with confidence, correct and weight (n,)."""
         order = np.argsort(-confidence, kind="stable")
         c = confidence[order]
-        ends = (len(c) - 1 - starts_of_ties(c[::-1]))[
-            ::-1
-        ]  # last row of every distinct confidence
+        # last row of every distinct confidence
+        ends = (len(c) - 1 - starts_of_ties(c[::-1]))[::-1]
         if weight is None:
             return cls(
                 c[ends], ends + 1, np.cumsum(correct[order] > 0, dtype=np.int64)[ends]

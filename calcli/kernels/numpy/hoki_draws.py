@@ -199,14 +199,12 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
     who, draws = races.leaders
     running = np.flatnonzero(draws[:, 0] - behind[near].min() > of_top)
     won = m - len(running)
-    if (
-        2 * len(running) > m
-    ):  # whole rows are copied faster than single draws are gathered
+    if 2 * len(running) > m:
+        # Whole rows are copied faster than single draws are gathered.
         fastest = (races.by_class[near] - behind[near, None]).max(axis=0)[running]
     else:
-        fastest = (races.by_class[np.ix_(near, running)] - behind[near, None]).max(
-            axis=0
-        )
+        leads = races.by_class[np.ix_(near, running)] - behind[near, None]
+        fastest = leads.max(axis=0)
     running = running[fastest <= of_top[running]]
     if not len(far):
         return (won + len(running)) / m
@@ -217,9 +215,8 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
         still_open = draws[running, start] - nearest > of_top[running]
         won += len(running) - int(np.count_nonzero(still_open))
         running = running[still_open]
-        fastest = (draws[running, start:stop] - behind[who[running, start:stop]]).max(
-            axis=1, initial=-np.inf
-        )
+        leads = draws[running, start:stop] - behind[who[running, start:stop]]
+        fastest = leads.max(axis=1, initial=-np.inf)
         running = running[fastest <= of_top[running]]
     if len(running) and k > who.shape[1]:
         fastest = (races.by_race[running] - behind).max(axis=1)

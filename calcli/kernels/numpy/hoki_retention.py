@@ -116,8 +116,8 @@ def _piece(
 
 @lru_cache
 def _legendre(nodes: int) -> tuple[tuple[float, float], ...]:
-    nodes_at, weight = np.polynomial.legendre.leggauss(nodes)
-    return tuple(zip(nodes_at.tolist(), weight.tolist(), strict=True))
+    points, weights = np.polynomial.legendre.leggauss(nodes)
+    return tuple(zip(points.tolist(), weights.tolist(), strict=True))
 
 
 TOGETHER = 8
@@ -178,11 +178,9 @@ def block_retention(
 ) -> FloatArray:
     """Retention of (b, k) logits of any float type, (b, len(scales))."""
     if noise == "gaussian" and races is None:
-        out, room, step = (
-            np.empty((len(z), len(scales))),
-            GapArrays(z.shape[1]),
-            tile_rows(z.shape[1]),
-        )
+        out = np.empty((len(z), len(scales)))
+        room = GapArrays(z.shape[1])
+        step = tile_rows(z.shape[1])
         for start in range(0, len(z), step):
             out[start : start + step] = _gaussian_tile(
                 z[start : start + step], scales, room
@@ -281,11 +279,14 @@ def gap_table(scales: tuple[float, ...], k: int) -> GapTable:
     """The table for these scales and k classes (a few MiB at most)."""
     # Step of the trapezoidal rule: the more classes, the steeper the integrand's left side. Even the worst case, all
     # k - 1 gaps equal, is off by less than 2e-9 (and by less than 2e-12 for the 1/4 up to 64 classes).
-    step = 1 / 4 if k <= 64 else 1 / 6 if k <= 5000 else 1 / 8
+    step = 1 / 8
+    if k <= 64:
+        step = 1 / 4
+    elif k <= 5000:
+        step = 1 / 6
     u = step * np.arange(-round(REACH / step), round(REACH / step) + 1)
-    far = -np.sqrt(2.0) * float(
-        gaussian_quantile(np.array(DROPPED / k))
-    )  # P(overtaking) = Phi(-d / (s sqrt 2))
+    # P(overtaking) = Phi(-d / (s sqrt 2))
+    far = -np.sqrt(2.0) * float(gaussian_quantile(np.array(DROPPED / k)))
     knee = KNEE * min(scales)
 
     def cells_up_to(gap: float) -> int:
@@ -391,7 +392,7 @@ def power_sums(
     np.copyto(cell_of, cell, casting="unsafe")
     padded = -(-len(d) // TOGETHER) * TOGETHER
     sums = np.zeros((padded, width, DEGREE + 1))
-    power = cell  # whose numbers are in ``at`` now
+    power = cell  # whose numbers are in ``cell_of`` now
     power.fill(1.0)
     # Only the cell of what is dropped, which nobody reads, can have two runs in a row: far away, and the class itself.
     where = cell_of.ravel()

@@ -88,19 +88,16 @@ def _tilted(
     log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
     here = slice(None) if wanted is None else np.flatnonzero(wanted)
     z = block.z[here]
-    x = (z - z.max(axis=1, keepdims=True)) * scale[here][
-        :, None
-    ]  # moments about the largest logit do not cancel
+    # Moments about the largest logit do not cancel.
+    x = (z - z.max(axis=1, keepdims=True)) * scale[here][:, None]
     p = np.exp(x)
     norm = p.sum(axis=1)
     m1 = np.einsum("ij,ij->i", p, x) / norm
     square = x * x
     p *= square
-    m2, m3, m4 = (
-        p.sum(axis=1) / norm,
-        np.einsum("ij,ij->i", p, x) / norm,
-        np.einsum("ij,ij->i", p, square) / norm,
-    )
+    m2 = p.sum(axis=1) / norm
+    m3 = np.einsum("ij,ij->i", p, x) / norm
+    m4 = np.einsum("ij,ij->i", p, square) / norm
     log_top[here] = -np.log(norm)
     cumulants[:, here] = cumulants_of(m1, m2, m3, m4)
     return log_top, cumulants
@@ -108,10 +105,8 @@ def _tilted(
 
 def cumulants_of(m1: Any, m2: Any, m3: Any, m4: Any) -> list[Any]:
     """The first four cumulants of these moments."""
-    k3, k4 = (
-        m3 - 3 * m2 * m1 + 2 * m1**3,
-        m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4,
-    )
+    k3 = m3 - 3 * m2 * m1 + 2 * m1**3
+    k4 = m4 - 4 * m3 * m1 - 3 * m2 * m2 + 12 * m2 * m1 * m1 - 6 * m1**4
     return [m1, m2 - m1 * m1, k3, k4]
 
 
@@ -120,6 +115,5 @@ def _response(
 ) -> tuple[FloatArray, BoolArray]:
     z = block.transformed_z(0)
     gaps = z - z.max(axis=1, keepdims=True)
-    return log_share(gaps, scale, None if of_own_class else predicted), z.argmax(
-        axis=1
-    ) == predicted
+    share = log_share(gaps, scale, None if of_own_class else predicted)
+    return share, z.argmax(axis=1) == predicted

@@ -40,31 +40,29 @@ class TemperedRows:
     def __init__(self, k: int) -> None:
         self.axis = 0 if k <= FEW_CLASSES else 1
         self.rows = tile_rows(k)
-        self._room = [
-            np.empty((k, self.rows) if self.axis == 0 else (self.rows, k))
-            for _ in range(2)
-        ]
+        shape = (k, self.rows) if self.axis == 0 else (self.rows, k)
+        self._room = (np.empty(shape), np.empty(shape))
         self._here = np.arange(self.rows)
         self._classes = np.arange(k)
 
     def load(self, block: Block, here: slice) -> None:
         """Take in some rows of a block."""
-        z = (
-            to_logits(block.scores[here], block.kind, block.zeros)
-            if block.kind == "probs"
-            else block.scores[here]
-        )
-        n, self.y = len(z), block.labels[here]
-        self.d, self.e = (a[:, :n] if self.axis == 0 else a[:n] for a in self._room)
+        z = block.scores[here]
+        if block.kind == "probs":
+            z = to_logits(z, block.kind, block.zeros)
+        n = len(z)
+        self.y = block.labels[here]
+        d, e = self._room
         if self.axis == 0:
+            self.d, self.e = d[:, :n], e[:, :n]
             self.d[...] = z.T
             self.d -= self.d.max(axis=0)
             self.top = np.zeros(n, dtype=np.int64)
-            for c in range(
-                len(self.d) - 1, -1, -1
-            ):  # a fifth of what argmax takes for few classes
+            # This takes a fifth of what argmax takes for few classes.
+            for c in range(len(self.d) - 1, -1, -1):
                 np.copyto(self.top, c, where=self.d[c] == 0.0)
         else:
+            self.d, self.e = d[:n], e[:n]
             self.d[...] = z
             self.top = self.d.argmax(axis=1)
             self.d -= self.at(self.d, self.top)[:, None]
@@ -144,18 +142,20 @@ class OfBlock(Generic[Total]):
             some = self.spare.pop()
         except IndexError:
             some = TemperedRows(self.k)
-        step, made = some.rows * -(-FEWEST_ROWS // some.rows), []
+        step = some.rows * -(-FEWEST_ROWS // some.rows)
+        results = []
         for first in range(0, len(block), step):
-            last, parts = min(first + step, len(block)), []
+            last = min(first + step, len(block))
+            values = []
             for start in range(first, last, some.rows):
                 here = slice(start, min(start + some.rows, last))
                 some.load(block, here)
-                parts.append(np.stack(self.values(some, *(a[here] for a in along))))
-            made.append(
-                self.of_rows(block.cut(first, last), np.concatenate(parts, axis=1))
-            )
+                columns = [column[here] for column in along]
+                values.append(np.stack(self.values(some, *columns)))
+            part = block.cut(first, last)
+            results.append(self.of_rows(part, np.concatenate(values, axis=1)))
         self.spare.append(some)
-        return made
+        return results
 
 
 MOST_BYTES = 1 << 24  # size, in float64, of the rows that are one block
@@ -165,11 +165,14 @@ def at_once(k: int) -> AtOnce:
     """Number of blocks taken as one, so that they have ``FEWEST_ROWS`` within ``MOST_BYTES`` and fit into parts."""
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
     most = max(1, MOST_BYTES // (8 * k * rows_per_block(k)))
-    whole = [count for count in counts if count <= most and part_blocks(k) % count == 0]
-    return next(
-        (count for count in whole if count * rows_per_block(k) >= FEWEST_ROWS),
-        whole[-1],
-    )
+    best: AtOnce = 1
+    for count in counts:
+        if count > most or part_blocks(k) % count:
+            continue
+        best = count
+        if count * rows_per_block(k) >= FEWEST_ROWS:
+            break
+    return best
 
 
 def over_rows(
@@ -270,7 +273,8 @@ def brier_slope(
     errors = over_rows(rows, partial(_brier_errors, chains), weighted)[1:]
     grid = np.concatenate(chains)
     order = np.argsort(grid)
-    x, best = [low, *grid[order].tolist(), high], 1 + int(np.argmin(errors[order]))
+    x = [low, *grid[order].tolist(), high]
+    best = 1 + int(np.argmin(errors[order]))
 
     def slope(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
@@ -300,16 +304,19 @@ def _brier_errors(
 
 def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
     norm = r.tilt(beta)
-    p_y, pp = r.at(r.e, r.y) / norm, r.dot(r.e, r.e) / norm**2
+    p_y = r.at(r.e, r.y) / norm
+    pp = r.dot(r.e, r.e) / norm**2
     pp_d = np.einsum(f"ij,ij,ij->{'ji'[r.axis]}", r.e, r.e, r.d) / norm**2
     mean, second = (total / norm for total in r.power_sums(2))
     # Now e is e d; d p / d beta = p u with u = d - mean.
-    variance, pp_dd = second - mean**2, r.dot(r.e, r.e) / norm**2
-    pp_u, u_y = pp_d - mean * pp, r.d_y - mean
+    variance = second - mean**2
+    pp_dd = r.dot(r.e, r.e) / norm**2
+    pp_u = pp_d - mean * pp
+    u_y = r.d_y - mean
     pp_uu = pp_dd - mean * (pp_d + pp_u)
-    return 2 * (pp_u - p_y * u_y), 2 * (
-        2 * pp_uu - pp * variance - p_y * (u_y**2 - variance)
-    )
+    slope = pp_u - p_y * u_y
+    bend = 2 * pp_uu - pp * variance - p_y * (u_y**2 - variance)
+    return 2 * slope, 2 * bend
 
 
 # ---- summary of the rows at one temperature
@@ -391,11 +398,9 @@ def softmax_at(
     same whatever the rows beside. Returns (b, k) ``dtype``, (b,) float64, (b,) classes.
     """
     n, k = scores.shape
-    out, confidence, top = (
-        np.empty((n, k), dtype),
-        np.empty(n),
-        np.empty(n, dtype=np.int64),
-    )
+    out = np.empty((n, k), dtype)
+    confidence = np.empty(n)
+    top = np.empty(n, dtype=np.int64)
     step = tile_rows(k)
     room = np.empty((min(step, n), k))
     for start in range(0, n, step):
@@ -412,8 +417,5 @@ def softmax_at(
         e /= norm[:, None]
         confidence[some] = e[here, top[some] if label is None else label[some]]
         store(out[some], e)
-    return (
-        out,
-        np.minimum(confidence, 1.0, out=confidence),
-        top if label is None else label,
-    )
+    np.minimum(confidence, 1.0, out=confidence)
+    return out, confidence, top if label is None else label

@@ -104,9 +104,8 @@ class MapFit(NamedTuple):
     status: Status = "ok"
     # warning for the user, a phrase; equal notes of many classes are reported once
     note: str = ""
-    record: dict[
-        str, float
-    ] = {}  # numbers to record; the largest over the classes is kept
+    # numbers to record; the largest over the classes is kept
+    record: dict[str, float] = {}
     log_odds: FloatArray | None = None  # see ``Table``
 
     def rising(self, params: tuple[Any, ...]) -> "MapFit":
