@@ -230,15 +230,20 @@ def worsening(fitted: FittedRows) -> str:
     what = "the Brier score" if by_brier else "the NLL"
     why = ""
     if is_unknown:
-        have = "label has" if before.zeros == 1 else "labels have"
-        why = f" ({before.zeros} {have} a stored 0 of unknown size)"
+        why = _labels(before.zeros, "has", "have", "a stored 0 of unknown size")
     elif rules_out_labels:
-        get = "label gets" if after.zeros == 1 else "labels get"
-        why = f" ({after.zeros} {get} the probability 0)"
+        why = _labels(after.zeros, "gets", "get", "the probability 0")
     return (
         f"the fit made its own rows worse: {what} rose from {low:.4f} to"
         f" {high:.4f}{why}; leave them uncalibrated, or fit with --method auto"
     )
+
+
+def _labels(count: int, singular: str, plural: str, what: str) -> str:
+    """A number of labels and what they have, in brackets."""
+    if count == 1:
+        return f" (1 label {singular} {what})"
+    return f" ({count} labels {plural} {what})"
 
 
 def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:

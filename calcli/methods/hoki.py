@@ -30,6 +30,20 @@ from calcli.numerics import FloatArray, row_weights, sigmoid
 from calcli.rows import Block, Rows
 
 
+def transforms_of(rows: Rows, options: HokiOptions) -> list[int]:
+    """Places of the bundle's transforms that the options ask for; none without.
+
+    Raises as ``choose_pool``.
+    """
+    if options.noise == "transforms":
+        how = "noise=transforms"
+    elif options.mix:
+        how = f"mix={options.mix:g}"
+    else:
+        return []
+    return choose_pool(rows.transforms, options.pool, f"hoki with {how}")
+
+
 @dataclass(frozen=True)
 class Hoki(Calibrator):
     """Calibrate the confidence by how often the prediction survives noise on logits.
@@ -130,10 +144,8 @@ class Hoki(Calibrator):
 
         # How often predictions survive the bundle's transforms, where that is asked.
         alone = options.noise == "transforms"
-        transforms = list[int]()
-        if alone or options.mix:
-            how = "noise=transforms" if alone else f"mix={options.mix:g}"
-            transforms = choose_pool(rows.transforms, options.pool, f"hoki with {how}")
+        transforms = transforms_of(rows, options)
+        if transforms:
             work = partial(agreement, transforms=len(transforms))
             agreements = list(rows.each(work, transforms=transforms))
             kept = np.concatenate(agreements)[counted]

@@ -346,6 +346,13 @@ def fit_logistic(
     return minimum._replace(x=minimum.x / size)
 
 
+def is_separable(s: FloatArray, hit: BoolArray) -> bool:
+    """True if one threshold splits scores by outcome, up to ties at it."""
+    above = s[hit]
+    below = s[~hit]
+    return bool(below.max() <= above.min() or above.max() <= below.min())
+
+
 def regress(
     sample: Sample,
     features: list[FloatArray],
@@ -367,20 +374,20 @@ def regress(
     weight = row_weights(sample.weight, len(hit))
     ones = float(weight @ sample.hit)
     zeros = float(weight.sum()) - ones
-    flat = [0.0] * len(features)
-    constant = (*flat, float(np.log((ones + 1.0) / (zeros + 1.0))))
+    separable = False
+    note = ""
     if hit.all() or not hit.any():
         note = "all outcomes are alike, so the map is a constant"
-        return MapFit(constant, "degenerate", note)
-    if sample.s.min() == sample.s.max():
+    elif sample.s.min() == sample.s.max():
         note = "all scores are equal, so the map is a constant"
+    else:
+        separable = is_separable(sample.s, hit)
+        if separable and constant_if_separable and not smooth:
+            note = SEPARABLE
+    if note:
+        flat = [0.0] * len(features)
+        constant = (*flat, float(np.log((ones + 1.0) / (zeros + 1.0))))
         return MapFit(constant, "degenerate", note)
-    # separable: one threshold splits them, up to ties at it
-    above = sample.s[hit]
-    below = sample.s[~hit]
-    separable = bool(below.max() <= above.min() or above.max() <= below.min())
-    if separable and constant_if_separable and not smooth:
-        return MapFit(constant, "degenerate", SEPARABLE)
     target = sample.hit
     if smooth or separable:  # Platt (1999)
         target = np.where(hit, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))

@@ -101,6 +101,115 @@ def all_binnings(n: int) -> tuple[IntArray, IntArray]:
     return cut, np.concatenate([[0], np.cumsum(sizes)])
 
 
+@dataclass(frozen=True)
+class BinsOfModels:
+    """The bins of all models, end to end.
+
+    first : (models + 1,) where the bins of each model begin. model : (bins,) the model of
+    each. low, center : (bins,) lower end (as ``sample.x``) and midpoint (a probability).
+    count, positive, scored : (bins,) rows, positives, and the sum of the positives'
+    scores. least, most : ends of the range of scores.
+    """
+
+    first: IntArray
+    model: IntArray
+    low: FloatArray
+    center: FloatArray
+    count: FloatArray
+    positive: FloatArray
+    scored: FloatArray
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, sample: Sample) -> "BinsOfModels":
+        x, which = tie_groups(sample.x, float(sample.in_log_odds))
+        order = np.argsort(which, kind="stable")
+        s = x[which[order]]
+        p = sample.p[order]
+        hit = sample.hit[order]
+        n = len(s)
+        least, most = ends(log_odds=sample.in_log_odds)
+        cut, first = all_binnings(n)
+        # A cut inside a run of equal scores separates nothing: its bin joins the one
+        # before.
+        real = (cut == 0) | (s[cut] > s[cut - 1])
+        first = np.concatenate([[0], np.cumsum(real)])[first]
+        cut = cut[real]
+        # Rows and ends of every bin; the last bin of a model has the last row.
+        stop = np.append(cut[1:], n)
+        stop[first[1:] - 1] = n
+        low = np.where(cut == 0, least, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
+        high = np.append(low[1:], most)
+        high[first[1:] - 1] = most
+        center = 0.5 * (low + high)
+        if sample.in_log_odds:
+            center = 0.5 * (sigmoid(low) + sigmoid(high))
+        ones = np.concatenate([[0.0], np.cumsum(hit)])
+        scored = np.concatenate([[0.0], np.cumsum(hit * p)])
+        return cls(
+            first=first,
+            model=np.repeat(np.arange(len(first) - 1), np.diff(first)),
+            low=low,
+            center=center,
+            count=(stop - cut).astype(np.float64),
+            positive=ones[stop] - ones[cut],
+            scored=scored[stop] - scored[cut],
+            least=least,
+            most=most,
+        )
+
+    def beta_prior(self, prior: str) -> tuple[FloatArray, FloatArray]:
+        """Parameters alpha and beta of the prior of every bin, (bins,) each."""
+        if prior == "bdeu":
+            alpha = 1.0 / np.diff(self.first)[self.model]
+            return alpha, alpha
+        middle = np.clip(self.center, 0.005, 0.995)
+        return 2.0 * middle, 2.0 * (1.0 - middle)
+
+    def log_evidence(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """Logarithm of the marginal likelihood of every model, (models,)."""
+        from scipy.special import gammaln
+
+        strength = alpha + beta
+        negative = self.count - self.positive
+        terms = gammaln(strength) - gammaln(self.count + strength)
+        terms += gammaln(self.positive + alpha) - gammaln(alpha)
+        terms += gammaln(negative + beta) - gammaln(beta)
+        return np.bincount(self.model, weights=terms).astype(np.float64)
+
+    def values(self, theta: str, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """Value of every bin, (bins,)."""
+        if theta == "official":
+            p0 = (self.scored + self.center) / (self.positive + 1.0)
+            return (self.positive + p0) / (self.count + 1.0)
+        return (self.positive + alpha) / (self.count + (alpha + beta))
+
+    def average(
+        self, value: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Edges and values of the average of the models under their weights."""
+        # Neighbouring bins often have the very same value (no positives, lowest
+        # midpoint): drop the cut.
+        is_new_value = value[1:] != value[:-1]
+        is_new_model = self.model[1:] != self.model[:-1]
+        fresh = np.append(True, is_new_value | is_new_model)
+        low = self.low[fresh]
+        value = value[fresh]
+        first = np.concatenate([[0], np.cumsum(fresh)])[self.first]
+        kept = np.flatnonzero(weights)
+        # Every model is constant on each piece between the union of all cuts.
+        inner = [low[first[m] + 1 : first[m + 1]] for m in kept]
+        cuts = np.unique(np.concatenate([*inner, [self.most]]))
+        edges = np.concatenate([[self.least], cuts])
+        average = np.zeros(len(edges) - 1)
+        for m, cuts_of_model in zip(kept, inner, strict=True):
+            values_of_model = value[first[m] : first[m + 1]]
+            piece = np.searchsorted(cuts_of_model, edges[1:], side="left")
+            average += weights[m] * values_of_model[piece]
+        return edges, np.clip(average, 0.0, 1.0)
+
+
 def fit_bbq(
     sample: Sample, prior: str, theta: str, prune: str
 ) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
@@ -109,82 +218,18 @@ def fit_bbq(
     Returns its edges (as ``sample.x``) and values, and weights (m,) and bins (m,) of
     the models kept.
     """
-    from scipy.special import gammaln
-
-    x, which = tie_groups(sample.x, float(sample.in_log_odds))
-    order = np.argsort(which, kind="stable")
-    s = x[which[order]]
-    p = sample.p[order]
-    hit = sample.hit[order]
-    n = len(s)
-    least, most = ends(log_odds=sample.in_log_odds)
-    # All bins of all models, end to end: their first rows, and where models begin.
-    cut, first = all_binnings(n)
-    # A cut inside a run of equal scores separates nothing: its bin joins the one
-    # before.
-    real = (cut == 0) | (s[cut] > s[cut - 1])
-    first = np.concatenate([[0], np.cumsum(real)])[first]
-    cut = cut[real]
-    model = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    # Rows and ends of every bin; the last bin of a model has the last row.
-    stop = np.append(cut[1:], n)
-    stop[first[1:] - 1] = n
-    low = np.where(cut == 0, least, 0.5 * (s[np.maximum(cut, 1) - 1] + s[cut]))
-    high = np.append(low[1:], most)
-    high[first[1:] - 1] = most
-    p_low = sigmoid(low) if sample.in_log_odds else low
-    p_high = sigmoid(high) if sample.in_log_odds else high
-    center = 0.5 * (p_low + p_high)
-
-    # The marginal likelihood of every model.
-    ones = np.concatenate([[0.0], np.cumsum(hit)])
-    count = (stop - cut).astype(np.float64)
-    positive = ones[stop] - ones[cut]
-    middle = np.clip(center, 0.005, 0.995)
-    if prior == "bdeu":
-        alpha = beta = 1.0 / np.diff(first)[model]
-    else:
-        alpha = 2.0 * middle
-        beta = 2.0 * (1.0 - middle)
-    strength = alpha + beta
-    terms = gammaln(strength) - gammaln(count + strength)
-    terms += gammaln(positive + alpha) - gammaln(alpha)
-    terms += gammaln(count - positive + beta) - gammaln(beta)
-    evidence = np.bincount(model, weights=terms)
-
-    # The value of every bin.
-    if theta == "official":
-        scored = np.concatenate([[0.0], np.cumsum(hit * p)])
-        p0 = (scored[stop] - scored[cut] + center) / (positive + 1.0)
-        value = (positive + p0) / (count + 1.0)
-    else:
-        value = (positive + alpha) / (count + strength)
-
-    # Neighbouring bins often have the very same value (no positives, lowest midpoint):
-    # drop the cut.
-    fresh = np.append(True, (value[1:] != value[:-1]) | (model[1:] != model[:-1]))
-    bins = np.diff(first)
-    low = low[fresh]
-    value = value[fresh]
-    first = np.concatenate([[0], np.cumsum(fresh)])[first]
-
-    # The models that are kept, and their weights.
+    bins = BinsOfModels.of(sample)
+    alpha, beta = bins.beta_prior(prior)
+    evidence = bins.log_evidence(alpha, beta)
     weights = np.exp(evidence - evidence.max())
     is_kept = weights > NEGLIGIBLE * weights.sum()
     if prune == "elbow":
         is_kept = elbow(weights)
     weights[~is_kept] = 0.0
     weights /= weights.sum()
+    edges, values = bins.average(bins.values(theta, alpha, beta), weights)
     kept = np.flatnonzero(weights)
-    # Every model is constant on each piece between the union of all cuts.
-    inner = [low[first[m] + 1 : first[m + 1]] for m in kept]
-    edges = np.concatenate([[least], np.unique(np.concatenate([*inner, [most]]))])
-    average = np.zeros(len(edges) - 1)
-    for m, cuts in zip(kept, inner, strict=True):
-        values_of_model = value[first[m] : first[m + 1]]
-        piece = np.searchsorted(cuts, edges[1:], side="left")
-        average += weights[m] * values_of_model[piece]
-    return edges, np.clip(average, 0.0, 1.0), weights[kept], bins[kept]
+    return edges, values, weights[kept], np.diff(bins.first)[kept]
 
 
 def elbow(likelihood: FloatArray) -> BoolArray:
