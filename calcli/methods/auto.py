@@ -34,16 +34,9 @@ from calcli.methods._auto.candidates import (
     parse_candidate,
     without_class_terms,
 )
+from calcli.methods._auto.held_out import CHEAP_SCORES, Plan, in_memory
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.methods._auto.trials import (
-    CHEAP_SCORES,
-    FINAL,
-    FINAL_MANY,
-    Plan,
-    Trial,
-    Trying,
-    in_memory,
-)
+from calcli.methods._auto.trials import FINAL, FINAL_MANY, Trial, Trying
 from calcli.methods._auto.weights import (
     LEAST_WEIGHT,
     PRIOR_ROWS,

@@ -13,13 +13,8 @@ from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.folds import content_order
-from calcli.methods._affine.maps import (
-    OdirOptions,
-    identity_map,
-    log_probabilities,
-    odir_ridge,
-    split_map,
-)
+from calcli.methods._affine.fitting import identity_map, split_map
+from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge
 from calcli.methods._affine.objective import Features, affine_logits, logits_as
 from calcli.methods._binary.log_odds import (
     Loss,

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from calcli.calibrator import Laws, Options, param
-from calcli.methods._affine.maps import Structured
+from calcli.methods._affine.structured import Structured
 from calcli.methods._temperature import USUAL_PRIOR, Prior
 from calcli.numerics import FloatArray
 

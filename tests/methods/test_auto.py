@@ -19,13 +19,13 @@ from calcli.methods._auto.after import (
     judged_predictions,
     last_step,
 )
-from calcli.methods._auto.trials import (
+from calcli.methods._auto.held_out import (
     FEWER_FOLDS,
     HELD_ROWS,
     Plan,
-    clearly_behind,
     rows_of_some_classes,
 )
+from calcli.methods._auto.trials import clearly_behind
 from calcli.methods._auto.weights import share_of_safe
 from calcli.methods.auto import Auto
 from calcli.methods.ts_by import TemperatureByGroup
@@ -112,7 +112,8 @@ def test_many_rows_give_a_calibrator_as_good_as_five_folds(monkeypatch):
     y = (0.7 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
     loss = []
     for cheap in (10**9, 100_000):
-        monkeypatch.setattr("calcli.methods._auto.trials.CHEAP_SCORES", cheap)
+        for module in ("held_out", "trials"):
+            monkeypatch.setattr(f"calcli.methods._auto.{module}.CHEAP_SCORES", cheap)
         found = auto(z[:n], y[:n])
         log_p = predict(found.calibrator, ArrayRows(z[n:], None))[0]
         loss.append(-log_p[np.arange(n), y[n:]].mean())

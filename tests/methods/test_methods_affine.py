@@ -6,7 +6,7 @@ import pytest
 from calcli.binning import BinStats, mass_edges, width_edges
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
-from calcli.methods._affine.maps import (
+from calcli.methods._affine.fitting import (
     identity_map,
     refuse_hopeless,
     solve,

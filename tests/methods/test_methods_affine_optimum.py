@@ -8,7 +8,7 @@ from calcli.calibrator import Context
 from calcli.methods._affine import matrix as matrix_module
 from calcli.methods._affine import objective as objective_module
 from calcli.methods._affine import vector as vector_module
-from calcli.methods._affine.maps import identity_map, solve, uniform_ridge
+from calcli.methods._affine.fitting import identity_map, solve, uniform_ridge
 from calcli.methods._affine.matrix import MatrixObjective
 from calcli.methods._affine.objective import Ridge, Table, Walked, logits_as
 from calcli.methods._affine.vector import VectorObjective

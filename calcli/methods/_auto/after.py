@@ -13,12 +13,13 @@ import numpy as np
 from calcli.calibrator import Context
 from calcli.composition import Member, Mixture, Stage, mapped
 from calcli.folds import content_folds
-from calcli.methods._auto.trials import Plan, Trial, standardised_mean
+from calcli.methods._auto.held_out import Plan
+from calcli.methods._auto.trials import Trial, brier_scores, standardised_mean
 from calcli.methods._groups import ByOptions
 from calcli.methods.keep import Keep
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts_by import TemperatureByGroup
-from calcli.numerics import FloatArray, IntArray, shares_of
+from calcli.numerics import FloatArray, shares_of
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units
 
@@ -127,7 +128,7 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     changed = np.zeros(first.n)
     for rows in draws:
         kept = mapped(rows, Keep())
-        gain += brier(kept.array(), y) - brier(rows.scores, y)
+        gain += brier_scores(kept.array(), y) - brier_scores(rows.scores, y)
         prediction = rows.scores.argmax(axis=1)
         right += (prediction == y).astype(float) - (original == y)
         changed += prediction != original
@@ -144,13 +145,6 @@ def judged_predictions(draws: Sequence[ArrayRows], keep: bool | None) -> Predict
     if keep is None:
         keep = first.k > 2 and not judgement.helps
     return replace(judgement, kept=keep)
-
-
-def brier(log_p: FloatArray, y: IntArray) -> FloatArray:
-    """Brier score of every row, (n,), summed over classes."""
-    p = np.exp(log_p)
-    p_y = p[np.arange(len(y)), y]
-    return np.asarray(np.einsum("ij,ij->i", p, p) - 2.0 * p_y + 1.0)
 
 
 def better_p_value(difference: FloatArray, units: Units | None) -> float:

@@ -1,6 +1,5 @@
 """Trial of candidates on held-out rows of the calibration data."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,31 +17,19 @@ from calcli.methods._auto.candidates import (
     fit_candidate,
     is_per_class,
 )
+from calcli.methods._auto.held_out import (
+    CHEAP_SCORES,
+    Part,
+    Plan,
+    in_memory,
+    rows_of_some_classes,
+)
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.numerics import FloatArray, IntArray, shares_of
-from calcli.parallel import available_memory, in_order
+from calcli.parallel import in_order
 from calcli.registry import stages_of
-from calcli.rows import ArrayRows, Rows, ScoreKind
+from calcli.rows import Rows
 from calcli.statistics.units import Units
-
-REPEATED_ROWS = 1000
-"""Most rows for which the folds are drawn twice: weights from one draw are half noise,
-and few rows cost little.
-"""
-FOLDS = 5
-FEWER_FOLDS = 3
-"""Folds from ``MANY_SCORES`` scores on: costs .0001 nats at 100 classes and saves a
-quarter of the time.
-"""
-MANY_SCORES = 250_000
-CHEAP_SCORES = 2_000_000
-"""Scores up to which every fold is held out in turn. Beyond, as many as give
-``HELD_ROWS``.
-"""
-HELD_ROWS = 5000
-KEPT_BYTES = 1 << 27  # logits in float64 up to this size are held in memory
-# scores in their own precision up to this size are held in memory
-SOURCE_BYTES = 1 << 29
 
 BEHIND = 4.0
 """Standard errors of the paired difference to the best from which a candidate is left
@@ -50,128 +37,14 @@ out.
 """
 FEWEST_TO_JUDGE = 500  # held-out rows below which no candidate is left out early
 FEWEST_SAMPLED = 1000  # rows of the sample on which all candidates are tried first
-SOME_CLASSES_SCORES = 500_000  # scores of the sample with fewer classes
-FEWEST_CLASSES = 20  # that stand for all
-
 # What the last Newton step of a fit may promise, in nats. A step leaves a small part of
 # what it promises.
 TRIAL = 3e-4  # of candidates that are compared
 FINAL = 1e-7  # of members of the average
 FINAL_MANY = 1e-4  # of members beyond ``CHEAP_SCORES``
 
-Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
 # a part, what gives its training rows and held-out rows, and candidates
 Task = tuple[Part, Callable[[], tuple[Rows, Rows]], list[str]]
-
-
-# ---- rows
-
-
-def in_memory(rows: Rows, seed: int | None = None) -> Rows:
-    """Hold rows in memory if they are small and have no transforms.
-
-    Others are returned as they are.
-    Logits in float64 where that is small, else the scores in their own precision. seed
-    : put them in a random order that their contents decide, so that what works on the
-    first rows, or on rows at regular distances, does not depend on the order of the
-    source.
-    """
-    kind: ScoreKind = rows.kind
-    is_small = 8 * rows.n * rows.k <= KEPT_BYTES
-    if rows.transforms or not (is_small or fits_in_memory(rows)):
-        return rows
-    blocks = list(rows.blocks())
-    if kind == "confidence" or not is_small:
-        scores = np.concatenate([block.scores for block in blocks])
-    else:
-        kind = "logits" if rows.kind == "logits" else "log_probs"
-        scores = np.concatenate([block.z for block in blocks])
-    in_place = ArrayRows(
-        scores, rows.labels(), kind, weight=rows.weights(), units=rows.units()
-    )
-    if blocks[0].original is not None:
-        predictions = [block.original_prediction for block in blocks]
-        in_place.original = np.concatenate(predictions)
-    in_place = in_place.counting(rows.zeros)
-    if seed is None:
-        return in_place
-    return reordered(in_place, content_order(rows, seed))
-
-
-def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
-    """Rows in memory in another order. order : (n,) indices."""
-    weight = rows.weight
-    units = rows.units()
-    moved = ArrayRows(
-        rows.scores[order],
-        rows.labels()[order],
-        rows.kind,
-        weight=None if weight is None else weight[order],
-        units=None if units is None else units.take(order),
-    )
-    if rows.original is not None:
-        moved.original = rows.original[order]
-    return moved.counting(rows.zeros)
-
-
-def fits_in_memory(rows: Rows) -> bool:
-    """Test whether scores may be held, and copied fold by fold, in free memory."""
-    itemsize = next(iter(rows.blocks())).scores.itemsize
-    size = itemsize * rows.n * rows.k
-    free = available_memory()
-    return size <= SOURCE_BYTES and (free is None or 4 * size <= free)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which rows are held out.
-
-    fold : (draws, n) fold of every row in every draw. parts : what is held out, in
-    order. index : (m,) rows that are held out, those of all folds or of some,
-    ascending.
-    """
-
-    fold: IntArray
-    parts: tuple[Part, ...]
-    index: IntArray
-
-    @classmethod
-    def of(cls, rows: Rows, folds: int | None, seed: int) -> "Plan":
-        """Draw folds; with many rows only some of them are held out.
-
-        folds : their number; None for one that suits the number of scores.
-        """
-        scores = rows.n * rows.k
-        if folds is None:
-            folds = FEWER_FOLDS if MANY_SCORES <= scores <= CHEAP_SCORES else FOLDS
-        folds = min(folds, rows.n)
-        draws = 2 if rows.n <= REPEATED_ROWS else 1
-        fold = [sampled_folds(rows, folds, seed, draw) for draw in range(draws)]
-        n_folds = [int(numbers.max()) + 1 for numbers in fold]
-        if scores > CHEAP_SCORES:
-            n_folds = [min(n, math.ceil(HELD_ROWS * n / rows.n)) for n in n_folds]
-        parts = []
-        for draw in range(draws):
-            parts += [(draw, number) for number in range(n_folds[draw])]
-        index = np.flatnonzero(fold[0] < n_folds[0])
-        return cls(np.stack(fold), tuple(parts), index)
-
-    def held(self, part: Part) -> IntArray:
-        """Rows that a part holds out, ascending."""
-        draw, number = part
-        return np.flatnonzero(self.fold[draw] == number)
-
-    def places(self, part: Part) -> IntArray:
-        """Places of a part's rows in ``index``."""
-        return np.searchsorted(self.index, self.held(part))
-
-    def split(self, rows: Rows, part: Part) -> tuple[Rows, Rows]:
-        """Training rows and held-out rows of a part."""
-        draw, number = part
-        is_held = self.fold[draw] == number
-        learn = in_memory(rows.take(np.flatnonzero(~is_held)))
-        held_rows = in_memory(rows.take(np.flatnonzero(is_held)))
-        return learn, held_rows
 
 
 @dataclass(frozen=True)
@@ -273,9 +146,15 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
             continue
         log_p = prediction.log_probs
         log_p_y[part] = log_p[np.arange(len(block)), block.labels]
-        p_y = np.exp(log_p_y[part])
-        brier[part] = np.exp(2 * log_p).sum(axis=1) - 2 * p_y + 1
+        brier[part] = brier_scores(log_p, block.labels)
     return log_p_y, brier
+
+
+def brier_scores(log_p: FloatArray, y: IntArray) -> FloatArray:
+    """Brier score of every row, (n,), summed over classes."""
+    p = np.exp(log_p)
+    p_y = p[np.arange(len(y)), y]
+    return np.asarray(np.einsum("ij,ij->i", p, p) - 2.0 * p_y + 1.0)
 
 
 # ---- all candidates on all parts
@@ -583,24 +462,3 @@ def standardised_mean(
     if error <= 1e-12 * abs(mean):
         return 0.0
     return mean / error
-
-
-def rows_of_some_classes(rows: Rows, seed: int) -> Rows | None:
-    """Take rows of some classes with the scores of these alone.
-
-    There are as many of a class as there are. None where all classes together are few
-    enough. The classes are drawn by the seed.
-    """
-    count = int(math.sqrt(SOME_CLASSES_SCORES * rows.k / rows.n))
-    if count < FEWEST_CLASSES or 2 * count > rows.k:
-        return None
-    chosen = np.sort(np.random.default_rng(seed).permutation(rows.k)[:count])
-    place = np.full(rows.k, -1, dtype=np.int64)
-    place[chosen] = np.arange(count)
-    y = rows.labels()
-    index = np.flatnonzero(place[y] >= 0)
-    some = rows.take(index)
-    scores = np.concatenate([block.z[:, chosen] for block in some.blocks()])
-    return ArrayRows(
-        scores, place[y[index]], "logits", weight=some.weights(), units=some.units()
-    )

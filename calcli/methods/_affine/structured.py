@@ -1,0 +1,124 @@
+"""Base of svs and sms: a smoothed temperature step, then a map under a ridge."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, cast
+
+import numpy as np
+
+from calcli.calibrator import (
+    Context,
+    Fit,
+    param,
+)
+from calcli.folds import content_folds
+from calcli.methods._affine.fitting import (
+    FitNotes,
+    folded,
+    held_back,
+    objective_of,
+    refuse_hopeless,
+    split_map,
+)
+from calcli.methods._affine.maps import SCALES, AffineMap
+from calcli.methods._affine.objective import (
+    Ridge,
+    logits_as,
+    rows_to_fit,
+)
+from calcli.methods._temperature import likeliest
+from calcli.numerics import FloatArray, softmax
+from calcli.rows import Block, Rows
+
+# values of lambda in cross-validation, strongest first
+LAMBDAS = (30.0, 10.0, 3.0, 1.0)
+# rows per class below which lambda=auto of sms is cross-validated and svs is
+# recommended
+ROWS_PER_CLASS = 20
+
+
+@dataclass(frozen=True)
+class Structured(AffineMap):
+    """Base of svs and sms: an affine map behind a smoothed temperature step.
+
+    It takes temperature-scaled log-probabilities, mixed with the uniform vector.
+    """
+
+    temperature: float = param(within="positive")
+    smoothing: float = param(within="0 to 1")
+
+    @classmethod
+    def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
+        notes = FitNotes(rows, context)
+        k = rows.k
+        theta = cls.identity(rows.k)
+        search = likeliest(rows, context, options.prior)
+        temperature = search.temperature
+        smoothing = 1.0 / (rows.effective_n + 1)
+        if search.root.status in ("at_low", "at_high"):
+            notes.warn(
+                "the temperature of the first step ran into its bound: T ="
+                f" {temperature:g}",
+                "at_bound",
+            )
+        features = partial(smoothed_log_probs, temperature, smoothing)
+
+        def ridge(lam: float, n: float) -> Ridge:
+            """Make the ridge about the identity map.
+
+            lam k/n on diagonal and bias, lam k (k - 1)/n off the diagonal.
+            """
+            weight = np.full(theta.shape, lam * k / n)
+            if cls.full:
+                weight[:, :-1] *= k - 1
+                weight[np.arange(k), np.arange(k)] = lam * k / n
+            return held_back(
+                Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n
+            )
+
+        build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
+        if not notes.absent_classes("only the ridge speaks for them"):
+            return notes.fit(build(*split_map(theta)))
+        lam = options.lambda_
+        folds = min(5, rows.n)
+        what = SCALES
+        long = ""
+        if cls.full:
+            if rows.effective_n < ROWS_PER_CLASS * k:
+                notes.warn(
+                    f"{rows.effective_n:.0f} rows are fewer than {ROWS_PER_CLASS} per"
+                    " class: svs serves better"
+                )
+                if lam == "auto":
+                    lam = "cv"
+            if lam == "auto":
+                lam = 1.0
+            fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
+            long = refuse_hopeless(rows, fits, "use svs, or give lambda")
+            what = f"fitting{long}"
+        fold = content_folds(rows, folds, context.seed) if lam == "cv" else None
+        source = rows_to_fit(rows, features, cls.full, fold)
+        if fold is not None:
+            parts = folded(source.folds(), theta, complete=True)
+            lam, thetas = notes.search_path(parts, LAMBDAS, ridge, theta, long)
+            if cls.full:
+                theta = np.mean(thetas, axis=0)
+        notes.details["lambda"] = lam
+        last = ridge(lam, rows.effective_n)
+        objective = objective_of(source.chunks(), last, complete=True)
+        best = notes.fit_map(cls, objective, lambda: theta, what)
+        return notes.fit(build(*split_map(best)))
+
+    def features(self, block: Block) -> FloatArray:
+        """log((1 - a) softmax(z / T) + a / k), (b, k)."""
+        return smoothed_log_probs(self.temperature, self.smoothing, block)
+
+
+def smoothed_log_probs(
+    temperature: float, smoothing: float, block: Block, dtype: Any = np.float64
+) -> Any:
+    p = softmax(logits_as(block, dtype) / temperature)
+    p *= 1.0 - smoothing
+    p += smoothing / p.shape[1]
+    return np.log(p, out=p)
