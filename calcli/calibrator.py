@@ -1,7 +1,7 @@
 """Base class of calibration methods and its types. ``Calibrator``'s docstring is the guide to adding a method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
@@ -396,3 +396,25 @@ def check_numbers(name: str, value: float | FloatArray, within: str = "") -> Non
         at = np.argwhere(~good)[0].tolist()
         name, value = f"{name}{at}", np.asarray(value)[tuple(at)]
     raise DataError(f"params.{name} is {value}, expected {expected}")
+
+
+def transforms_read_by(calibrators: Iterable[Calibrator]) -> list[str]:
+    """Specs of the transforms that any of some calibrators reads, each once."""
+    specs: dict[str, None] = {}
+    for calibrator in calibrators:
+        specs |= dict.fromkeys(calibrator.required_transforms)
+    return list(specs)
+
+
+def with_transforms_of(
+    calibrator: Calibrator, block: Block, specs: Sequence[str]
+) -> Block:
+    """The block with those transforms alone that a calibrator reads, in its order.
+
+    specs : of all transforms of the block.
+    """
+    needed = calibrator.required_transforms
+    if block.transformed is None or list(needed) == list(specs):
+        return block
+    places = [specs.index(spec) for spec in needed]
+    return replace(block, transformed=block.transformed[places])

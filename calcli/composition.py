@@ -25,6 +25,8 @@ from calcli.calibrator import (
     Prediction,
     Status,
     check_numbers,
+    transforms_read_by,
+    with_transforms_of,
 )
 from calcli.errors import DataError, UsageError
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
@@ -489,11 +491,7 @@ class Mixture(Calibrator):
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        return list(
-            dict.fromkeys(
-                spec for m in self.members for spec in m.calibrator.required_transforms
-            )
-        )
+        return transforms_read_by(member.calibrator for member in self.members)
 
     def apply(self, block: Block) -> Prediction:
         if block.kind == "confidence":
@@ -509,12 +507,7 @@ class Mixture(Calibrator):
         needed = self.required_transforms
         total: FloatArray | None = None
         for member in self.members:
-            here = block
-            if block.transformed is not None:
-                own = [
-                    needed.index(spec) for spec in member.calibrator.required_transforms
-                ]
-                here = replace(block, transformed=block.transformed[own])
+            here = with_transforms_of(member.calibrator, block, needed)
             part = member.calibrator.apply(here).log_probs + np.log(member.weight)
             total = part if total is None else np.logaddexp(total, part, out=total)
         assert total is not None

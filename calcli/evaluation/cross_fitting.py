@@ -5,7 +5,7 @@ all rows, and its numbers come from fits to other parts of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from calcli.calibrator import (
     Laws,
     Options,
     Prediction,
+    transforms_read_by,
+    with_transforms_of,
 )
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import (
@@ -55,8 +57,7 @@ class CrossFitted(Calibrator):
     @property
     def required_transforms(self) -> Sequence[str]:
         """Transforms that any part needs, each once."""
-        specs = [spec for part in self.parts for spec in part.required_transforms]
-        return list(dict.fromkeys(specs))
+        return transforms_read_by(self.parts)
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
@@ -71,29 +72,22 @@ class CrossFitted(Calibrator):
     def apply(self, block: Block) -> Prediction:
         """Calibrate each row by the calibrator of its fold."""
         column = block.columns[FOLD_COLUMN]
-        fold = np.array([int(name) for name in column.names])[column.code]
+        fold = np.array(list(map(int, column.names)))[column.code]
         predictions = []
         indices = []
         for number in np.unique(fold).tolist():
             index = np.flatnonzero(fold == number)
             part = self.parts[number]
-            rows = self._with_transforms_of(part, block.take(index, block.start))
+            rows = block.take(index, block.start)
+            rows = with_transforms_of(part, rows, self.required_transforms)
             predictions.append(part.apply(rows))
             indices.append(index)
         return _merged(predictions, indices)
 
-    def _with_transforms_of(self, part: Calibrator, block: Block) -> Block:
-        """The block with those transforms alone that a part needs."""
-        if block.transformed is None:
-            return block
-        specs = list(self.required_transforms)
-        places = [specs.index(spec) for spec in part.required_transforms]
-        return replace(block, transformed=block.transformed[places])
-
 
 def fold_names(folds: int) -> tuple[str, ...]:
     """Names of the folds in the column of folds."""
-    return tuple(str(fold) for fold in range(folds))
+    return tuple(map(str, range(folds)))
 
 
 def _merged(

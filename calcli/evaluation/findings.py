@@ -55,9 +55,15 @@ def with_caveats(findings: Sequence[Finding], caveats: Sequence[str]) -> list[Fi
 
     A caveat that repeats the doubt about the labels is left out.
     """
-    known = {finding.numbers.get("words") for finding in findings}
-    doubts = [finding for finding in findings if finding.kind in DOUBTS]
-    others = [finding for finding in findings if finding.kind not in DOUBTS]
+    known = set()
+    doubts = []
+    others = []
+    for finding in findings:
+        known.add(finding.numbers.get("words"))
+        if finding.kind in DOUBTS:
+            doubts.append(finding)
+        else:
+            others.append(finding)
     new = [Finding("data", {"words": words}) for words in caveats if words not in known]
     return [*doubts, *new, *others]
 

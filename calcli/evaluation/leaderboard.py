@@ -333,15 +333,17 @@ def entered(
     context = MetricContext(outcome.table, replace(settings, unit=entry.unit))
     scores = measured(context, LEADERBOARD_METRICS)
     metrics = {name: score_json(score) for name, score in scores.items()}
-    fits = Counter(str(fit.status) for fit in outcome.fits if fit is not None)
+    fits: Counter[str] = Counter()
+    for fit in outcome.fits:
+        if fit is not None:
+            fits[str(fit.status)] += 1
     entry = replace(
         entry, metrics=metrics, fits=fits, units=units_json(unit_facts(context))
     )
     if baseline is None or baseline.table is None:
         return entry
     paired = compared(context, MetricContext(baseline.table, settings))
-    fitted = [fit for fit in (*outcome.fits, *baseline.fits) if fit is not None]
-    if fitted:
+    if any(fit is not None for fit in (*outcome.fits, *baseline.fits)):
         paired = over_folds(paired, len(outcome.fits), context)
     differences = {name: difference_json(paired[name]) for name in COMPARED}
     return replace(entry, differences=differences)

@@ -121,11 +121,11 @@ def id_signatures(ids: AnyArray, total: int) -> Signatures | None:
         return None
     if all(_is_row_number(text, total) for text in texts):
         return None
-    digests = [
-        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        for text in texts
-    ]
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    digests = bytearray()
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digests += hashlib.blake2b(data, digest_size=8).digest()
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
 def _is_row_number(text: str, total: int) -> bool:

@@ -140,8 +140,8 @@ def _calibrated(facts: Facts, verdict: Verdict) -> str:
         assert facts.fit is not None
         limit = f"{count(facts.fit.n)} calibration samples"
         return f"calibrated as far as {limit} can: {_means(facts)}"
-    seen = f"no miscalibration found in {samples(facts.data.n)}"
-    return f"calibrated: {_means(facts)}, {seen}"
+    where = samples(facts.data.n)
+    return f"calibrated: {_means(facts)}, no miscalibration found in {where}"
 
 
 def _one_direction(facts: Facts, verdict: Verdict) -> str:

@@ -212,8 +212,7 @@ def worsening(fitted: FittedRows) -> str:
     """
     before = fitted.before
     after = fitted.after
-    zeros = fitted.rows.zeros
-    is_unknown = before.zeros > 0 and zeros is not None and not zeros.is_rounded
+    is_unknown = _has_unknown_zeros(fitted)
     by_brier = is_unknown or getattr(fitted.options, "loss", "nll") == "brier"
     loss = "brier" if by_brier else "nll"
     low = getattr(before, loss) / before.weight
@@ -237,6 +236,12 @@ def worsening(fitted: FittedRows) -> str:
         f"the fit made its own rows worse: {what} rose from {low:.4f} to"
         f" {high:.4f}{why}; leave them uncalibrated, or fit with --method auto"
     )
+
+
+def _has_unknown_zeros(fitted: FittedRows) -> bool:
+    """True if labels have stored zeros of unknown size."""
+    zeros = fitted.rows.zeros
+    return fitted.before.zeros > 0 and zeros is not None and not zeros.is_rounded
 
 
 def _labels(count: int, singular: str, plural: str, what: str) -> str:

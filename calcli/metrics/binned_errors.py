@@ -62,11 +62,9 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
         )
     value, null = error_and_null(context, scheme, norm)
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
-    interval = (
-        _bracket(context, scheme)
-        if norm == 1.0 and t.weight is None and t.units is None
-        else None
-    )
+    interval = None
+    if norm == 1.0 and t.weight is None and t.units is None:
+        interval = _bracket(context, scheme)
     return Value(value, interval=interval, null=null, more=more)
 
 
@@ -77,13 +75,10 @@ def error_and_null(
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
-    return value, context.null_of(
-        value,
-        draws,
-        context.expected(scheme)
-        if norm == 1.0 and context.table.units is None
-        else None,
-    )
+    mean = None
+    if norm == 1.0 and context.table.units is None:
+        mean = context.expected(scheme)
+    return value, context.null_of(value, draws, mean)
 
 
 def _bracket(context: MetricContext, scheme: str) -> Interval:
@@ -103,12 +98,10 @@ def _bracket(context: MetricContext, scheme: str) -> Interval:
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
     """Signature entries of another program's bins, which replace ours entirely; empty for our own."""
-    program = None if context.foreign(scheme) is None else context.settings.compat
-    return (
-        {}
-        if program is None
-        else dict.fromkeys(("scheme", "closed", "compat"), program)
-    )
+    program = context.settings.compat
+    if program is None or context.foreign(scheme) is None:
+        return {}
+    return dict.fromkeys(("scheme", "closed", "compat"), program)
 
 
 @metric("norm bins scheme closed:right label", report="default", reads="sums")

@@ -64,7 +64,9 @@ def metric(name: str) -> Metric:
         number = float(with_number["number"])
         measure = partial(plain.measure, **{plain.argument: number})
         return replace(plain, name=f"{plain.name}({number:g})", measure=measure)
-    known = name if name in METRICS else re.sub(r"[-\s]+", "_", name.strip().lower())
+    known = name
+    if name not in METRICS:
+        known = re.sub(r"[-\s]+", "_", name.strip().lower())
     known = ALIASES.get(known, known)
     if known not in METRICS:
         raise unknown_name("metric", name, METRICS, ALIASES)

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.calibrator import Calibrator, Prediction, Progress
+from calcli.calibrator import (
+    Calibrator,
+    Prediction,
+    Progress,
+    transforms_read_by,
+    with_transforms_of,
+)
 from calcli.fit_summary import Summary
 from calcli.metrics.class_sums import ClassSums, Piece
 from calcli.metrics.expected_differences import expected_differences
@@ -103,10 +109,12 @@ def collect_all(
     compared with (``RowTable.expected``). wanted : ``class_bins``, ``tops`` and ``top_only`` of ``_GatherBlock``.
     Raises DataError for transforms that a calibrator needs and the rows lack.
     """
-    which = against if isinstance(against, int) else None
-    along = (
-        (against.log_probs, against.label) if isinstance(against, Prediction) else ()
-    )
+    which: int | None = None
+    along: tuple[AnyArray, ...] = ()
+    if isinstance(against, int):
+        which = against
+    elif against is not None:
+        along = (against.log_probs, against.label)
     work = _GatherBlock.of(rows, calibrators, against=which, **wanted)
     gatherers = [_Gatherer(rows.n, work) for _ in calibrators]
     for parts in rows.walked(Walk(work, along, work.places, add_up=True)):
@@ -153,7 +161,9 @@ def _summary(k: int, tables: Sequence[RowTable]) -> Summary:
     """Summary of some rows with k classes, from their only table."""
     (table,) = tables
     losses = table.nll, table.brier, table.nll - table.entropy
-    classes = table.y if k > 1 else np.zeros_like(table.y)
+    classes = table.y
+    if k == 1:
+        classes = np.zeros_like(table.y)
     return Summary.of(
         table.confidence,
         table.correct,
@@ -243,11 +253,7 @@ class _GatherBlock:
         **wanted: Any,
     ) -> "_GatherBlock":
         """Gather rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
-        specs: set[str] = set()
-        for calibrator in calibrators:
-            if calibrator is not None:
-                specs.update(calibrator.required_transforms)
-        needed = sorted(specs)
+        needed = transforms_read_by(c for c in calibrators if c is not None)
         places = tuple(rows.places_of(needed))
         tops = tuple(j for j in tops if j < rows.k)
         return cls(rows.k, calibrators, needed, places, tops=tops, **wanted)
@@ -305,11 +311,7 @@ class _GatherBlock:
         """Prediction of a block by a calibrator; None without one."""
         if calibrator is None:
             return None
-        places = [self.needed.index(spec) for spec in calibrator.required_transforms]
-        if places and places != [*range(len(self.needed))]:
-            assert block.transformed is not None
-            block = replace(block, transformed=block.transformed[places])
-        return calibrator.calibrate(block)
+        return calibrator.calibrate(with_transforms_of(calibrator, block, self.needed))
 
     def tiles(
         self, block: Block, prediction: Prediction | None, room: list[FloatArray]

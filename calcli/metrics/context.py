@@ -136,7 +136,9 @@ class MetricContext:
     def threshold_signature(self) -> dict[str, str]:
         """Threshold part of a signature; empty at the default of 0.5."""
         threshold = self.settings.threshold
-        return {} if threshold == 0.5 else {"threshold": f"{threshold:g}"}
+        if threshold == 0.5:
+            return {}
+        return {"threshold": f"{threshold:g}"}
 
     # ---- binned scores
 
@@ -165,7 +167,9 @@ class MetricContext:
     def effective_n(self) -> float:
         """Kish's effective number of rows; the number of rows without weights."""
         w = self.table.weight
-        return float(self.n) if w is None else float(w.sum()) ** 2 / float(w @ w)
+        if w is None:
+            return float(self.n)
+        return float(w.sum()) ** 2 / float(w @ w)
 
     @cached_property
     def copies(self) -> float:
@@ -249,7 +253,9 @@ class MetricContext:
         """Variance of the sum of outcomes under calibration, sum w^2 c (1 - c)."""
         w, c = self.table.weight, self.scores
         spread = c * (1.0 - c)
-        return float(spread.sum() if w is None else w**2 @ spread)
+        if w is None:
+            return float(spread.sum())
+        return float(w**2 @ spread)
 
     @cached_property
     def few_jumps(self) -> bool:
@@ -295,9 +301,9 @@ class MetricContext:
 
     def foreign(self, scheme: str) -> Convention | None:
         """Binning of another program that replaces our width bins, if one is requested."""
-        return (
-            CONVENTIONS.get(self.settings.compat or "") if scheme == "width" else None
-        )
+        if scheme != "width" or self.settings.compat is None:
+            return None
+        return CONVENTIONS.get(self.settings.compat)
 
     @made_once
     def laws(self, scheme: str) -> Laws | None:
@@ -361,7 +367,9 @@ class MetricContext:
     ) -> Null:
         """``nulls.null_of``, with its method for rows in units."""
         null = null_of(observed, draws, mean)
-        return null if self.table.units is None else replace(null, method=SHARED_LUCK)
+        if self.table.units is None:
+            return null
+        return replace(null, method=SHARED_LUCK)
 
     # ---- classes
 
@@ -370,9 +378,10 @@ class MetricContext:
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Iterate over class, its probabilities (n,), is it the label (n,). raw : its own value instead. Raises
         Undefined where only the row table is at hand."""
-        columns = self.raw_columns if raw else self.columns
+        columns, what = self.columns, "probabilities"
+        if raw:
+            columns, what = self.raw_columns, "values"
         if columns is None:
-            what = "values" if raw else "probabilities"
             raise Undefined(
                 f"needs the {what} of every class, which are not at hand here"
             )
@@ -402,7 +411,9 @@ def edges_of(
     scheme: str, scores: FloatArray, bins: int, weight: FloatArray | None
 ) -> FloatArray:
     """Edges of bins of equal ``width`` or ``mass``."""
-    return width_edges(bins) if scheme == "width" else mass_edges(scores, bins, weight)
+    if scheme == "width":
+        return width_edges(bins)
+    return mass_edges(scores, bins, weight)
 
 
 def edges_of_values(scores: FloatArray) -> FloatArray | None:

@@ -465,10 +465,10 @@ def long_contexts(
         f"the orders of {rows.n} rows",
         WITHOUT_ORDER,
     )
-    collectors = [
-        [KeyCollector(rows.n, odds=order == 1) for order in range(n_orders)]
-        for _ in calibrators
-    ]
+    collectors = []
+    for _ in calibrators:
+        of_orders = [KeyCollector(rows.n, odds=order == 1) for order in range(n_orders)]
+        collectors.append(of_orders)
     request = SumsRequest(tuple(names), settings, rows.n, n_orders > 0, report)
     wanted = gathering(
         names, settings, rows.k, by_class=report, all_columns=len(calibrators) > 1

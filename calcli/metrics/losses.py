@@ -118,14 +118,13 @@ def nll(context: MetricContext) -> Value:
     Also called: log_loss, logloss, cross_entropy, ce
     In tables: log loss: mean -ln of the label's probability
     """
-    value, direction = registered_mean(context, "nll"), direction_of(context, "entropy")
+    value = registered_mean(context, "nll")
+    direction = direction_of(context, "entropy")
     assert value.value is not None
     expected = value.value - direction.gap
-    sd = (
-        direction.gap / direction.z
-        if direction.z and math.isfinite(direction.z)
-        else 0.0
-    )
+    sd = 0.0
+    if direction.z and math.isfinite(direction.z):
+        sd = direction.gap / direction.z
     how = None if context.table.units is None else SHARED_LUCK
     null = Null(
         expected,
@@ -237,10 +236,11 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
     Graubard (1998), Survey Methodology 24, 193-201.
     """
     spread = rate * (1.0 - rate)
-    wider = normal_quantile(0.5 + level / 2.0) / t_quantile(
-        0.5 + level / 2.0, mean.freedom
-    )
-    n = spread / mean.reach**2 * wider**2 if spread > 0.0 < mean.reach else mean.n
+    n = mean.n
+    if spread > 0.0 and mean.reach > 0.0:
+        upper = 0.5 + level / 2.0
+        wider = normal_quantile(upper) / t_quantile(upper, mean.freedom)
+        n = spread / mean.reach**2 * wider**2
     if CARRYING <= rate * n <= n - CARRYING:
         return []
     return [float(end) for end in wilson_interval(np.array(rate), np.array(n), level)]
@@ -458,14 +458,12 @@ def _top_gap(context: MetricContext, j: int) -> Value:
         raise Undefined(f"there are only {t.k} classes")
     if j not in t.tops:
         raise Undefined("the largest classes were not gathered here")
-    gap, mass, accuracy = (
-        mean_named(context, f"top{j} {what}") for what in ("gap", "mass", "accuracy")
-    )
-    interval = (
-        None
-        if context.few_wrong is not None
-        else t_interval(gap, context.settings.level)
-    )
+    gap = mean_named(context, f"top{j} gap")
+    mass = mean_named(context, f"top{j} mass")
+    accuracy = mean_named(context, f"top{j} accuracy")
+    interval = None
+    if context.few_wrong is None:
+        interval = t_interval(gap, context.settings.level)
     if resampled(context):
         interval = bootstrap_of(context, column(context, f"top{j} gap")[:, None])[0]
     return replace(

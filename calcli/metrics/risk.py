@@ -341,7 +341,9 @@ def _event_sums(ranked: Ranked) -> EventSums:
 def _ratio_interval(sums: EventSums, level: float) -> Interval | None:
     """Score interval of observed over expected; None where it has no upper end."""
     ends = sums.score_interval(normal_quantile(0.5 + level / 2.0))
-    return None if ends is None else Interval(*ends, level, "score")
+    if ends is None:
+        return None
+    return Interval(*ends, level, "score")
 
 
 @metric("label:positive", better="one", whole=True, reads="order")

@@ -53,11 +53,9 @@ def column(context: MetricContext, name: str) -> FloatArray:
         return t.entropy if what == "expected" else t.varentropy + t.entropy**2
     # The Brier score of nearly certain rows is twice that of the confidence: right or not.
     scale = {"brier": 2.0, "brier_mean": 2.0 / t.k}.get(of, 1.0)
-    return (
-        scale * c * (1.0 - c)
-        if what == "expected"
-        else scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
-    )
+    if what == "expected":
+        return scale * c * (1.0 - c)
+    return scale**2 * c * (1.0 - c) * ((1.0 - c) ** 3 + c**3)
 
 
 @made_once
@@ -104,10 +102,8 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
         return context.few_wrong
     if name not in LOSSES or not mean.n > 1.0:
         return None
-    first, second = (
-        mean_named(context, f"{name} {power}").value
-        for power in ("expected", "squared")
-    )
+    first = mean_named(context, f"{name} expected").value
+    second = mean_named(context, f"{name} squared").value
     square = mean.value**2 + mean.se**2 * (mean.n - 1.0)
     carrying = _carrying(mean.value, square, mean.n)
     both = _carrying(mean.value + first, square + second, mean.n) / 2.0
@@ -129,12 +125,16 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
         distinct = f"{rows:.0f} distinct rows of {context.n}"
         return f"about {carrying:.0f} of {distinct} carry this loss: no interval"
     if isinstance(context.table, RowTable):
-        losses = column(context, name) * context.table.weights
-        largest = np.sort(losses)[::-1].cumsum()
-        count = int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
+        count = _rows_of_most(column(context, name) * context.table.weights)
         if count < FEWEST:
             return f"{count} of {context.n} rows make 90 % of this loss: no interval"
     return f"about {carrying:.0f} of {context.n} rows carry this loss: no interval"
+
+
+def _rows_of_most(losses: FloatArray) -> int:
+    """Fewest rows that make 90 % of the sum of losses (n,)."""
+    largest = np.sort(losses)[::-1].cumsum()
+    return int(np.searchsorted(largest, 0.9 * largest[-1])) + 1
 
 
 def _carrying(mean: float, square: float, n: float) -> float:

@@ -118,12 +118,16 @@ class RowTable(Sums):
     @property
     def clipped(self) -> int:
         """Number of rows whose label has a probability of 0."""
-        return 0 if self.zeros is None else int(np.count_nonzero(self.zeros))
+        if self.zeros is None:
+            return 0
+        return int(np.count_nonzero(self.zeros))
 
     @property
     def unknown_zeros(self) -> int:
         """Number of rows whose label has a probability of 0 of unknown size."""
-        return 0 if self.zeros is None else int(np.count_nonzero(self.zeros < 0))
+        if self.zeros is None:
+            return 0
+        return int(np.count_nonzero(self.zeros < 0))
 
     @property
     def zero_shifts(self) -> FloatArray:
@@ -153,9 +157,9 @@ class RowTable(Sums):
     @property
     def agreement(self) -> LabelAgreement | None:
         """Counts of (prediction, label) pairs; None for confidences alone."""
-        return (
-            LabelAgreement.of(self.prediction, self.y, self.k) if self.k > 1 else None
-        )
+        if self.k == 1:
+            return None
+        return LabelAgreement.of(self.prediction, self.y, self.k)
 
     @property
     def answers(self) -> UnitAnswers | None:
@@ -184,16 +188,16 @@ class RowTable(Sums):
     @property
     def certain(self) -> int:
         """Number of confidences alone that are exactly 0 or 1, which have no log-odds; 0 where there are classes."""
-        return int(np.isin(self.confidence, (0.0, 1.0)).sum()) if self.k == 1 else 0
+        if self.k > 1:
+            return 0
+        return int(np.isin(self.confidence, (0.0, 1.0)).sum())
 
     @property
     def known(self) -> str:
         """Number of classes, as the end of a sentence in a message."""
-        return (
-            f"these rows have {self.k}"
-            if self.k > 1
-            else "these rows hold one confidence each"
-        )
+        if self.k == 1:
+            return "these rows hold one confidence each"
+        return f"these rows have {self.k}"
 
     @property
     def brier_top(self) -> FloatArray:

@@ -40,7 +40,9 @@ class MetricSettings:
 
 def norm_text(norm: float) -> str:
     """Text of the norm in a signature."""
-    return "max" if math.isinf(norm) else f"{norm:g}"
+    if math.isinf(norm):
+        return "max"
+    return f"{norm:g}"
 
 
 def norm_of(text: str) -> float:

@@ -281,10 +281,8 @@ def spiegelhalter_z(context: MetricContext) -> Value:
     mean_gap = spiegelhalter_of(context)
     if context.shared is not None:
         slope = 1.0 - 2.0 * context.scores
-        weight = context.table.weight
-        if weight is not None:
-            slope = slope * weight
-        slope = slope / (len(slope) if weight is None else weight.sum())
+        weights = context.table.weights
+        slope = slope * weights / weights.sum()
         sums = context.shared.sums(slope[:, None])[:, 0]
         assert context.luck is not None
         draws = sums - float(slope @ context.scores)

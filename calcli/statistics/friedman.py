@@ -48,10 +48,10 @@ def friedman(values: FloatArray) -> Friedman | None:
         return None
     ranks = np.array([average_ranks(row) for row in values])
     mean = ranks.mean(axis=0)
-    ties = sum(
-        float((t**3 - t).sum())
-        for t in (np.unique(row, return_counts=True)[1] for row in values)
-    )
+    ties = 0.0
+    for row in values:
+        sizes = np.unique(row, return_counts=True)[1]
+        ties += float((sizes**3 - sizes).sum())
     correction = 1.0 - ties / (n * (k**3 - k))
     if correction <= 0.0:
         return None

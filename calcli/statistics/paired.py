@@ -31,8 +31,10 @@ SMALL_JUMP = 0.002
 
 _R = np.arange(1, 5)[:, None]
 _J = np.arange(5)
+# binomial coefficients of _R over _J
 _COMBINATIONS = np.array(
-    [[math.comb(r, j) for j in range(5)] for r in range(1, 5)], dtype=np.float64
+    [[1, 1, 0, 0, 0], [1, 2, 1, 0, 0], [1, 3, 3, 1, 0], [1, 4, 6, 4, 1]],
+    dtype=np.float64,
 )
 
 

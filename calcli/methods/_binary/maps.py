@@ -285,7 +285,10 @@ class BinaryCalibrator(Calibrator):
     def maps(self) -> list[tuple[Any, ...]]:
         """Parameters of each map: one map, or one per class."""
         arrays = self._arrays()
-        return [tuple(v[c] for v in arrays) for c in range(len(arrays[0]))]
+        maps = []
+        for number in range(len(arrays[0])):
+            maps.append(tuple(array[number] for array in arrays))
+        return maps
 
     @classmethod
     def map_fields(cls) -> list[Field[Any]]:
