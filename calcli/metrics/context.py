@@ -52,7 +52,8 @@ FEWEST_COPIED = 4
 """Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of scores with one
 outcome each tell, which drawn rows have with chance .002 at 4 x 100, and less of more rows."""
 
-SHARED_LUCK = "shared luck"  # how nulls of rows that belong together are drawn (``statistics.luck.Luck``)
+# how nulls of rows that belong together are drawn (``statistics.luck.Luck``)
+SHARED_LUCK = "shared luck"
 
 
 def made_once(make: Work) -> Work:

@@ -23,7 +23,9 @@ from calcli.statistics.nulls import label_losses
 from calcli.statistics.paired import PairedSums
 from calcli.statistics.smooth_error import grid_cells, smooth_residuals
 
-FINE = 64  # cells of a width bin, each of which is drawn as one binomial under calibration (as ``nulls.GROUPS``)
+# cells of a width bin, each of which is drawn as one binomial under calibration (as
+# ``nulls.GROUPS``)
+FINE = 64
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ class Scored(Sums):
         return float(self.fine.variance.sum())
 
 
-MATCHED_CLASSES = 1000  # classes up to which the (prediction, label) pairs of very many rows are counted
+# classes up to which the (prediction, label) pairs of very many rows are counted
+MATCHED_CLASSES = 1000
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ Score = Literal["brier", "log"]
 
 # default number of resamples: the 2.5 % point is then the tenth smallest
 RESAMPLES = 400
-CELLS = 1000  # the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
+# the band is drawn on about this many cells of merged confidences (see ``merge_cells``)
+CELLS = 1000
 
 ENDS = 100
 """Rows at either end that are not merged for the band: there the curve follows single rows."""
@@ -153,7 +154,8 @@ class Band:
 
     def contains(self, x: FloatArray, y: FloatArray) -> BoolArray:
         """Mask of the points (x, y) of a curve that lie inside, limits included."""
-        slack = 1e-12  # the curve and its limits are quotients of the same sums, rounded apart
+        # the curve and its limits are quotients of the same sums, rounded apart
+        slack = 1e-12
         return (y >= np.interp(x, self.x, self.low) - slack) & (
             y <= np.interp(x, self.x, self.high) + slack
         )

@@ -15,9 +15,13 @@ import numpy as np
 from calcli.numerics import AnyArray, FloatArray, row_weights
 from calcli.statistics.units import Units, uneven_error, unit_mean
 
-BOOTSTRAP_WORK = 5_000_000  # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter second)
+# rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter
+# second)
+BOOTSTRAP_WORK = 5_000_000
 RESAMPLED_ITEMS = 1 << 14  # rows times resamples that are drawn at once
-MANY_DEGREES = 200.0  # degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without SciPy
+# degrees of freedom beyond which Wallace's normal deviate is right to 1e-6, without
+# SciPy
+MANY_DEGREES = 200.0
 
 
 @dataclass(frozen=True)

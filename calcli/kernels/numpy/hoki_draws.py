@@ -163,7 +163,9 @@ FIRST_FIELD = 32
 # so many of the highest draws of a race are looked at, stage by stage, before all of
 # them are
 STAGES = (16, 64, 128)
-BEYOND = 1e30  # a distance in units of the noise that no draw makes up for, within the range of float32
+# a distance in units of the noise that no draw makes up for, within the range of
+# float32
+BEYOND = 1e30
 
 
 def sampled_retention(

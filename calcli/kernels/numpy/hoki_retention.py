@@ -131,8 +131,12 @@ KNEE = 3.0
 and in each a polynomial of this degree. Fine near 0 for the least scale, and as coarse further out as the larger scales
 can bear. log Phi is analytic within 2.8 of the real axis, so the interpolation error is below 1e-12 per class. A higher
 degree means fewer columns in the matrix product and more sums to form them."""
-DROPPED = 1e-11  # classes whose chances of overtaking the top class add up to less than this are left out
-REACH = 7.0  # the noise of the top class is integrated over +-REACH standard deviations (tails: 3e-12)
+# classes whose chances of overtaking the top class add up to less than this are left
+# out
+DROPPED = 1e-11
+# the noise of the top class is integrated over +-REACH standard deviations (tails:
+# 3e-12)
+REACH = 7.0
 
 Report = Callable[[int], None]
 
@@ -224,7 +228,9 @@ def _with_reciprocals(
         return d * LARGER, [scale * LARGER for scale in scales]
 
 
-IN_ORDER_FROM = 128  # classes from which it pays to sort a row: what falls into one cell is then added up as it lies
+# classes from which it pays to sort a row: what falls into one cell is then added up as
+# it lies
+IN_ORDER_FROM = 128
 
 
 def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:

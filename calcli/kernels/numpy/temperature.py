@@ -21,7 +21,9 @@ from calcli.solvers import Curve, Slope
 
 FEWEST_ROWS = 1000
 """Rows processed at once, where there are as many: for fewer, Python takes longer than NumPy."""
-FEW_CLASSES = 64  # up to so many classes rows lie side by side, so that sums over classes are vectorised too
+# up to so many classes rows lie side by side, so that sums over classes are vectorised
+# too
+FEW_CLASSES = 64
 
 
 class TemperedRows:
