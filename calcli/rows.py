@@ -23,7 +23,7 @@ from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
 from calcli.statistics.units import Units
-from calcli.statistics.weights import effective_weights
+from calcli.statistics.weights import effective_number, effective_weights
 from calcli.zeros import (
     Digits,
     FloatType,
@@ -379,10 +379,10 @@ class Rows(ABC):
     @property
     def effective_n(self) -> float:
         """Kish's effective number of rows, which penalties, priors and counts are held against."""
-        w = self.weights()
-        if w is None or not w.any():
+        weight = self.weights()
+        if weight is None or not weight.any():
             return float(self.n)
-        return float(w.sum()) ** 2 / float(w @ w)
+        return effective_number(weight)
 
     def units(self) -> Units | None:
         """Unit of every row, None where rows are independent."""

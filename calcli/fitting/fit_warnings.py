@@ -24,6 +24,7 @@ from calcli.statistics.intervals import mean_of, t_p_value
 from calcli.statistics.p_values import p_text
 from calcli.statistics.paired import PairedSums, fair_signs
 from calcli.statistics.units import Units
+from calcli.statistics.weights import effective_number
 
 BELOW_CHANCE = 4.0
 """Standard errors from which an accuracy below 1/k is significant."""
@@ -261,7 +262,7 @@ def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
     change = np.concatenate(list(parts))
     weight = row_weights(rows.weights(), rows.n)
     mean = float(np.average(change, weights=weight))
-    effective = float(weight.sum() ** 2 / (weight @ weight))
+    effective = effective_number(weight)
     deviations = weight * (change - mean)
     count = float(rows.n)
     units = rows.units()

@@ -31,6 +31,7 @@ from calcli.statistics.nulls import (
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
+from calcli.statistics.weights import effective_number
 
 Columns = Callable[[], Iterator[tuple[int, FloatArray]]]
 Work = TypeVar("Work", bound=Callable[..., Any])
@@ -167,10 +168,10 @@ class MetricContext:
     @property
     def effective_n(self) -> float:
         """Kish's effective number of rows; the number of rows without weights."""
-        w = self.table.weight
-        if w is None:
+        weight = self.table.weight
+        if weight is None:
             return float(self.n)
-        return float(w.sum()) ** 2 / float(w @ w)
+        return effective_number(weight)
 
     @cached_property
     def copies(self) -> float:

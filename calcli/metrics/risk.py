@@ -45,6 +45,7 @@ from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
 from calcli.statistics.ties import Ranked
 from calcli.statistics.units import design_effect, numbered
+from calcli.statistics.weights import effective_number
 
 SMOOTHED_CELLS = 5000
 """Points up to which drawn outcomes are smoothed at their own P(class 1)."""
@@ -560,8 +561,7 @@ def effective_rows(positive: MetricContext, threshold: float) -> float:
     table = positive.table
     if not _dependent(positive):
         return float(positive.n)
-    weight = table.weights
-    rows = float(weight.sum()) ** 2 / float(weight @ weight)
+    rows = effective_number(table.weights)
     if table.units is None:
         return rows
     benefit = row_benefit(positive.scores, positive.outcomes, threshold)

@@ -14,6 +14,7 @@ import numpy as np
 
 from calcli.numerics import AnyArray, FloatArray, row_weights
 from calcli.statistics.units import Units, uneven_error, unit_mean
+from calcli.statistics.weights import effective_number
 
 # rows times resamples up to which ``auto`` intervals are bootstrapped (a quarter
 # second)
@@ -162,7 +163,7 @@ def mean_of(
     if total <= 0.0:
         return Mean(math.nan, math.nan, 0.0)
     value = float(weight @ values) / total
-    effective = total**2 / float(weight @ weight)
+    effective = effective_number(weight)
     spread = float(weight**2 @ (values - value) ** 2) / total**2
     return Mean(
         value,

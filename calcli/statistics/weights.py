@@ -36,3 +36,12 @@ def effective_weights(raw: FloatArray) -> FloatArray | None:
     scaled = np.zeros(len(raw))
     scaled[counted] = weight
     return scaled
+
+
+def effective_number(weight: FloatArray) -> float:
+    """Kish's effective number of rows with weights (n,), not all 0.
+
+    >>> effective_number(np.array([1.0, 3.0]))
+    1.6
+    """
+    return float(weight.sum()) ** 2 / float(weight @ weight)

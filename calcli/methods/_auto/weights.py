@@ -39,7 +39,7 @@ UNSURE = 1.0
 SURE = 3.0
 
 
-def effective_number(share: FloatArray) -> float:
+def effective_number_of_shares(share: FloatArray) -> float:
     """Kish's effective number of rows of shares (n,) that sum to 1."""
     if share.min() == share.max():
         return float(len(share))  # without rounding
@@ -55,7 +55,7 @@ def likelihood_weights(
     weights, sum 1. prior_rows : prior weight of the first candidate, in rows.
     """
     draws, rows, m = log_p.shape
-    n = effective_number(share)
+    n = effective_number_of_shares(share)
     likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True))
     likelihood = likelihood.reshape(draws * rows, m)
     share = np.tile(share / draws, draws)
