@@ -206,7 +206,7 @@ def test_ends_of_limits(limit, found):
         {"accuracy": Score("accuracy", 0.71, "accuracy")},
     )
     [outcome] = check(limits([f"{limit}=1"], []), result, baseline)
-    assert outcome.found == pytest.approx(found)
+    assert outcome.value == pytest.approx(found)
 
 
 @pytest.mark.parametrize(
