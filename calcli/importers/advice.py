@@ -32,10 +32,12 @@ from calcli.importers.looks import (
     kind_by_range,
     likely_unit,
     looks_like,
+    without_empty,
 )
 from calcli.importers.names import (
     LEFT_OVER,
     headers_path,
+    is_answer,
     is_prediction,
     parse_name,
     real_names,
@@ -56,6 +58,8 @@ MOST_GROUP_OPTIONS = 2
 
 FEW_GROUPS = 20
 """Most distinct values of a column that a command names as groups."""
+
+NO_COMMAND = " (no command is proposed)"
 
 NAMING = ("--scores", "--labels", "--kind")
 COLUMN_OPTIONS: dict[Look, str] = {
@@ -142,6 +146,8 @@ def with_command(
     if isinstance(proposal, str):
         if problem.commands:
             return problem.advising(more=described)
+        if "calcli extract" in problem.advice:
+            proposal = proposal.removesuffix(NO_COMMAND)
         return problem.advising(more=f"{described}; {proposal}")
     typed = replace(request, typed=request.typed or ((where,),))
     if guesses.are_percentages and ("--percent",) not in typed.typed:
@@ -182,7 +188,7 @@ def proposed_import(
     """What a command of ``calcli extract`` asks for; None for other commands."""
     if tuple(command[:2]) != ("calcli", "extract") or "--model" in command:
         return None
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {"no_labels": False}
     ignored: list[float] = []
     words = iter(command[2:])
     for word in filter(_is_option, words):
@@ -269,15 +275,22 @@ class _Guesses:
         return ", ".join(shown) or "nothing"
 
     def values(self, path: str) -> AnyArray | None:
-        """All values of a column; None where they cannot be read."""
+        """All values of a column, empty cells as NaN or no text; None where they cannot be read."""
         try:
-            return self.columns[path].values()
+            values = self.columns[path].rows(slice(None))
         except DataError:
             return None
+        is_column = values.ndim == 2 and values.shape[1] == 1
+        return values[:, 0] if is_column else values
+
+    def _present(self, path: str) -> AnyArray | None:
+        """The values that are not empty; None where they cannot be read."""
+        values = self.values(path)
+        return None if values is None else without_empty(values)
 
     def _words(self, path: str) -> list[object]:
         """Distinct values of a column."""
-        values = self.values(path)
+        values = self._present(path)
         return [] if values is None else np.unique(values).tolist()
 
     def _of_look(self, look: Look) -> list[str]:
@@ -381,7 +394,7 @@ class _Guesses:
             return None
         if any(array.dtype.kind not in "biuf" for array in flat):
             return None
-        scores = np.stack(flat, axis=1)
+        scores = without_empty(np.stack(flat, axis=1).astype(np.float64))
         if kind_of_scores(scores).reason == PERCENTAGES:
             self.has_percent_columns = True
             return "probs"
@@ -414,6 +427,8 @@ class _Guesses:
 
     def _find_labels(self) -> None:
         named = [path for path in self.paths if parse_name(path).role == "labels"]
+        if not named and self._is_single():
+            named = [path for path in self.paths if is_answer(parse_name(path).core)]
         labels = self.labels or named or self._of_look("labels")
         self._words_of: dict[str, list[object]] = {}
         for path in dict.fromkeys([*self._of_look("groups"), *labels]):
@@ -422,7 +437,7 @@ class _Guesses:
         k = self._n_classes()
         numbered = []
         for path in self._of_look("classes"):
-            values = self.values(path)
+            values = self._present(path)
             if values is not None and values.max() < k:
                 numbered.append(path)
         fitting = []
@@ -438,14 +453,14 @@ class _Guesses:
     def proposal(self) -> Proposal | str:
         """Options that read the arrays as guessed, or the reason why there are none."""
         if not self.scores:
-            return "none of these looks like scores (no command is proposed)"
+            return f"none of these looks like scores{NO_COMMAND}"
         if len(self.scores) > 1:
-            return "several may be the scores (no command is proposed)"
+            return f"several may be the scores{NO_COMMAND}"
         outcome = self._outcome() if self._is_single() else _Outcome([], False)
         look = self._look_of_scores()
         is_probability = KIND_OF_LOOK.get(look) == "probs"
         if len(self.labels) > 1:
-            return "several may be the labels (no command is proposed)"
+            return f"several may be the labels{NO_COMMAND}"
         if outcome.columns and is_probability:
             named = outcome.columns[0]
             options = (("--confidence", self.scores[0]), ("--correct", named))
@@ -453,11 +468,11 @@ class _Guesses:
             return Proposal(options, used, self._length(named.partition("=")[0]), True)
         is_lone_margin = look == "log-odds" and not self.labels
         if (outcome.is_confidence and not outcome.columns) or is_lone_margin:
-            return "nothing says which answers are right (no command is proposed)"
+            return f"nothing says which answers are right{NO_COMMAND}"
         if not self.labels:
-            return "none of these looks like labels (no command is proposed)"
+            return f"none of these looks like labels{NO_COMMAND}"
         if not self.kind:
-            return "the values do not tell the kind (no command is proposed)"
+            return f"the values do not tell the kind{NO_COMMAND}"
         label = self.labels[0]
         named_options = [("--scores", self.scores[0]), ("--labels", label)]
         named_options.append(("--kind", self.kind))
@@ -504,7 +519,7 @@ class _Guesses:
 
     def _is_never_below_half(self) -> bool:
         look = self._look_of_scores()
-        values = self.values(self.scores[0])
+        values = self._present(self.scores[0])
         if KIND_OF_LOOK.get(look) != "probs" or values is None:
             return False
         half = 50 if look == "percentages" else 0.5

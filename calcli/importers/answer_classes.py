@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calcli.errors import DataError
-from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.token_answers import NO_LOGPROBS, Answer
 from calcli.importers.token_classes import bare, by_token
 from calcli.io.locate import natural
@@ -20,9 +20,6 @@ NEARLY_ALL = 0.98
 
 OWN_LABELS = 0.9
 """Proportion of the answers whose tokens list their own label, where labels are tokens."""
-
-TO_SUPPLY = "NEW.csv"
-"""File in a proposed command that the user has to write."""
 
 
 @dataclass(frozen=True)

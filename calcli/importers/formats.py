@@ -134,6 +134,9 @@ def commands() -> list[tuple[str, str, str]]:
     return rows
 
 
+KNOWN = "npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5"
+"""The formats that most people have, for messages."""
+
 AS_CSV = "save the table as CSV"
 IN_UTF8 = "convert it: iconv -t UTF-8"
 KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
@@ -188,7 +191,7 @@ def _refuse_known(file: SourceFile) -> None:
 
 
 def _why_unknown(file: SourceFile) -> str:
-    known = f"expected one of {', '.join(format.name for format in formats())}"
+    known = f"expected {KNOWN} or another format of calcli extract"
     promised = suffixes().get(file.suffix)
     if file.head[257:262] == b"ustar":
         return "is a tar archive; unpack it and name the folder"

@@ -10,6 +10,9 @@ from calcli.errors import check_choice
 from calcli.io.locate import ByName
 
 NORMALIZE = ("none", "sum", "chars", "bytes", "mutual")
+TO_SUPPLY = "NEW.csv"
+"""File in a proposed command that the user has to write."""
+
 REDUCE = ("none", "mean", "sum", "min", "first")
 """Reductions of several positions to one row."""
 

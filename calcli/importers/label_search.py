@@ -10,7 +10,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.evidence import agreement, class_indices, counts_from_1
-from calcli.importers.import_request import ImportRequest
+from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
     Name,
     is_answer,
@@ -183,14 +183,18 @@ class LabelSearch:
         shown = scores.shown if is_generated(self.score) else self.score.path
         problem = DataError(
             f"{self.where}: found no labels for {shown!r}",
-            advice=f"name them with --labels {self._option()} (none: calibrate only;"
-            " --gold FILE: from another file)",
+            advice=f"name them with --labels {self._option()} (none: calibrate only), or"
+            f" write them to {TO_SUPPLY}: {shlex.join(self._command_with_gold())}",
         )
         if others or not self.request.carry:
             return problem
         return problem.advising(
             self.request.command(self.where, [("--labels", "none")])
         )
+
+    def _command_with_gold(self) -> tuple[str, ...]:
+        """The command that takes the labels of a file that the user has to write."""
+        return self.request.command(self.where, [("--gold", TO_SUPPLY)])
 
     def _option(self) -> str:
         """Value to advise for ``--labels``."""

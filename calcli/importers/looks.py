@@ -85,6 +85,9 @@ def looks_like(path: str, column: Column) -> Look:
         return ""
     if not values.size or values.ndim > 2 or values.dtype.kind not in "biufUM":
         return ""
+    values = without_empty(values)
+    if not values.size:
+        return ""
     name = parse_name(path)
     if name.role == "labels":
         return "labels"
@@ -93,6 +96,16 @@ def looks_like(path: str, column: Column) -> Look:
     if values.ndim == 2 and values.shape[1] > 1:
         return _look_of_matrix(name.kind, values)
     return _look_of_column(path, values.reshape(-1))
+
+
+def without_empty(values: AnyArray) -> AnyArray:
+    """Values or rows without the empty ones: NaN, or no text."""
+    if values.dtype.kind == "f":
+        is_empty = np.isnan(values)
+        return values[~is_empty.reshape(len(values), -1).any(axis=1)]
+    if values.dtype.kind == "U" and values.ndim == 1:
+        return values[values != ""]
+    return values
 
 
 def likely_unit(columns: Columns) -> str | None:

@@ -158,7 +158,10 @@ ROLES: dict[str, Role] = {
     "weight by name": Role("weights of the rows", (), r"(?i)w|.*weights?"),
     "answers": Role(
         "right answers, in a file of their own",
-        ("answer", "answer_key", "correct_answer", "truth", "class", "target"),
+        (
+            *("answer", "answer_key", "correct_answer", "truth", "class", "target"),
+            *("expected", "expected_answer", "reference", "reference_answer"),
+        ),
     ),
     "boxes": Role(
         "boxes of detections",

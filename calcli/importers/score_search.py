@@ -104,8 +104,7 @@ def refuse_detections(
     if is_coco or (has_boxes and has_score):
         raise NotToRead(
             f"{where}: holds detections, whose category is predicted; match them with"
-            " the ground truth first, then --confidence score --correct NAME, the"
-            " column that says which are right"
+            " the ground truth, and add a column that says which are right"
         )
 
 
@@ -115,12 +114,13 @@ def with_obvious_names(
     """Fill in the names of scores and labels where only one reading is possible."""
     if request.scores:
         return request
-    if any(name.role == "scores" for name in names):
-        if not request.labels:
-            return replace(request, labels=_labels_of_apply(names, arrays.columns))
-        return request
-    if not request.labels:
-        pairs = _pairs(names, arrays)
+    has_scores = any(name.role == "scores" for name in names)
+    if has_scores and not request.labels:
+        labels = _labels_of_apply(names, arrays.columns)
+        request = replace(request, labels=labels)
+    are_complete = has_scores and any(name.role == "labels" for name in names)
+    if not request.labels and not are_complete:
+        pairs = {} if has_scores else _pairs(names, arrays)
         if pairs:
             return replace(request, scores=tuple(pairs), labels=tuple(pairs.values()))
         if request.kind is None:
@@ -129,6 +129,8 @@ def with_obvious_names(
                 _remark_two_words(pair, where)
                 scores, labels = (pair.scores,), (pair.labels,)
                 return replace(request, scores=scores, labels=labels, kind="probs")
+    if has_scores:
+        return request
     core = _only_candidate(names, arrays, request)
     return request if core is None else replace(request, scores=(core,))
 
@@ -244,7 +246,8 @@ def _present_values(array: Any) -> AnyArray | None:
 
 def _may_be_risks(name: Name, distinct: AnyArray) -> bool:
     """True for a column without another meaning whose numbers lie in [0, 1]."""
-    if name.role or is_input(name.core) or distinct.dtype.kind != "f":
+    is_free = not name.role or (name.role == "scores" and name.kind == "probs")
+    if not is_free or is_input(name.core) or distinct.dtype.kind != "f":
         return False
     return bool(len(distinct) > 2 and distinct[0] >= 0 and distinct[-1] <= 1)
 

@@ -156,7 +156,7 @@ def test_importing_npz_loads_nothing_heavy(here):
         (
             ["noise.bin", "-o", "x.h5"],
             3,
-            "noise.bin: is of no known format, expected one of ",
+            "noise.bin: is of no known format, expected npz, ",
         ),
         (
             ["noise.h5", "-o", "x.h5"],

@@ -171,7 +171,30 @@ TEXTS["boxes.csv"] = table(
     "image,class,confidence,iou,matched",
     ((f"{i // 8}.jpg", i % 3, P[i], P[-i], Y[i]) for i in range(N)),
 )
+TEXTS["empty label.csv"] = table(
+    "healthy,sick,diagnosis",
+    (
+        (1 - p, p, "" if i == 9 else ("healthy", "sick")[y])
+        for i, (p, y) in enumerate(zip(P, Y, strict=True))
+    ),
+)
+TEXTS["empty risk.csv"] = table(
+    "prob,diagnosis",
+    (
+        ("" if i == 7 else p, ("healthy", "sick")[y])
+        for i, (p, y) in enumerate(zip(P, Y, strict=True))
+    ),
+)
+TEXTS["empty forecast.csv"] = TEXTS["empty risk.csv"].replace("prob", "forecast")
+TEXTS["expected.csv"] = table(
+    "text,predicted,confidence,expected",
+    (
+        (f"t{i}", "abc"[i % 3], p, "abc"[(i + 1 - y) % 3])
+        for i, (p, y) in enumerate(zip(P, Y, strict=True))
+    ),
+)
 OF_CONFIDENCES = {
+    "expected.csv",
     "answers.csv",
     "stated.jsonl",
     "said.jsonl",
@@ -443,3 +466,30 @@ def test_what_is_made_of_an_hdf5_file_does_not_go_onto_it(
     assert run(*shlex.split(advised)[1:]).code == 0, advised
     with h5py.File("run.bundles.h5") as file:
         assert sorted(file) == ["test", "valid"]
+
+
+def test_a_probability_beside_two_words_is_read_as_a_column_of_unknown_name_is(
+    monkeypatch, capsys, tmp_path
+):
+    """``forecast,rain`` was read, ``prob,diagnosis`` refused."""
+    monkeypatch.chdir(tmp_path)
+    full = TEXTS["empty risk.csv"].replace("\n,", "\n0.5,")
+    Path("risk.csv").write_text(full, "utf-8")
+    run = runner(monkeypatch, capsys)
+    done = run("extract", "risk.csv", "-o", "risk.h5")
+    assert done.code == 0, done.err
+    with h5py.File("risk.h5") as file:
+        assert np.array_equal(file["labels"], Y)
+
+
+def test_inspect_names_no_command_that_lacks_the_labels(monkeypatch, capsys, tmp_path):
+    """Its command was tried without labels, and refused for them when pasted."""
+    monkeypatch.chdir(tmp_path)
+    Path("risk.csv").write_text(TEXTS["empty risk.csv"], "utf-8")
+    run = runner(monkeypatch, capsys)
+    line = run("inspect", "risk.csv").err.splitlines()[-1]
+    command = line.partition("to try: ")[2].partition(" && ")[0]
+    if command:
+        assert run(*shlex.split(command)[1:]).code == 0
+    else:
+        assert "no command is proposed, it would end in: " in line

@@ -215,7 +215,7 @@ def test_detections_are_matched_first(run, record):
     Path("d.json").write_text(json.dumps([record] * 20))
     refused = run("evaluate", "d.json")
     assert refused.code == 3
-    assert "match them with the ground truth first, then --confidence" in refused.line
+    assert "match them with the ground truth, and add a column" in refused.line
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_tables_of_detections_are_matched_first(run, sides):
     Path("d.csv").write_text("\n".join([f"image,{sides},label,score", *rows]) + "\n")
     refused = run("evaluate", "d.csv")
     assert refused.code == 3
-    assert "match them with the ground truth first" in refused.line
+    assert "match them with the ground truth" in refused.line
     assert "to try" not in refused.line
 
 

@@ -84,6 +84,5 @@ def test_what_was_taken_for_what_is_said_on_stderr_and_options_of_extract_are_to
     assert "Read " not in run("evaluate", "s.npz", "-m", "ece", "-q").err
     np.save("only.npy", Z)
     line = run("evaluate", "only.npy", "--kind", "logits").line
-    assert "--gold FILE" in line and line.endswith(
-        "--gold: of calcli extract, which makes a bundle of it"
-    )
+    command = "calcli extract only.npy --gold NEW.csv --kind logits -o only.h5"
+    assert line.endswith(f"(none: calibrate only), or write them to NEW.csv: {command}")
