@@ -6,6 +6,8 @@ from functools import partial
 from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.evaluation_tables import change_words, group_table_lines, side_by_side
 from calcli.cli.render import (
+    folded,
+    narrowed,
     number,
     table_lines,
     wrapped,
@@ -72,11 +74,13 @@ def _reason_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
             if score is None:
                 continue
             if score.reason is not None:
-                yield f"{name}: undefined for {result.title}: {score.reason}"
+                yield from wrapped(
+                    f"{name}: undefined for {result.title}: {score.reason}"
+                )
             elif score.no_interval is not None:
                 without.setdefault(score.no_interval, []).append(name)
         for reason, those in without.items():
-            yield f"{', '.join(those)} of {result.title}: {reason}"
+            yield from wrapped(f"{', '.join(those)} of {result.title}: {reason}")
 
 
 def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
@@ -98,7 +102,7 @@ def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str
         if any(sign in cell for cell in cells):
             shown.append(words)
     if shown:
-        yield "; ".join(shown)
+        yield from wrapped("; ".join(shown))
 
 
 def changes_lines(results: Sequence[Result]) -> Iterator[str]:
@@ -112,10 +116,11 @@ def changes_lines(results: Sequence[Result]) -> Iterator[str]:
             if name in result.scores:
                 changes.append(f"{name} {change_words(change)}")
         for change_line in changes:
-            yield f"{version_name(result, results)} minus {against}: {change_line}"
+            version = version_name(result, results)
+            yield from wrapped(f"{version} minus {against}: {change_line}")
         nll = result.paired.differences.get("nll")
         if result.paired.baseline is not None and nll is not None:
-            yield replacement_advice(result.title, against, nll)
+            yield from wrapped(replacement_advice(result.title, against, nll))
 
 
 def replacement_advice(new: str, old: str, change: Difference) -> str:
@@ -146,7 +151,7 @@ def full_lines(result: Result, plan: Plan) -> Iterator[str]:
     for name in result.shown:
         words = meaning(name, plan.settings)
         lines.append([name, score_cell(result.scores[name]), words])
-    yield from table_lines(lines, left=(0, 2))
+    yield from table_lines(folded(lines), left=(0, 2))
     yield from _reason_lines([result], result.shown)
     yield from _sign_lines([result], result.shown)
     if result.report is not None:
@@ -277,7 +282,7 @@ def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
     """A line per class."""
     yield ""
     adjusted = "p: adjusted for all classes and the verdict; * significant"
-    yield f"{result.bundle}, {result.title}, by class ({adjusted})"
+    yield from wrapped(f"{result.bundle}, {result.title}, by class ({adjusted})")
     named = lines[0].name is not None
     head = ["class", "samples", "predicted", "share", "mean p", "gap", "p"]
     rows = [[*head, "precision", "recall", "ECE"]]
@@ -298,7 +303,7 @@ def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
                 number(line.ece),
             ]
         )
-    yield from table_lines(rows)
+    yield from table_lines(narrowed(rows))
 
 
 def ranks_lines(ranks: Ranks) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
+from unicodedata import east_asian_width
 
 from calcli.io.harmless import HIDDEN, finite, harmless_cell
 
@@ -37,14 +38,26 @@ def width_of_output() -> int:
 
 def wrapped(text: str, indent: str = "", hanging: str = "    ") -> list[str]:
     """A sentence in lines that fit, those after the first indented by ``hanging``."""
-    return textwrap.wrap(
-        plain(text),
+    lines = textwrap.wrap(
+        _with_second_columns(plain(text)),
         width_of_output(),
         initial_indent=indent,
         subsequent_indent=hanging,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace(SECOND_COLUMN, "") for line in lines]
+
+
+SECOND_COLUMN = "\uffff"
+"""Stands for the second column of a wide sign while lines are measured; no text has it."""
+
+
+def _with_second_columns(text: str) -> str:
+    """The text with a sign for every column that it takes on a terminal."""
+    if text.isascii():
+        return text
+    return "".join(sign + SECOND_COLUMN * (columns_of(sign) - 1) for sign in text)
 
 
 def fail(message: str, code: int) -> int:
@@ -344,7 +357,33 @@ def table_width(lines: Sequence[Sequence[str]]) -> int:
 
 
 def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
+
+
+def columns_of(text: str) -> int:
+    """Columns that a text takes on a terminal: signs of East Asia take two."""
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(east_asian_width(sign) in "WF" for sign in text)
+
+
+def narrowed(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Lines of cells without the last columns that do not fit, the first two kept."""
+    kept = [list(line) for line in lines]
+    while len(kept[0]) > 2 and table_width(kept) > width_of_output():
+        kept = [line[:-1] for line in kept]
+    return kept
+
+
+def folded(lines: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Lines of cells, the words of the last column in as many lines as they take."""
+    room = width_of_output() - sum(width + 2 for width in _widths(lines)[:-1])
+    made = []
+    for *cells, words in lines:
+        first, *further = textwrap.wrap(words, max(room, 20)) or [""]
+        made.append([*cells, first])
+        made += [[*[""] * len(cells), part] for part in further]
+    return made
 
 
 def _text(table: Table) -> str:
@@ -444,7 +483,7 @@ def table_lines(
         cells = []
         for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
             if column in left:
-                cells.append(cell.ljust(width))
+                cells.append(cell + " " * (width - columns_of(cell)))
             else:
-                cells.append(cell.rjust(width))
+                cells.append(" " * (width - columns_of(cell)) + cell)
         yield "  ".join(cells).rstrip()

@@ -495,3 +495,32 @@ def test_the_other_commands(run, monkeypatch, case, width, request):
         assert done.code in ((0, 5) if command == "watch" else (0,)), done.err
         for line in (done.out + done.err).splitlines():
             assert columns(line) <= width or is_to_paste(line), (command, line)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--per-class"],
+        ["--full", "--group-by", "group"],
+        ["--group-by", "group"],
+        ["-m", "nll", "-m", "ece", "-m", "brier", "-m", "accuracy", "-m", "ks"],
+    ],
+    ids=["by class", "full", "by group", "metrics"],
+)
+def test_tables_of_names_in_wide_signs_fit(run, monkeypatch, words, width):
+    """A sign of East Asia takes two columns; tables by class were wider than 80."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    z, labels = rows()
+    sites = np.array(["東京都千代田区", "大阪府大阪市北区", "Zürich"])
+    np.savez(
+        "test.npz",
+        logits=z,
+        labels=labels,
+        class_names=np.array(["猫", "犬", "魚の仲間です"]),
+        group=sites[np.arange(len(z)) % 3],
+    )
+    done = run("evaluate", "test.npz", *words)
+    assert done.code == 0, done.err
+    for line in (done.out + done.err).splitlines():
+        assert columns(line) <= width or is_to_paste(line), line

@@ -514,7 +514,7 @@ def test_exports_without_labels_take_them_from_a_file(run):
         ("response.json", "places.csv"),
     ):
         refused = run("run", file)
-        assert refused.code == 3 and "--gold FILE" in refused.line, refused.line
+        assert refused.code == 3 and "--gold NEW.csv" in refused.line, refused.line
         made = run("extract", file, "--gold", gold, "-o", f"{file}.h5")
         assert made.code == 0, made.err
         done = run("evaluate", f"{file}.h5", "--metric", "accuracy", "--json")
