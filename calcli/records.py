@@ -40,14 +40,12 @@ def as_json(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        return {
-            each.name: as_json(getattr(value, each.name))
-            for each in dataclasses.fields(value)
-        }
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name: as_json(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return {name: as_json(held) for name, held in value.items()}
+        return {name: as_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(held) for held in value]
+        return [as_json(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -65,15 +63,19 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Content of the JSON output, whose keys other programs read."""
-        found: dict[str, Any] = {}
-        for each in _fields(self):
-            key, held = self.JSON.get(each.name, each.name), getattr(self, each.name)
-            if key is None or (
-                each.name in self.OPTIONAL and (held is None or held == {})
-            ):
+        content: dict[str, Any] = {}
+        for field in _fields(self):
+            key = self.JSON.get(field.name, field.name)
+            value = getattr(self, field.name)
+            if key is None:
                 continue
-            found |= {key: as_json(held)} if key else as_json(held) or {}
-        return found
+            if field.name in self.OPTIONAL and (value is None or value == {}):
+                continue
+            if key == "":
+                content.update(as_json(value) or {})
+            else:
+                content[key] = as_json(value)
+        return content
 
 
 class Sums:
@@ -82,19 +84,18 @@ class Sums:
 
     def __add__(self, other: Self) -> Self:
         values = []
-        for each in _fields(self):
-            how: Callable[[Any, Any], Any] = getattr(
-                each.type, "__metadata__", (_plus,)
-            )[0]
-            a, b = getattr(self, each.name), getattr(other, each.name)
-            values.append(None if a is None or b is None else how(a, b))
+        for field in _fields(self):
+            declared = getattr(field.type, "__metadata__", (_plus,))
+            add: Callable[[Any, Any], Any] = declared[0]
+            a, b = getattr(self, field.name), getattr(other, field.name)
+            values.append(None if a is None or b is None else add(a, b))
         return type(self)(*values)
 
 
 def _plus(a: Any, b: Any) -> Any:
     if not isinstance(a, Mapping):
         return a + b
-    return {
-        key: a[key] + b[key] if key in a and key in b else (a if key in a else b)[key]
-        for key in {**a, **b}
-    }
+    total = dict(a)
+    for key, value in b.items():
+        total[key] = a[key] + value if key in a else value
+    return total

@@ -82,8 +82,10 @@ class ScoreCalibrator(
         if X.shape[1] != len(self.classes_) and not (
             X.shape[1] == 1 and len(self.classes_) == 2
         ):
-            found = f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes"
-            raise ValueError(f"{found}: expected one score per class")
+            raise ValueError(
+                f"X has {X.shape[1]} columns but y has {len(self.classes_)} classes:"
+                " expected one score per class"
+            )
         labels = np.searchsorted(self.classes_, y)
         options = dict(self.options or {})
         try:

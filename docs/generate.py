@@ -347,6 +347,8 @@ def methods_table() -> str:
 
 def formula(kind: str, name: str) -> list[str]:
     """The formula of a method or metric, and where its letters are said."""
+    if name not in FORMULAS[kind]:
+        raise LookupError(f"{name}: write its formula under [{kind}] in formulas.toml")
     parts = FORMULAS[kind][name].split(
         r", \qquad "
     )  # one below the other: telephones are narrow

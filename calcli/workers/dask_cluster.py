@@ -107,13 +107,14 @@ class DaskCluster(Executor):
             raise self._refused(
                 f"{who} does not answer within {PATIENCE:.0f} s; end those that hang"
             ) from None
-        for worker, found in versions.items():
-            if found != __version__:
-                told = found if isinstance(found, str) else "cannot import calcli"
-                other = (
-                    f"worker {worker} has another calcli ({told}, here {__version__})"
-                )
-                raise self._refused(f"{other}; install the same everywhere")
+        for worker, version in versions.items():
+            if version == __version__:
+                continue
+            there = version if isinstance(version, str) else "cannot import calcli"
+            raise self._refused(
+                f"worker {worker} has another calcli ({there}, here {__version__});"
+                " install the same everywhere"
+            )
 
     def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
         """Run a coroutine of the client with a timeout, as Dask would wait forever. Raises TimeoutError."""
@@ -198,9 +199,9 @@ def _scheduler(address: str) -> str:
         return address
     what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        found = json.loads(read_document(address, LARGEST_FILE, what))["address"]
-        if isinstance(found, str):
-            return found
+        known = json.loads(read_document(address, LARGEST_FILE, what))["address"]
+        if isinstance(known, str):
+            return known
     raise DataError(f"{address}: holds no address, expected {what}")
 
 

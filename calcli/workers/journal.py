@@ -137,15 +137,15 @@ class _Numbers(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:
             return super().find_class(module, name)
-        found = (
-            super().find_class(module, name) if module.startswith("calcli.") else None
+        kind = None
+        if module.startswith("calcli."):
+            kind = super().find_class(module, name)
+        is_record = isinstance(kind, type) and (
+            is_dataclass(kind) or issubclass(kind, tuple)
         )
-        record = isinstance(found, type) and (
-            is_dataclass(found) or issubclass(found, tuple)
-        )
-        if not record or "__call__" in dir(found):
+        if not is_record or "__call__" in dir(kind):
             raise pickle.UnpicklingError(f"{module}.{name} has no place in a job file")
-        return found
+        return kind
 
 
 def key_of(*facts: bytes) -> bytes:
