@@ -477,14 +477,14 @@ def test_after_a_fit_to_unrounded_rows_the_digits_of_new_ones_count():
     )
 
 
-def test_artifacts_of_old_versions_count_every_zero_as_before():
+def test_artifacts_of_old_versions_count_every_zero_as_before(tmp_path):
     p, y = model(n=200, decimals=2)
     fitted = calcli.fit(p, y, "ts", kind="probs")
     content = fitted.to_dict()
     del content["fit"]["resolution"]
     content["fit"]["probability_floor"] = 2.2250738585072014e-308
-    Path("old.json").write_text(json.dumps(content))
-    old = calcli.load("old.json")
+    (tmp_path / "old.json").write_text(json.dumps(content))
+    old = calcli.load(tmp_path / "old.json")
     assert old._artifact.calibrator.zeros == OLD
     log_p = np.log(np.maximum(p, 2.2250738585072014e-308))
     expected = softmax(log_p / fitted.params["temperature"])
