@@ -7,7 +7,11 @@ overconfident scores, where only the intervals are looked at. folds : intervals 
 difference of two methods in ``compare``. uneven : intervals of means and of the area under
 the ROC curve where units have Pareto sizes. together : label frequencies and doubts about
 labels of units whose rows are right or wrong together. band : curves that leave the band
-anywhere. Generators are not those that the tests were designed on.
+anywhere. findings : what is said of calibrated rows whose labels and classes are in
+order, each finding's share, and the level of ``tce2`` where a bin has three rows. gain :
+of overconfident rows with a class bias, how often the range that is named misses the
+frequency there, and how often the gain's lower bound, and its estimate, lie above the
+largest possible gain. Generators are not those that the tests were designed on.
 """
 
 import math
@@ -266,6 +270,66 @@ def band(cell, r):
     }
 
 
+DOUBTS = ("labels", "too_good", "lacking", "sampled")
+
+
+def findings(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    rng = np.random.default_rng([31, n, k, r])
+    shares = rng.dirichlet(np.full(k, cell["evenness"]))
+    z = rng.standard_t(4, size=(n, k)) * 1.3 + np.log(shares + 1e-4)
+    p = softmax(z)
+    y = drawn(p, rng)
+    report = report_of(p, y, seed=r)
+    said = {message["kind"] for message in report["messages"]}
+    found = {kind: float(kind in said) for kind in DOUBTS}
+    found["not clean"] = float(report["verdict_kind"] not in ("calibrated", "too_few"))
+    context = MetricContext(collect(ArrayRows(p, y, "probs")), MetricSettings(seed=r))
+    (squared,) = measured(context, ("tce2",)).values()
+    found["tce2 0.05"] = float(squared.p_value <= 0.05)
+    return found
+
+
+def report_of(p, y, seed):
+    """What ``evaluate`` says of probabilities."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = calcli.evaluate(p, y, kind="probs", seed=seed)
+    return told.to_dict()["results"][0]["report"]
+
+
+def gain(cell, r):
+    n, k = cell["rows"], cell["classes"]
+    rng = np.random.default_rng([32, n, k, r])
+    z = rng.standard_t(5, size=(n, k)) * 1.4
+    true = softmax(z)
+    stated = z * cell["slope"]
+    stated[:, 0] += cell["bias"]
+    p, y = softmax(stated), drawn(true, rng)
+    largest = float((true * (np.log(true) - np.log(p))).sum(axis=1).mean())
+    found = {
+        "range misses": 0.0,
+        "no range": 1.0,
+        "bound above": 0.0,
+        "estimate above": 0.0,
+        "no gain": 1.0,
+    }
+    for message in report_of(p, y, seed=r)["messages"]:
+        if message["kind"] == "range":
+            c, right = p.max(axis=1), true[np.arange(n), p.argmax(axis=1)]
+            if message["of_positive"]:
+                c, right = p[:, 1], true[:, 1]
+            inside = (c > message["low"]) & (c <= message["high"])
+            frequency = right[inside].mean()
+            held = message["observed_low"] <= frequency <= message["observed_high"]
+            found |= {"range misses": float(not held), "no range": 0.0}
+        if message["kind"] == "gain":
+            found["bound above"] = float(message["at_least"] > largest)
+            found["estimate above"] = float(message["nll"] > largest)
+            found["no gain"] = 0.0
+    return found
+
+
 EXPERIMENTS = {
     "weighted": weighted,
     "near": near,
@@ -273,6 +337,8 @@ EXPERIMENTS = {
     "uneven": uneven,
     "together": together,
     "band": band,
+    "findings": findings,
+    "gain": gain,
 }
 CELLS = {
     "weighted": [
@@ -325,6 +391,24 @@ CELLS = {
             (1000, "sure", {}),
             (1000, "rounded", {}),
             (500, "uniform", {"weighted": True}),
+        )
+    ],
+    "findings": [
+        {"rows": n, "classes": k, "evenness": evenness}
+        for n, k, evenness in (
+            (45, 4, 2.0),
+            (300, 2, 2.0),
+            (300, 12, 0.5),
+            (1000, 30, 0.5),
+        )
+    ],
+    "gain": [
+        {"rows": n, "classes": k, "slope": slope, "bias": bias}
+        for n, k, slope, bias in (
+            (400, 2, 1.4, 0.2),
+            (400, 3, 1.4, 0.2),
+            (1500, 3, 1.2, 0.1),
+            (1500, 10, 1.3, 0.5),
         )
     ],
 }

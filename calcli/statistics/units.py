@@ -146,11 +146,27 @@ def uneven_error(
     Reference: MacKinnon, White (1985), Journal of Econometrics 29, 305-325 (HC3, of
     clusters CR3); Kish (1965), section 8.2.
     """
-    sizes = units.count if weight is None else units.sums(weight)
-    share = sizes / sizes.sum()
-    alone = units.sums(influence) / np.maximum(1.0 - share, 1e-12)
+    alone, share = _influences_alone(influence, units, weight)
     error = math.sqrt((units.n - 1) / units.n * float((alone**2).sum()))
     return error, max(1.0 / float(share @ share) - 1.0, 1.0)
+
+
+def mean_skewness(
+    influence: FloatArray, units: Units, weight: FloatArray | None = None
+) -> float:
+    """Compute the skewness of a mean over units from the influences of its rows, (n,)."""
+    alone, _ = _influences_alone(influence, units, weight)
+    spread = float((alone**2).sum())
+    return float((alone**3).sum()) / spread**1.5 if spread > 0.0 else 0.0
+
+
+def _influences_alone(
+    influence: FloatArray, units: Units, weight: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Influence of every unit as if the mean were without it, and its share, (g,) each."""
+    sizes = units.count if weight is None else units.sums(weight)
+    share = sizes / sizes.sum()
+    return units.sums(influence) / np.maximum(1.0 - share, 1e-12), share
 
 
 def design_effect(

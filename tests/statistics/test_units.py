@@ -22,12 +22,19 @@ from calcli.metrics.warnings import unit_warnings
 from calcli.rows import ArrayRows
 from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.areas import area_under_roc, delong, delong_of_units
+from calcli.statistics.intervals import t_quantile
 from calcli.statistics.luck import Luck, opposed_luck, pair_covariance, wrong_units
 from calcli.statistics.p_values import luck_p_value
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.squared_errors import UnitPairs
 from calcli.statistics.ties import Ranked
-from calcli.statistics.units import Units, design_effect, numbered, unit_mean
+from calcli.statistics.units import (
+    Units,
+    design_effect,
+    mean_skewness,
+    numbered,
+    unit_mean,
+)
 
 # Twelve rows in six units. By hand: sums of y - c by unit .2 -.8 .6 -1.2 .2 -.45.
 C = np.array([0.9, 0.9, 0.8, 0.7, 0.7, 0.6, 0.6, 0.95, 0.85, 0.5, 0.4, 0.55])
@@ -549,6 +556,33 @@ def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry
         if not v.interval
     )
     assert rho == 0.9 or len(given) >= 190
+
+
+def test_the_skewness_of_a_mean_by_unit_by_hand():
+    """Sums of units -3, -3, 6; a third of the rows each, so that each counts 3/2 as much:
+    (-27 - 27 + 216) / (9 + 9 + 36)^1.5, whatever the factor."""
+    influence = np.array([-1.0, -2.0, -2.0, -1.0, 3.0, 3.0])
+    units = Units.of(np.repeat([0, 1, 2], 2))
+    expected = 162.0 / 54.0**1.5
+    assert mean_skewness(influence, units) == pytest.approx(expected, rel=1e-12)
+    assert mean_skewness(np.zeros(6), units) == 0.0
+
+
+def test_the_interval_of_a_loss_by_unit_reaches_further_on_the_side_of_its_skewness():
+    """Hall's s (2 t^2 + 1) / 6 standard errors beyond Student's, of units of one size."""
+    c, y, unit = alike(np.random.default_rng(3), 60, 10, 0.5, wide)
+    context = in_memory(c, y, unit)
+    found = measure("brier_top", context)
+    rows = (c - y) ** 2
+    units = Units.of(unit)
+    value, se = unit_mean(rows, units)
+    t = t_quantile(0.975, 59)
+    further = mean_skewness(rows - value, units) * (2.0 * t**2 + 1.0) / 6.0
+    assert further > 0.0
+    ends = found.interval.low, found.interval.high
+    expected = value - t * se, value + (t + further) * se
+    assert ends == pytest.approx(expected, rel=1e-9)
+    assert found.interval.method == "unit t"
 
 
 # ---- folds
