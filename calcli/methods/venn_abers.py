@@ -45,7 +45,7 @@ class VennAbers(BinaryCalibrator):
 
     list_order = 33
     aliases = ("ivap", "venn")
-    use = "two classes or the confidence alone, with an interval for every row"
+    use = "two classes or the confidence alone, with two probabilities for every row"
     title = "inductive Venn-Abers prediction"
     laws = replace(TOP_LABEL, class_shares=False)
     Options = ModeOptions
@@ -70,14 +70,14 @@ class VennAbers(BinaryCalibrator):
     def curve(x: FloatArray, *params: Any) -> FloatArray:
         if not len(params[-1]):
             return sigmoid(x)
-        p0, p1 = interval(x, *params)
+        p0, p1 = both_probabilities(x, *params)
         return p1 / (1.0 - p0 + p1)
 
     def apply(self, block: Block) -> Prediction:
         prediction = super().apply(block)
         if len(self.maps) > 1 or block.kind == "confidence":
             return prediction
-        p0, p1 = interval(self.inputs(block), *self.maps[0])
+        p0, p1 = both_probabilities(self.inputs(block), *self.maps[0])
         return replace(prediction, columns={"p0": p0, "p1": p1})
 
     def check_own(self, k: int) -> None:
@@ -89,7 +89,7 @@ class VennAbers(BinaryCalibrator):
                 raise DataError("there is not one value more than edges of the steps")
 
 
-def interval(
+def both_probabilities(
     x: FloatArray,
     falls: FloatArray,
     misses: FloatArray,

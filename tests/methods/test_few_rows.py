@@ -13,7 +13,7 @@ from calcli.errors import UsageError
 from calcli.isotonic import fit_isotonic
 from calcli.methods._binary.log_odds import Sample, confidence_log_odds, log_sigmoid
 from calcli.methods.mline import LineOptions, LineWithPrior
-from calcli.methods.venn_abers import VennAbers, interval
+from calcli.methods.venn_abers import VennAbers, both_probabilities
 from calcli.registry import default_method, method, parse_options
 from calcli.rows import ArrayRows
 
@@ -215,7 +215,7 @@ def test_venn_abers_of_twelve_rows_is_that_of_the_package():
         Sample(confidence_log_odds(np.array(P)), np.array(Y, float)), None
     ).params
     new = confidence_log_odds(np.array(NEW))
-    np.testing.assert_allclose(interval(new, *params), (P0, P1), atol=1e-15)
+    np.testing.assert_allclose(both_probabilities(new, *params), (P0, P1), atol=1e-15)
     np.testing.assert_allclose(
         VennAbers.curve(new, *params),
         [0.625, 10 / 17, 0.8, 10 / 17, 0.25, 0.625, 10 / 17, 1 / 3],
@@ -232,7 +232,7 @@ def test_it_is_isotonic_regression_with_the_row_put_in(weighed):
     params = VennAbers.fit_map(Sample(s, hit, weight if weighed else None), None).params
     own = float(weight @ weight / weight.sum())
     for x in np.concatenate([np.unique(s), rng.normal(size=20), [-9.0, 9.0]]):
-        for label, found in enumerate(interval(np.array([x]), *params)):
+        for label, found in enumerate(both_probabilities(np.array([x]), *params)):
             xs, ys, ws = (
                 np.append(s, x),
                 np.append(hit, float(label)),
