@@ -39,7 +39,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import in_sample, link_to
 from calcli.metrics.collect import collect
-from calcli.numerics import FloatArray
+from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.statistics.betting import batch_log_factors
 from calcli.statistics.units import Units
 
@@ -248,19 +248,16 @@ class Bets:
             self.score[order].tobytes() + outcome.tobytes()
         ).hexdigest()
 
-    def after(self, first: int, name: str) -> "Bets":
-        """The rows from this one on. Raises DataError for a unit that is cut."""
-        units = self.units
-        if units is not None:
-            cut = np.intersect1d(units.code[:first], units.code[first:])
-            if len(cut):
-                raise DataError(
-                    f"{name}: {len(cut)} units have rows before row {first}, which were"
-                    " there in an earlier batch, and behind it; of a unit all rows lie"
-                    " in one batch"
-                )
-            units = Units.of(units.code[first:])
-        return Bets(self.score[first:], self.outcome[first:], units)
+    def take(self, rows: IntArray) -> "Bets":
+        """Some of the rows."""
+        units = None if self.units is None else Units.of(self.units.code[rows])
+        return Bets(self.score[rows], self.outcome[rows], units)
+
+    def repeated_from(self, first: int) -> BoolArray:
+        """True for the rows from this one on whose unit has rows before it."""
+        if self.units is None:
+            return np.zeros(len(self.score) - first, dtype=bool)
+        return np.isin(self.units.code[first:], self.units.code[:first])
 
 
 def _with_batch(
@@ -272,9 +269,14 @@ def _with_batch(
     batch = NewBatch.of(rows, bets.score, bets.outcome)
     earlier = [_earlier(member) for member in state.batches]
     first = _first_new_row(batch, bets, earlier, state.batches, tell)
+    repeated = bets.repeated_from(first)
+    new_rows = first + np.flatnonzero(~repeated)
     if first:
-        bets, batch = bets.after(first, rows.name), batch.after(first)
+        batch = batch.after(first)
     check_new(batch, earlier)
+    if repeated.any():
+        _say_repeated(rows.name, repeated, tell)
+    bets = bets.take(new_rows)
     log_factors = batch_log_factors(
         bets.score, bets.outcome, state.settings.tolerance, bets.units
     )
@@ -292,6 +294,7 @@ def _with_batch(
         score_sketch=batch.score_sketch,
         id_sketch=batch.id_sketch or UNSET,
         left_out=first or UNSET,
+        repeated=int(repeated.sum()) or UNSET,
     )
     # Of rows from a table only the first digits of a hash are known.
     chain = state.settings.calibrator or _chain_of(rows, artifact)
@@ -303,6 +306,19 @@ def _with_batch(
         best_start=[int(start) for start in evidence.best_start],
         batches=[*state.batches, record],
     )
+
+
+def _say_repeated(name: str, repeated: BoolArray, tell: Tell) -> None:
+    """Say how many new rows are of units that were counted, which show no new outcome.
+
+    Raises CountedBefore where all are.
+    """
+    n = int(repeated.sum())
+    if n == len(repeated):
+        told = f"all {n} new rows are of units that were already counted"
+        raise CountedBefore(f"{name}: {told}")
+    told = f"{n} of {len(repeated)} new rows are of units that were already counted"
+    tell(f"{name}: {told}: left out")
 
 
 def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
@@ -324,7 +340,7 @@ def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:
 def _earlier(batch: Batch) -> EarlierBatch:
     return EarlierBatch(
         name=batch.name,
-        n=batch.n,
+        n=batch.n + (batch.repeated or 0),
         rows=batch.row_sketch or None,
         scores=batch.score_sketch or None,
         ids=batch.id_sketch or None,

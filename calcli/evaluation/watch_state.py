@@ -96,7 +96,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all
     classes and the label, by what is bet on, and by their ids if they have any.
     left_out : first rows of the file that were in earlier batches, which are not
-    counted in n. calcli 0.2 wrote none of these.
+    counted in n. repeated : rows behind them of units that were, in the sketches but not
+    in n. calcli 0.2 wrote none of these.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     id_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     left_out: int | msgspec.UnsetType = msgspec.UNSET
+    repeated: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def e(self) -> float:
@@ -187,12 +189,13 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         """Content of ``calcli watch --json``."""
         now, here = self.evidence, self.current
         overconfidence = accuracy = None
-        left_out = 0
+        left_out = repeated = 0
         if here:
             last = here[-1]
             overconfidence = last.overconfidence
             accuracy = last.accuracy
             left_out = last.left_out or 0
+            repeated = last.repeated or 0
         has_change = bool(here) and now.log_e > 0.0
         return {
             "alarm": self.alarm_at is not None,
@@ -204,6 +207,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
             "overconfidence": overconfidence,
             "accuracy": accuracy,
             "left_out": left_out,
+            "repeated": repeated,
             "since": now.since if has_change else None,
             "alarm_batch": self.alarm_at,
             "episode": self.episode,

@@ -119,6 +119,24 @@ def test_a_question_without_new_rows_is_left_out(run):
     assert "refund: this batch was already counted" in done.err
 
 
+def test_a_log_that_grows_and_asks_an_old_state_again(run):
+    """Only records of new states are counted, which is said."""
+    records = []
+    for week in (1, 2):
+        text = Path(write(week)).read_text("utf-8")
+        records += [json.loads(line) for line in text.splitlines()]
+    records = [{**each, "state": f"s{n}"} for n, each in enumerate(records)]
+    records[200]["state"] = "s7"
+    records[1]["state"] = "s0"
+    for name, n in (("first.jsonl", 150), ("grown.jsonl", 300)):
+        Path(name).write_text(logs.lines(records[:n]), "utf-8")
+    watched(run, "first.jsonl")
+    done = run("watch", "grown.jsonl", "--state", "s.json", "--json")
+    told = "1 of 150 new rows are of units that were already counted: left out"
+    assert f"grown.jsonl:team: {told}" in done.err
+    assert json.loads(done.out)["rows"] == 2 * (150 + 149)
+
+
 def test_states_repeat_in_one_week_and_not_in_the_next(run):
     """Copies of a record count once, as its unit; weeks without copies go on from there."""
     text = Path(write(1)).read_text("utf-8")

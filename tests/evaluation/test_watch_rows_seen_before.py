@@ -175,18 +175,39 @@ def test_a_log_that_grows_goes_on_after_a_reset(run):
     ]
 
 
-def test_a_unit_with_rows_on_both_sides_of_a_log_is_refused(run):
-    z, y = drawn(400, seed=4)
-    unit = np.repeat(np.arange(100), 4)
-    for name, n in (("a.h5", 200), ("cut.h5", 202), ("b.h5", 400)):
+def test_new_rows_of_units_that_were_counted_are_left_out_of_a_log_that_grows(run):
+    """The evidence is that of the rows of new units alone, also as the log goes on."""
+    z, y = drawn(600, seed=4)
+    unit = np.repeat(np.arange(150), 4)
+    unit[300:310] = unit[:10]  # old units asked again, among new ones
+    new = np.setdiff1d(np.arange(200, 400), range(300, 310))
+    for name, n in (("a.h5", 198), ("b.h5", 400), ("c.h5", 600)):
         write(name, z[:n], y[:n], unit=unit[:n])
-    taken(run, "cut.h5")
-    done = run("watch", "b.h5", "--state", "s.json", "-q")
-    assert done.code == 3 and "of a unit all rows lie in one batch" in done.line
-    Path("s.json").unlink()
+    write("new.h5", z[new], y[new], unit=unit[new])
     taken(run, "a.h5")
-    taken(run, "b.h5")
-    assert [batch.units for batch in read("s.json").batches] == [50, 50]
+    assert "12 of 202 new rows are of units that were already counted" in taken(
+        run, "b.h5"
+    )
+    facts = json.loads(run("watch", "--state", "s.json", "--json").out)
+    assert (facts["left_out"], facts["repeated"], facts["rows"]) == (198, 12, 388)
+    assert run("watch", "a.h5", "--state", "alone.json").code == 0
+    assert run("watch", "new.h5", "--state", "alone.json").code == 0
+    assert read("s.json").batches[1].log_e == read("alone.json").batches[1].log_e
+    assert "the first 400 of 600 rows were already counted" in taken(run, "c.h5")
+    refused(run, "c.h5")
+
+
+def test_a_log_that_grows_by_old_units_alone_is_refused(run):
+    z, y = drawn(400, seed=4)
+    unit = np.arange(400) % 200
+    for name, n in (("a.h5", 200), ("b.h5", 400)):
+        write(name, z[:n], y[:n], unit=unit[:n])
+    taken(run, "a.h5")
+    before = Path("s.json").read_bytes()
+    done = run("watch", "b.h5", "--state", "s.json", "-q")
+    assert done.code == 3
+    assert "all 200 new rows are of units that were already counted" in done.line
+    assert Path("s.json").read_bytes() == before
 
 
 # ---- other rows
