@@ -182,6 +182,9 @@ def _read(
             if pairs is not None:
                 options, probabilities = pairs
                 return _answer(value, path, parents, key, options, probabilities)
+            if _has_equal_options(value[key]):
+                reason = 'with two options of one text, as true and "true"'
+                return Unanswered(question_of(path, parents), reason, path)
     if path and not _is_no_distribution(path[-1]) and not _are_labels(value, path):
         pairs = _pairs(value, value, is_named=False)
         if pairs is not None:
@@ -280,6 +283,17 @@ def _lists_of(
         options.append(option)
         numbers.append(number)
     return options, numbers
+
+
+def _has_equal_options(value: Any) -> bool:
+    """True for a list of options with probabilities in which a text stands twice.
+
+    So do true and "true": a label could be either.
+    """
+    if not isinstance(value, list):
+        return False
+    options = [option for option, number in map(_pair, value) if is_probability(number)]
+    return len(options) == len(value) and len(set(options)) < len(options)
 
 
 def _pair(item: Any) -> tuple[str, Any]:

@@ -64,6 +64,8 @@ def looks_like_log(path: Path) -> bool:
 
 def _is_log(some: Sequence[Record]) -> bool:
     """True for records of a known wire format, or with options that differ."""
+    if some and all(record.get("answers") in ({}, []) for record in some):
+        return True
     option_sets = set()
     for record in some:
         for answer in find_answers(record):
@@ -207,9 +209,12 @@ def _count_missing(
     questions: Mapping[str, QuestionRows],
     plan: LogPlan,
 ) -> None:
-    """Count the questions of a record that have a label or were asked, and no answer."""
+    """Count the questions of a record that have a label or were asked, and no answer.
+
+    The only question of a log was asked in every record.
+    """
     has_error = bool(record.get("error"))
-    asked = _asked(record)
+    asked = questions if len(questions) == 1 else _asked(record)
     for name, rows in questions.items():
         if name in answered:
             continue

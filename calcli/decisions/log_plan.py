@@ -117,6 +117,7 @@ def plan_log(
     search = LabelSearch()
     names = _Names()
     types: dict[str, AnswerType] = {}
+    unanswered: Counter[str] = Counter()
     n_records = 0
 
     def name_of(answer: Answer) -> str:
@@ -124,11 +125,12 @@ def plan_log(
 
     for _, record in source():
         n_records += 1
-        answers = [
-            answer
-            for answer in answers_of(record, is_merged)
-            if isinstance(answer, Answer)
-        ]
+        answers = []
+        for answer in answers_of(record, is_merged):
+            if isinstance(answer, Unanswered):
+                unanswered[answer.reason] += 1
+            else:
+                answers.append(answer)
         for answer in answers:
             question = name_of(answer)
             types.setdefault(question, answer.type)
@@ -137,7 +139,10 @@ def plan_log(
         search.add(record, answers, name_of)
         names.add(record, {name_of(answer) for answer in answers})
     if not types:
-        raise DataError(f"{where}: holds no answers with probabilities")
+        reasons = [f"{number} {reason}" for reason, number in unanswered.items()]
+        message = f"none of its {n_records} records holds answers with probabilities"
+        listing = f" ({', '.join(reasons)})" if reasons else ""
+        raise DataError(f"{where}: {message}{listing}")
     return LogPlan(
         is_merged=is_merged,
         types=types,

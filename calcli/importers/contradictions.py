@@ -59,10 +59,15 @@ def refuse_ranks(
     if not is_ranked(scores):
         return
     first = FIRST_OF_RANKS if options_of_first is None else options_of_first()
+    raise ranks_are_no_classes(where, first)
+
+
+def ranks_are_no_classes(where: str, options_of_first: str) -> DataError:
+    """Error about sorted rows. options_of_first : see ``options_of_first_rank``."""
     message = "every row is sorted from the largest score to the smallest"
     reason = "these are ranks of the k best, not classes"
-    advice = f"--classes C takes a table of them, {first} one, --scores NAME all"
-    raise DataError(f"{where}: {message}: {reason}; {advice}")
+    advice = f"--classes C takes a table of them, {options_of_first} one"
+    return DataError(f"{where}: {message}: {reason}; {advice}, --scores NAME all")
 
 
 def options_of_first_rank(

@@ -3,15 +3,22 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError, NotToRead, UsageError
+from calcli.importers.contradictions import (
+    FIRST_OF_RANKS,
+    options_of_first_rank,
+    ranks_are_no_classes,
+)
 from calcli.importers.evidence import blocks, kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
     LEFT_OVER,
+    NUMBERED,
     Name,
     have_box,
     headers_path,
@@ -378,6 +385,7 @@ def score_names(
         scores = _without_largest(scores, arrays, where)
         return [_with_named_columns(name, names, arrays) for name in scores]
     if LEFT_OVER in arrays.columns and arrays.load(LEFT_OVER) is not None:
+        _refuse_k_best(names, arrays, where)
         raise _unclear_columns(arrays, where)
     raise DataError(
         f"{where}: holds no array named logits, log_probs or probs",
@@ -460,6 +468,32 @@ def _with_named_columns(score: Name, names: Sequence[Name], arrays: Arrays) -> N
         if other.shape == array.shape and np.allclose(other, array):
             return replace(name, role="scores", kind=score.kind)
     return score
+
+
+def _refuse_k_best(names: Sequence[Name], arrays: Arrays, where: str) -> None:
+    """Raise DataError for scores of the k best alone beside their names: ``top1, p1``.
+
+    Those of the others are missing, so that rows do not sum to 1.
+    """
+    paths = list(arrays.columns)
+    labels = [name.path for name in names if name.role == "labels"]
+    families: dict[str, list[str]] = {}
+    for path in arrays.columns[LEFT_OVER].parts:
+        match = NUMBERED.fullmatch(path)
+        if match is not None:
+            families.setdefault(match["stem"], []).append(path)
+    for ranks in families.values():
+        columns = [arrays.load(path) for path in ranks]
+        if len(ranks) < 2 or any(column is None for column in columns):
+            continue
+        first_rank = options_of_first_rank(
+            ranks, paths, labels[0] if labels else "TRUTH"
+        )
+        is_sorted = all(
+            bool((left >= right).all()) for left, right in pairwise(columns)
+        )
+        if is_sorted and first_rank != FIRST_OF_RANKS:
+            raise ranks_are_no_classes(where, first_rank)
 
 
 def _unclear_columns(arrays: Arrays, where: str) -> UsageError:

@@ -1,6 +1,7 @@
 """Logs of decision models are read by what their values prove."""
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -477,3 +478,61 @@ def test_columns_that_a_log_does_not_have_are_refused(run, option):
     done = run("evaluate", "log.jsonl", option, "nosuch")
     assert done.code == 2
     assert done.err.splitlines()[-1].startswith(f"calcli: {option}: ")
+
+
+def test_two_options_of_one_text_are_refused_with_the_reason(tmp_path, run):
+    p, y = logs.rows()
+    options = (True, "true", False)
+    records = []
+    for i, (shares, label) in enumerate(zip(p, y, strict=True)):
+        pairs = zip(options, shares, strict=True)
+        made = [{"value": o, "probability": float(share)} for o, share in pairs]
+        answer = {"type": "choice", "probabilities": made}
+        labels = {"q": options[label]}
+        records.append({"id": i, "answers": {"q": answer}, "label": labels})
+    Path("log.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("evaluate", "log.jsonl")
+    assert done.code == 3
+    assert '60 with two options of one text, as true and "true"' in done.line
+
+
+def test_records_without_an_answer_to_the_only_question_are_counted(run):
+    p, y = logs.rows()
+    records = [logs.unnamed_label(i, p[i], y[i]) for i in range(len(p))]
+    bad = records[3]["answers"]["team"]["probabilities"]
+    bad["billing"] = None
+    records[5]["answers"] = {}
+    records[7] |= {"answers": None, "error": "timeout"}
+    Path("log.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("evaluate", "log.jsonl")
+    told = (
+        "team (choice of 3, 57 rows, 2 not answered left out, 1 with an error left out)"
+    )
+    assert told in done.err
+
+
+def test_a_log_of_empty_answers_says_so(run):
+    records = [{"id": i, "answers": {}, "label": {}} for i in range(5)]
+    Path("log.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("evaluate", "log.jsonl")
+    assert done.code == 3
+    assert "none of its 5 records holds answers with probabilities" in done.line
+
+
+def test_the_two_best_of_four_are_read_as_a_confidence(run):
+    """Their rows do not sum to 1; what is left out is unknown."""
+    rng = np.random.default_rng(4)
+    options = ("a", "b", "c", "d")
+    records = []
+    for i in range(60):
+        p = rng.dirichlet(np.ones(4)).round(2)
+        record = {"ticket": f"T{i}", "cost": 0.25, "label": options[i % 4]}
+        for rank, c in enumerate(np.argsort(-p)[:2], start=1):
+            record |= {f"top{rank}": options[c], f"p{rank}": float(p[c])}
+        records.append(record)
+    Path("top.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("evaluate", "top.jsonl")
+    assert done.code == 3
+    assert "--confidence p1 --correct top1=label" in done.line
+    words = ("--confidence", "p1", "--correct", "top1=label")
+    assert run("extract", "top.jsonl", *words, "-o", "top.h5").code == 0
