@@ -215,8 +215,9 @@ def _question_data(rows: BundleRows) -> QuestionData:
     log_p = np.concatenate([block.z for block in rows.counted().blocks()])
     labels = rows.labels_at(0, rows.n)
     units = _units(rows)
-    folds = np.array([_fold(unit) for unit in units], dtype=np.int64)
-    _, codes = np.unique(units, return_inverse=True)
+    hashes = np.array([_hash(unit) for unit in units], dtype=np.uint64)
+    codes = hashes.view(np.int64)
+    folds = (hashes % N_FOLDS).astype(np.int64)
     question_type = rows.text_attribute(QUESTION_TYPE)
     name = rows.text_attribute(QUESTION) or rows.group or rows.path.stem
     data: Question
@@ -238,11 +239,11 @@ def _units(rows: BundleRows) -> Sequence[str]:
     return [str(number) for number in range(rows.n)]
 
 
-def _fold(unit: str) -> int:
-    """Fold of a unit by a hash, so that the order of the rows does not matter."""
+def _hash(unit: str) -> int:
+    """Hash of a unit, the same in every question and any order of the rows."""
     text = unit.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(text, digest_size=8, key=SEED).digest()
-    return int.from_bytes(digest, "big") % N_FOLDS
+    return int.from_bytes(digest, "big")
 
 
 # ---- calibrators and their records
@@ -282,8 +283,8 @@ def _artifact(
     details = {
         "questions_of_type": len(fit.theta),
         "gain": float(fit.choice.gains[place].mean()),
-        "z": fit.choice.z,
-        "share": fit.share,
+        "evidence": fit.choice.evidence,
+        "share": fit.choice.share,
         "units": Units.of(np.array(_units(rows))).n,
     }
     record = FitRecord(

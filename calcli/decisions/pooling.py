@@ -9,11 +9,14 @@ mu ~ N(0, 1/4), for log beta, log slope and the intercept alike.
    information);
 2. mu and tau follow by EM on Laplace's approximation, where tau has the weight of two
    questions with tau = 0.3 before any is seen;
-3. out-of-fold predictions decide whether the maps are used at all.
+3. out-of-fold predictions decide how much of the maps is used: as much as the
+   probability that they are better than no change, by the likelihood of both.
 
-Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Platt (1999).
+Reference: Gelman, Hill (2006), chapter 12 (partial pooling); Platt (1999); Yao et al.
+(2018), Bayesian Analysis 13(3), section 2.2 (weights by out-of-fold likelihood).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -215,33 +218,46 @@ def _objective(
 # ---- are the maps worth it
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What out-of-fold predictions say of the maps of a type.
-
-    gains : (n,) of NLL a row, of each question: raw minus calibrated. z : the mean gain
-    over its standard error, by unit. enough : the z from which the maps are used.
-    """
-
-    gains: Sequence[FloatArray]
-    z: float
-    n_units: int
-    enough: float
-
-    @property
-    def is_used(self) -> bool:
-        return self.n_units >= FEWEST_UNITS and self.z > self.enough
-
-
 N_FOLDS = 10
 FEWEST_UNITS = 20
 """Units of a type below which nothing is fitted."""
 
-ENOUGH = 0.8
-"""Standard errors of the gain from which maps are used."""
+UNITS_OF_EVEN_ODDS = 150
+"""Units from which on maps and no change are as likely before any label is seen. With
+fewer, the odds of the maps go with the square of the units: a needless map costs more,
+about one over the units a row, and calibrated answers shall lose at most .002.
+"""
 
-ENOUGH_TO_SHARPEN = 1.0
-"""The same where answers get surer: few labels, nearly all right, ask for too much."""
+
+@dataclass(frozen=True)
+class Choice:
+    """What out-of-fold predictions say of the maps of a type.
+
+    gains : (n,) of NLL a row, of each question: raw minus calibrated. design_effect :
+    variance of the summed gain over that of independent rows, at least 1.
+    """
+
+    gains: Sequence[FloatArray]
+    n_units: int
+    design_effect: float
+
+    @property
+    def evidence(self) -> float:
+        """Log of the likelihood of the maps over that of no change, out of fold."""
+        total = sum(float(gain.sum()) for gain in self.gains)
+        return total / self.design_effect
+
+    @property
+    def share(self) -> float:
+        """Probability that the maps are better than no change; 0 without a gain."""
+        if self.n_units < FEWEST_UNITS or self.evidence <= 0.0:
+            return 0.0
+        odds = min(1.0, self.n_units / UNITS_OF_EVEN_ODDS) ** 2
+        return 1.0 / (1.0 + math.exp(-self.evidence) / odds)
+
+    @property
+    def is_used(self) -> bool:
+        return self.share > 0.0
 
 
 def choose(
@@ -263,11 +279,10 @@ def choose(
             raw = held_out.losses(np.zeros(question.n_parameters))
             gains[place][rows] = raw - held_out.losses(theta[place])
     sums = _sums_by_unit(questions, gains)
-    error = float(np.sqrt((sums**2).sum()))
-    z = float(sums.sum()) / error if error > 0.0 else 0.0
-    sharpens = float(pooled.theta[:, 0].mean()) > 0.0
-    enough = ENOUGH_TO_SHARPEN if sharpens else ENOUGH
-    return Choice(gains, z, len(sums), enough)
+    of_rows = sum(float((gain**2).sum()) for gain in gains)
+    of_units = float((sums**2).sum())
+    design_effect = max(1.0, of_units / of_rows) if of_rows > 0.0 else 1.0
+    return Choice(gains, len(sums), design_effect)
 
 
 def _sums_by_unit(
@@ -284,12 +299,10 @@ def _sums_by_unit(
 class TypeFit:
     """Maps of the questions of a type.
 
-    theta : (q, p), zeros for no change. share : of the change that was found, that is
-    made: 1 - (enough / z)^2, so that a doubtful gain moves little. choice : why.
+    theta : (q, p), of which the choice's share is made; zeros for no change.
     """
 
     theta: FloatArray
-    share: float
     choice: Choice
 
 
@@ -297,7 +310,4 @@ def fit_type(questions: Sequence[Question], folds: Sequence[IntArray]) -> TypeFi
     """Fit the maps of all questions of a type; no change where nothing is gained."""
     pooled = pool(questions)
     choice = choose(questions, folds, pooled)
-    if not choice.is_used:
-        return TypeFit(np.zeros_like(pooled.theta), 0.0, choice)
-    share = 1.0 - (choice.enough / choice.z) ** 2
-    return TypeFit(share * pooled.theta, share, choice)
+    return TypeFit(choice.share * pooled.theta, choice)
