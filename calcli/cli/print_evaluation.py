@@ -117,13 +117,12 @@ def print_headlines(evaluation: Evaluation) -> None:
 def next_command(evaluation: Evaluation) -> str:
     """The command to run next: of the first bundle that has one; empty for none.
 
-    Of several questions of a log it is that of the whole log.
+    Of a question of a log it is that of the whole log, which ``apply`` can write back.
     """
     for results in evaluation.bundles:
         report = results[0].report
         if report is not None and report.next_step.command:
-            command = report.next_step.command
-            return _of_log(command) if len(evaluation.bundles) > 1 else command
+            return _of_log(report.next_step.command)
     return ""
 
 
@@ -133,7 +132,8 @@ def _of_log(command: str) -> str:
     if words[:2] != ["calcli", "run"]:
         return command
     path, question = split_where(words[2])
-    if question is None or path.suffix.lower() not in LOG_SUFFIXES:
+    unpacked = path.name.lower().removesuffix(".gz")
+    if question is None or not unpacked.endswith(LOG_SUFFIXES):
         return command
     return shlex.join([*words[:2], str(path), *words[3:]])
 

@@ -1,15 +1,26 @@
-"""Read the records of a log one by one: JSON Lines, or one JSON list of objects."""
+"""Read the records of a log one by one: JSON Lines, or one JSON list of objects.
 
+Files may be packed by gzip.
+"""
+
+import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from calcli.errors import DataError, one_line
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"
+LONGEST_UNPACKED = 1 << 30
+"""Bytes of a line, or a list of records, above which packed files are refused."""
+
+HEAD_BYTES = 64
 Record = Mapping[str, Any]
 Numbered = tuple[int, Record]
 
@@ -19,11 +30,46 @@ def records(path: Path) -> Iterator[Numbered]:
     if not _is_lines(path):
         yield from enumerate(_whole(path), start=1)
         return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with opened(path) as file:
+        for number, line in enumerate(_lines(file, path), start=1):
             record = record_of(line, path, number)
             if record is not None:
                 yield number, record
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, or what gzip has packed in it. Raises DataError for a broken one."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP)) == GZIP
+        file.seek(0)
+        if not is_packed:
+            yield file
+            return
+        try:
+            with gzip.open(file) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
+            message = f"{path}: cannot be unpacked: {one_line(problem)}"
+            raise DataError(f"{message}; is the file complete?") from None
+
+
+def begins_like_json(path: Path) -> bool:
+    """True for a file whose first sign is a bracket of JSON."""
+    try:
+        with opened(path) as file:
+            head = file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
+    except DataError:
+        return False
+    return head[:1] in (b"{", b"[")
+
+
+def _lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Lines of a file. Raises DataError for one that no memory may hold."""
+    while line := file.readline(LONGEST_UNPACKED):
+        if len(line) == LONGEST_UNPACKED:
+            raise DataError(f"{path}: has a line of more than 1 GiB; is it a log?")
+        yield line
 
 
 def record_of(line: bytes, path: Path, number: int) -> Record | None:
@@ -60,8 +106,8 @@ def decode(text: bytes) -> Any:
 
 def _is_lines(path: Path) -> bool:
     """True where the first line is an object of its own."""
-    with path.open("rb") as file:
-        for line in file:
+    with opened(path) as file:
+        for line in _lines(file, path):
             text = line.removeprefix(BYTE_ORDER_MARK).strip()
             if not text:
                 continue
@@ -77,7 +123,12 @@ def _is_lines(path: Path) -> bool:
 
 def _whole(path: Path) -> list[Record]:
     """Records of a file that is one JSON value. Raises DataError."""
-    data = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
+    with opened(path) as file:
+        is_packed = isinstance(file, gzip.GzipFile)
+        data = file.read(LONGEST_UNPACKED if is_packed else -1)
+    if is_packed and len(data) == LONGEST_UNPACKED:
+        raise DataError(f"{path}: unpacks to more than 1 GiB; write a record a line")
+    data = data.removeprefix(BYTE_ORDER_MARK)
     try:
         value = decode(data)
     except (ValueError, RecursionError) as problem:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,13 @@ from calcli.decisions.labels import shown
 from calcli.decisions.log import LOOKED_AT, Log, looks_like_log, read_log
 from calcli.decisions.log_plan import GOLD, ID_WORDS, plan_log
 from calcli.decisions.question_rows import QuestionRows
-from calcli.decisions.records import BYTE_ORDER_MARK, Numbered, Record, records
+from calcli.decisions.records import (
+    Numbered,
+    Record,
+    begins_like_json,
+    opened,
+    records,
+)
 from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError
 from calcli.importers.bundles import Imported
@@ -39,7 +46,6 @@ from calcli.rows import ScoreKind
 
 FORMAT = "decisions"
 LOG_SUFFIXES = (".jsonl", ".ndjson", ".jevl", ".json")
-HEAD_BYTES = 64
 MOST_DESCRIBED = 6
 """Questions that are described one by one."""
 
@@ -53,14 +59,7 @@ def is_decision_log(files: Sequence[Path], request: ImportRequest) -> bool:
     is_about_arrays = request.scores or request.confidence or request.correct
     if is_about_arrays or request.votes or request.join or request.kind is not None:
         return False
-    return _begins_like_json(files[0]) and looks_like_log(files[0])
-
-
-def _begins_like_json(path: Path) -> bool:
-    """True for a file whose first sign is a bracket of JSON."""
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()
-    return head[:1] in (b"{", b"[")
+    return begins_like_json(files[0]) and looks_like_log(files[0])
 
 
 @dataclass(frozen=True)
@@ -139,13 +138,14 @@ class GoldLabels:
 
 def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
     """Rows of a file of labels: objects, or a table with a header."""
-    if _begins_like_json(path):
+    if begins_like_json(path):
         for _, record in records(path):
             yield record
         return
     import csv  # few logs have their labels in a table
 
-    with path.open(newline="", encoding="utf-8-sig") as text:
+    with opened(path) as file:
+        text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
         for row in csv.DictReader(text):
             yield {name: cell for name, cell in row.items() if cell not in (None, "")}
 

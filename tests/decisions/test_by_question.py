@@ -1,5 +1,6 @@
 """One calibrator for a log: fitted, evaluated, applied, and refused where it must be."""
 
+import gzip
 import json
 import runpy
 import subprocess
@@ -12,8 +13,7 @@ import pytest
 from run_calcli import runner
 
 import calcli
-from calcli.decisions import load
-from calcli.decisions.calibrate import rounded
+from calcli.decisions.calibrate import AnswerCalibrator, rounded
 from tests.decisions import logs
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "decisions.jsonl"
@@ -307,17 +307,29 @@ def test_a_log_has_a_threshold_for_every_question(run, fitted):
 # ---- in a client
 
 
-def test_a_client_calibrates_responses_within_a_millisecond(fitted):
-    calibrator = load(fitted)
-    response = read_lines(SAMPLE)[0]
-    calibrator.answers(response)
-    begun = time.perf_counter()
-    for _ in range(200):
+@pytest.mark.parametrize("n_questions", [1, 4])
+def test_a_client_calibrates_a_response_within_a_millisecond(fitted, n_questions):
+    """Median of processor time, which other processes do not lengthen."""
+    entries = json.loads(Path(fitted).read_text("utf-8"))["params"]["questions"]
+    sample = read_lines(SAMPLE)[0]
+    names = [name for name in entries if name in sample["answers"]]
+    answers, maps = {}, {}
+    for number in range(n_questions):
+        name = names[number % len(names)]
+        answers[f"q{number}"] = sample["answers"][name]
+        maps[f"q{number}"] = entries[name]
+    calibrator = AnswerCalibrator.of(maps, "art.json")
+    response = {**sample, "answers": answers}
+    unchanged = json.dumps(response)
+    seconds = []
+    for _ in range(300):
+        begun = time.process_time()
         made = calibrator.answers(response)
-    seconds = (time.perf_counter() - begun) / 200
-    assert seconds < 3e-3  # three answers
+        seconds.append(time.process_time() - begun)
+    assert np.median(seconds) < 1e-3
     assert made["calibrated_by"]["calibrator"] == "art.json"
-    assert response == read_lines(SAMPLE)[0]
+    assert all(made["answers"][name] != answers[name] for name in answers)
+    assert json.dumps(response) == unchanged
 
 
 def test_a_client_loads_no_h5py_and_no_numpy(fitted):
@@ -329,6 +341,43 @@ def test_a_client_loads_no_h5py_and_no_numpy(fitted):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_a_log_of_one_question_is_run_as_a_whole_and_written_back(run):
+    """What evaluate proposes for LOG:QUESTION serves apply, which writes the log."""
+    p, y = logs.rows(n=200)
+    sharp = np.round(p**3 / (p**3).sum(axis=1, keepdims=True), 4)
+    sharp[:, 2] = np.round(1.0 - sharp[:, 0] - sharp[:, 1], 4)
+    records = [logs.shuffled_options(i, sharp[i], y[i]) for i in range(200)]
+    Path("log.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("evaluate", "log.jsonl:team")
+    assert done.out.splitlines()[-1] == "next: calcli run log.jsonl"
+    assert run("run", "log.jsonl", "-o", "made").code == 0
+    art = "made/log.by-question.json"
+    assert run("apply", art, "log.jsonl", "-o", "out.jsonl").code == 0
+    made = read_lines("out.jsonl")
+    assert [each["gold"] for each in made] == [each["gold"] for each in records]
+    assert "probabilities" in made[0]["answers"]["team"]
+
+
+def test_a_packed_log_is_a_log(run):
+    text = SAMPLE.read_bytes()
+    Path("log.jsonl.gz").write_bytes(gzip.compress(text))
+    Path("log.jsonl").write_bytes(text)
+    for name in ("log.jsonl", "log.jsonl.gz"):
+        assert run("fit", name, "-o", f"{name}.json").code == 0
+        assert run("apply", f"{name}.json", name, "-o", f"{name}.out.jsonl").code == 0
+    plain, packed = (
+        read_lines("log.jsonl.out.jsonl"),
+        read_lines("log.jsonl.gz.out.jsonl"),
+    )
+    assert [each["answers"] for each in plain] == [each["answers"] for each in packed]
+    done = run("evaluate", "log.jsonl.gz")
+    assert done.out.splitlines()[-1] == "next: calcli run log.jsonl.gz"
+    Path("cut.jsonl.gz").write_bytes(gzip.compress(text)[:-500])
+    done = run("fit", "cut.jsonl.gz")
+    assert done.code == 3
+    assert "cut.jsonl.gz: cannot be unpacked" in done.line
 
 
 def test_rounded_probabilities_sum_to_1():
