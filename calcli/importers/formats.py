@@ -116,9 +116,15 @@ def formats() -> tuple[Format, ...]:
 
 
 def suffixes() -> dict[str, str]:
-    """Suffixes of file names and the likeliest format of each."""
+    """Suffixes of file names and the likeliest format of each.
+
+    A general format is likelier than one that is written in it, whatever their order.
+    """
     by_suffix = {}
-    for format in reversed(formats()):
+    least_likely_first = sorted(
+        formats(), key=lambda format: (format.general, -format.order)
+    )
+    for format in least_likely_first:
         for suffix in format.suffixes:
             by_suffix[suffix] = format.name
     return by_suffix

@@ -115,4 +115,19 @@ def test_commands_name_a_file_and_an_output():
         command.startswith(f"calcli extract {file}") and command.endswith(" -o OUT.h5")
         for _, file, command in rows
     )
-    assert suffixes()[".npz"] == "npz"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "name"),
+    [(".npz", "npz"), (".jsonl", "json"), (".csv", "csv"), (".parquet", "parquet")],
+)
+def test_a_suffix_promises_the_general_format(suffix, name):
+    assert suffixes()[suffix] == name
+
+
+def test_a_broken_log_is_not_said_to_promise_a_format_of_one_program(run, tmp_path):
+    broken = tmp_path / "log.jsonl"
+    broken.write_bytes(b"\x00\x01 no JSON")
+    done = run("evaluate", str(broken))
+    assert done.code == 3
+    assert "kserve" not in done.err
