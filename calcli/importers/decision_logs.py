@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from calcli.decisions.records import (
     records,
 )
 from calcli.decisions.wire_confidence import WORDS
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, UsageError, one_line
 from calcli.importers.bundles import Imported
 from calcli.importers.dealing import Splitting, deal
+from calcli.importers.formats import IN_UTF8
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark, remarks
@@ -103,11 +104,11 @@ def _source(path: Path, gold: Path | None) -> Callable[[], Iterable[Numbered]]:
 class GoldLabels:
     """Labels of another file: by the id of the record, or by position.
 
-    id_field : field of ids in both files; None where rows correspond by position.
+    ids : None where rows correspond by position.
     """
 
     path: Path
-    id_field: str | None
+    ids: "IdFields | None"
     by_id: Mapping[str, Mapping[str, Any]]
     rows: Sequence[Mapping[str, Any]]
 
@@ -117,18 +118,18 @@ class GoldLabels:
         rows = list(_rows_of(path))
         if not rows:
             raise DataError(f"{path}: holds no labels")
-        id_field = _id_field(rows, of_log)
+        ids = _id_fields(rows, of_log)
         by_id: dict[str, dict[str, Any]] = {}
-        if id_field is not None:
+        if ids is not None:
             for row in rows:
-                merged = by_id.setdefault(str(row[id_field]), {})
-                merged.update(_labels_in(row, id_field))
-        return cls(path, id_field, by_id, rows)
+                merged = by_id.setdefault(str(row[ids.of_labels]), {})
+                merged.update(_labels_in(row, ids.of_labels))
+        return cls(path, ids, by_id, rows)
 
     def of(self, place: int, record: Record) -> Mapping[str, Any]:
         """Labels of a record; none where the file has none for it."""
-        if self.id_field is not None:
-            name = record.get(self.id_field)
+        if self.ids is not None:
+            name = record.get(self.ids.of_log)
             return self.by_id.get(str(name), {})
         if place >= len(self.rows):
             message = f"has {len(self.rows)} rows of labels, the log has more records"
@@ -146,18 +147,43 @@ def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
 
     with opened(path) as file:
         text = TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        for row in csv.DictReader(text):
-            yield {name: cell for name, cell in row.items() if cell not in (None, "")}
+        try:
+            rows = list(csv.DictReader(text))
+        except UnicodeDecodeError:
+            raise DataError(f"{path}: is no text in UTF-8; {IN_UTF8}") from None
+        except csv.Error as problem:
+            raise DataError(f"{path}: is no table: {one_line(problem)}") from None
+    for number, row in enumerate(rows):
+        if None in row:
+            expected = f"expected {len(row) - 1} as in the header"
+            raise DataError(f"{path}: row {number} has more cells, {expected}")
+        yield {name: cell for name, cell in row.items() if cell not in (None, "")}
 
 
-def _id_field(
+class IdFields(NamedTuple):
+    """Fields with the ids of the same records: of a log, of a file of labels."""
+
+    of_log: str
+    of_labels: str
+
+
+def _id_fields(
     rows: Sequence[Mapping[str, Any]], of_log: Sequence[Record]
-) -> str | None:
-    """The usual name of ids that all rows and some records have; None for none."""
-    for name in ID_WORDS:
-        is_in_log = any(name in record for record in of_log)
-        if is_in_log and all(name in row for row in rows):
-            return name
+) -> IdFields | None:
+    """The usual name of ids that all rows and some records have; else two names, by
+    their values. None where there are none.
+    """
+    of_every_row = [name for name in rows[0] if all(name in row for row in rows)]
+    in_log = [name for name in ID_WORDS if any(name in record for record in of_log)]
+    for name in in_log:
+        if name in of_every_row:
+            return IdFields(name, name)
+    for name in in_log:
+        ids = {str(record[name]) for record in of_log if name in record}
+        for other in of_every_row:
+            n_known = len(ids.intersection(str(row[other]) for row in rows))
+            if len(ids) > 1 and n_known > len(ids) / 2:
+                return IdFields(name, other)
     return None
 
 

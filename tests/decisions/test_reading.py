@@ -237,6 +237,36 @@ def test_numbers_that_only_the_other_file_has_are_no_ids(tmp_path):
     assert file["team"]["labels"][:].tolist() == y.tolist()
 
 
+@pytest.mark.parametrize("field", ["uid", "example_id", "ticket"])
+def test_ids_of_another_name_are_known_by_their_values(field, tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = []
+    for number, record in enumerate(records):
+        record["id"] = f"r{number}"
+        golds.append({field: record["id"], "team": record.pop("label")["team"]})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(logs.lines(reversed(golds)), "utf-8")
+    file, _ = extract(tmp_path, logs.lines(records), gold=str(gold))
+    assert file["team"]["labels"][:].tolist() == y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("id,team\n0,caf\xe9\n", "is no text in UTF-8"),
+        ("id,team\n0,billing\n1,billing,x\n", "row 1 has more cells, expected 2"),
+    ],
+)
+def test_a_broken_table_of_labels_is_refused(table, message, tmp_path):
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    gold = tmp_path / "gold.csv"
+    gold.write_text(table, "latin-1")
+    with pytest.raises(DataError, match=message):
+        extract(tmp_path, logs.lines(records), gold=str(gold))
+
+
 def test_texts_beside_answers_are_no_questions(tmp_path):
     """A question text in every record is the state, not the name of a question."""
     p, y = logs.rows()
