@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import cleandoc
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from calcli.errors import check_choice
 from calcli.metrics.context import MetricContext
 from calcli.metrics.values import Value
 from calcli.numerics import FloatArray
 
 Measure = Callable[..., Value]
+Better = Literal["low", "high", "zero", "one"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Metric:
     formula: str
     measure: Measure
     reference: str = ""
-    better: Literal["low", "high", "zero", "one"] | None = "low"
+    better: Better | None = "low"
     signature: tuple[tuple[str, str | None], ...] = ()
     needs: Literal["", "classes", "tops"] = ""
     reads: Literal["table", "sums", "order"] = "table"
@@ -75,6 +77,9 @@ def metric(
     def register(measure: Measure) -> Measure:
         metric_name = name or measure.__name__
         assert metric_name not in METRICS, f"metric {metric_name!r} is registered twice"
+        check_choice(
+            f"metric {metric_name}: better", facts.get("better"), get_args(Better)
+        )
         title, _, rest = cleandoc(text or measure.__doc__ or "").partition(".\n\n")
         formula, *said = (
             " ".join(part.split())

@@ -21,6 +21,7 @@ from calcli.metrics.catalog import describe_metric, measure, metric_names, signa
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect
 from calcli.metrics.context import MetricContext
+from calcli.metrics.registry import metric as register
 from calcli.metrics.settings import MetricSettings
 from calcli.rows import ArrayRows
 from calcli.statistics.smooth_error import (
@@ -294,6 +295,11 @@ def random_context(seed=0, n=300, k=4, **settings):
     return rows, MetricContext(
         collect(rows, class_bins=s.bins, tops=(2, 3, 5)), s, lambda: class_columns(rows)
     )
+
+
+def test_a_metric_with_an_unknown_better_direction_is_refused():
+    with pytest.raises(UsageError, match="better none: expected one of low, high"):
+        register("label", "mine", "Mine.", better="none")(lambda context: None)
 
 
 @pytest.mark.parametrize("name", metric_names())
