@@ -395,6 +395,8 @@ class _Guesses:
         if any(array.dtype.kind not in "biuf" for array in flat):
             return None
         scores = without_empty(np.stack(flat, axis=1).astype(np.float64))
+        if not len(scores):
+            return None
         if kind_of_scores(scores).reason == PERCENTAGES:
             self.has_percent_columns = True
             return "probs"

@@ -20,7 +20,7 @@ from calcli.importers.text_cells import (
     words,
 )
 from calcli.importers.text_table import refuse_doubles
-from calcli.numerics import AnyArray
+from calcli.numerics import AnyArray, BoolArray
 
 TEXT = ("string", "large_string", "string_view")
 LISTS = ("list", "large_list", "fixed_size_list")
@@ -170,9 +170,10 @@ def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
 
     A missing list is a row of NaN.
     """
-    is_nested = "list<" in str(column.type)[5:]
+    import pyarrow as pa
+
     lengths = _lengths(column)
-    if not is_nested and len(lengths) == 1:
+    if not pa.types.is_nested(column.type.value_type) and len(lengths) == 1:
         width = lengths.pop()
         parts = []
         for chunk in column.chunks:
@@ -181,15 +182,25 @@ def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
         if not column.null_count:
             return rows
-        is_missing = column.is_null().to_numpy()
-        with_gaps = np.full((len(is_missing), width), np.nan)
-        with_gaps[~is_missing] = rows
-        return with_gaps
+        if rows.dtype.kind in "iuf":
+            return _with_gaps(rows, column.is_null().to_numpy())
+    if column.null_count:
+        row = int(column.is_null().to_numpy().argmax())
+        message = f"column {name!r} is empty in row {row}"
+        raise DataError(f"{path}: {message}, expected a list in every row")
     values = array_of_objects(column.to_pylist(), f"{path}: {name}")
-    if column.null_count or values.dtype.kind == "O":
+    if values.dtype.kind == "O":
         message = f"the lists in column {name!r} have different lengths"
         raise DataError(f"{path}: {message}, expected one per class")
     return values
+
+
+def _with_gaps(rows: AnyArray, is_missing: BoolArray) -> AnyArray:
+    """Rows of numbers, with one of NaN for each that is missing."""
+    dtype = rows.dtype if rows.dtype.kind == "f" else np.float64
+    with_gaps = np.full((len(is_missing), rows.shape[1]), np.nan, dtype)
+    with_gaps[~is_missing] = rows
+    return with_gaps
 
 
 def _lengths(column: Any) -> set[int]:

@@ -482,6 +482,19 @@ def test_a_probability_beside_two_words_is_read_as_a_column_of_unknown_name_is(
         assert np.array_equal(file["labels"], Y)
 
 
+def test_scores_without_a_complete_row_are_refused_in_a_sentence(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for i, (q, c) in enumerate(zip(Q.tolist(), C, strict=True)):
+        q[i % 3] = ""
+        rows.append((c, *q, i % 50))
+    Path("gaps.csv").write_text(table("y,a,b,c,age", rows))
+    done = runner(monkeypatch, capsys)("extract", "gaps.csv", "-o", "gaps.h5")
+    assert done.code == 3 and "holds no array named logits" in done.line
+
+
 def test_inspect_names_no_command_that_lacks_the_labels(monkeypatch, capsys, tmp_path):
     """Its command was tried without labels, and refused for them when pasted."""
     monkeypatch.chdir(tmp_path)

@@ -610,6 +610,29 @@ def test_features_of_libsvm_are_no_probabilities(run):
     assert refused.code == 3 and "holds no array named logits" in refused.line
 
 
+@pytest.mark.parametrize("letters", ["CD", "cd"])
+def test_rows_of_answers_are_no_header_of_orange(run, letters):
+    """C, D and c, d: types and roles of Orange are such letters."""
+    right, wrong = letters
+    columns = {"gold": [right] * 20, "vote_1": [right] * 20}
+    columns |= {"vote_2": [wrong, right] * 10, "vote_3": [right, right] * 10}
+    table("votes.tsv", columns, "\t")
+    words = ("--votes", "vote", "--labels", "gold", "-o", "votes.h5")
+    done = run("extract", "votes.tsv", *words)
+    assert done.code == 0 and "votes.h5: 20 rows" in done.err, done.err
+
+
+def test_columns_of_spss_are_found_by_their_own_names(run):
+    columns = {"species": Y}
+    columns |= {f"EST{k + 1}_1": P[:, k] for k in range(3)}
+    table("spss.csv", {**columns, "PRE_1": P.argmax(axis=1)})
+    names = ("--scores", "EST1_1,EST2_1,EST3_1", "--labels", "species")
+    done = run("evaluate", "spss.csv", *names, "--metric", "accuracy", "--json")
+    assert done.code == 0, done.err
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()
+
+
 def test_tensors_that_do_not_fit_their_shape_are_named(run):
     response = kserve_response(range(N))
     response["outputs"][1]["shape"] = [N, 4]
@@ -716,11 +739,14 @@ def test_maps_with_numbers_as_keys_are_read(run):
     assert run("evaluate", "map.parquet").code == 0
 
 
-def test_a_row_without_a_vector_is_left_out_on_request(run):
+@pytest.mark.parametrize("length", [-1, 3])
+def test_a_row_without_a_vector_is_left_out_on_request(run, length):
+    """length : of the lists, -1 where the type does not fix it."""
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    lists = pa.array([None, *(p.tolist() for p in P[1:])], pa.list_(pa.float64()))
+    of_floats = pa.list_(pa.float64(), length)
+    lists = pa.array([None, *(p.tolist() for p in P[1:])], of_floats)
     parquet.write_table(pa.table({"probs": lists, "label": Y}), "gap.parquet")
     refused = run("evaluate", "gap.parquet")
     assert refused.code == 3
@@ -728,6 +754,16 @@ def test_a_row_without_a_vector_is_left_out_on_request(run):
     done = run(*command[1:])
     assert done.code == 0
     assert f"1 of {N} rows left out" in done.err
+
+
+def test_a_row_without_a_list_of_words_is_named(run):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    words = pa.array([["a"], None, *[["b"]] * (N - 2)])
+    parquet.write_table(pa.table({"probs": list(P), "words": words}), "gap.parquet")
+    refused = run("evaluate", "gap.parquet", "--labels", "words")
+    assert refused.code == 3 and "column 'words' is empty in row 1" in refused.line
 
 
 def test_an_empty_cell_among_printed_objects_is_left_out_on_request(run):

@@ -13,12 +13,10 @@ from calcli.importers.text_cells import text_column
 from calcli.importers.text_table import refuse_doubles
 
 TYPES = {"c", "continuous", "d", "discrete", "s", "string", "t", "time", "basket"}
-ROLE = re.compile(
-    r"(|c|class|m|meta|i|ignore|w|weight)( [-\w]+=.*)?|[-\w]+=.*", re.IGNORECASE
-)
+ROLE = re.compile(r"(|c|class|m|meta|i|ignore|w|weight)( [-\w]+=.*)?|[-\w]+=.*")
 """Role of a column, and its attributes; both may be missing."""
 
-CLASS = re.compile(r"c|class", re.IGNORECASE)
+CLASS = re.compile(r"(c|class)( .*)?")
 HEADER_LINES = 3
 
 
@@ -36,9 +34,9 @@ def read_orange(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
     rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]
     names, _, roles, *cells = rows
     names = [name.strip() for name in names]
-    classes = [i for i, role in enumerate(roles) if CLASS.fullmatch(role.split(" ")[0])]
-    if len(classes) == 1:
-        names[classes[0]] = "labels"
+    for place, role in enumerate(roles):
+        if _is_class(role):
+            names[place] = "labels"
     refuse_doubles(file.path, names)
     for number, row in enumerate(cells):
         if len(row) != len(names):
@@ -60,17 +58,23 @@ def _first_lines(file: SourceFile) -> list[list[str]]:
     return [line.split("\t") for line in lines]
 
 
-def _is_header(lines: list[list[str]]) -> bool:
-    """True for names, types and roles of two or more columns.
+def _is_class(role: str) -> bool:
+    return CLASS.fullmatch(role.strip()) is not None
 
-    The type of a discrete column may be the list of its values.
+
+def _is_header(lines: list[list[str]]) -> bool:
+    """True for names, types and roles of two or more columns, one the class at most.
+
+    The type of a discrete column may be the list of its values. Types and roles are in
+    small letters: rows of answers A, B, C and D look alike.
     """
     if len(lines) < HEADER_LINES:
         return False
     names, types, roles = lines
     if not len(names) == len(types) == len(roles) > 1:
         return False
-    has_types = any(cell.strip().lower() in TYPES for cell in types)
+    has_types = any(cell.strip() in TYPES for cell in types)
     are_types = all(cell.strip() for cell in types)
     are_roles = all(ROLE.fullmatch(cell.strip()) for cell in roles)
-    return has_types and are_types and are_roles and any(map(str.strip, roles))
+    has_roles = any(map(str.strip, roles)) and sum(map(_is_class, roles)) <= 1
+    return has_types and are_types and are_roles and has_roles

@@ -14,6 +14,8 @@ PROBABILITY = re.compile(r"EST(?P<category>\d+)_(?P<model>\d+)")
 DERIVED = re.compile(r"(PRE|PCP|ACP)_\d+")
 """Predicted category, its probability, and that of the actual one."""
 
+OWN_NAME = re.compile(rf"\b({PROBABILITY.pattern}|{DERIVED.pattern})\b")
+
 
 def _has_probabilities(file: SourceFile) -> bool:
     header = file.head.decode("utf-8-sig", errors="ignore").split("\n", 1)[0]
@@ -33,9 +35,13 @@ def _has_probabilities(file: SourceFile) -> bool:
 def read_spss(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
     """Read the table; the probabilities of the first model are EST1, EST2, ….
 
-    What other columns derive from these is left out.
+    What other columns derive from these is left out. Options that name columns as the
+    file does find all of them under their names.
     """
     table = read_csv(file, stack, request)
+    options = (*request.scores, *request.labels, *request.pieces)
+    if any(map(OWN_NAME.search, options)):
+        return replace(table, format="spss")
     columns = {}
     for name, column in table.columns.items():
         probability = PROBABILITY.fullmatch(name)
