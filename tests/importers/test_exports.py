@@ -562,6 +562,25 @@ def test_classes_that_fiftyone_never_predicts_are_named_by_its_metadata(run):
     assert run("evaluate", "samples.json", "-q").code == 0
 
 
+@pytest.mark.parametrize("logits", [[], "many", 5])
+def test_logits_of_fiftyone_that_are_no_list_are_shown(run, logits):
+    samples = fiftyone_samples(with_logits=False)
+    for row in samples:
+        row["predictions"]["logits"] = logits
+    Path("samples.json").write_text(json.dumps({"samples": samples}))
+    refused = run("evaluate", "samples.json")
+    assert refused.code == 3
+    assert f"logits are {json.dumps(logits)}, expected a list" in refused.line
+
+
+def test_logits_of_fiftyone_that_are_null_are_none(run):
+    samples = fiftyone_samples(with_logits=False)
+    for row in samples:
+        row["predictions"]["logits"] = None
+    Path("samples.json").write_text(json.dumps({"samples": samples}))
+    assert run("evaluate", "samples.json", "-q").code == 0
+
+
 def test_fiftyone_with_two_models_asks_for_one(run):
     samples = fiftyone_samples(with_logits=False)
     for row in samples:

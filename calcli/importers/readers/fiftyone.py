@@ -70,7 +70,7 @@ def read_fiftyone(file: SourceFile, stack: ExitStack, request: ImportRequest) ->
     arrays: dict[str, AnyArray] = {
         "ids": np.array([_name_of(sample) for sample in _samples(file)])
     }
-    if all("logits" in guess for guess, _ in rows):
+    if all(guess.get("logits") is not None for guess, _ in rows):
         logits = [_array_of(guess["logits"], file.path) for guess, _ in rows]
         if len({vector.shape for vector in logits}) > 1:
             raise DataError(f"{file.path}: the logits of samples differ in length")
@@ -118,6 +118,10 @@ def _fields(
 
 def _array_of(cell: Any, path: Path) -> AnyArray:
     """The logits of a sample: numbers, or a packed array of NumPy."""
+    is_packed = isinstance(cell, dict) and "$binary" in cell
+    if not cell or not (is_packed or isinstance(cell, list)):
+        expected = "expected a list of numbers, or $binary"
+        raise DataError(f"{path}: logits are {json.dumps(cell)[:40]}, {expected}")
     try:
         if isinstance(cell, list):
             return np.array(cell, dtype=float)
@@ -146,7 +150,7 @@ def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArr
             raise DataError(f"{path}: {message} largest logit at one place")
     beside = path.with_name(METADATA)
     if beside.exists():
-        for names in _lists_of_classes(json.loads(beside.read_text("utf-8"))):
+        for names in _lists_of_classes(SourceFile(beside).json):
             agrees = len(names) == k
             if agrees and all(names[place] == name for place, name in by_place.items()):
                 return np.array(names)
