@@ -145,12 +145,12 @@ def _p_value_of_reduction(change: Difference) -> float:
 def _at_least(change: Difference) -> float | None:
     """Lower one-sided bound of the reduction, of the same level as its test.
 
-    The interval's half on that side is shortened from its two-sided deviate (1.96) to the
-    one-sided (1.645). None without an interval.
+    The interval's half on that side is brought from its two-sided deviate (1.96 at 95 %)
+    to the one-sided (1.645), whatever the level of the interval. None without one.
     """
     if change.interval is None:
         return None
-    two_sided = normal_quantile(1.0 - LEVEL / 2.0)
+    two_sided = normal_quantile(0.5 + change.interval.level / 2.0)
     one_sided = normal_quantile(1.0 - LEVEL)
     half = change.interval.high - change.value
     return -(change.value + half * one_sided / two_sided)

@@ -199,6 +199,14 @@ def test_the_bound_of_a_gain_is_of_the_level_of_its_test():
     assert group_remedy._p_value_of_reduction(worse) == pytest.approx(0.99865)
 
 
+@pytest.mark.parametrize(("level", "half"), [(0.5, 0.006745), (0.99, 0.02576)])
+def test_the_bound_of_a_gain_does_not_depend_on_the_level_of_intervals(level, half):
+    """Half: .6745 and 2.576 se, the normal quantiles at .75 and .995; --level chooses them."""
+    interval = Interval(-0.03 - half, -0.03 + half, level, "normal")
+    change = Difference(-0.03, 0.01, interval, 0.0027)
+    assert group_remedy._at_least(change) == pytest.approx(0.03 - 0.01645, abs=1e-4)
+
+
 def test_a_change_without_an_interval_is_said_without_one():
     numbers = {"helps": True, "method": "ts", "by": ["site"], "loss": "NLL"}
     numbers |= {"change": -0.01, "low": None, "high": None, "at_least": None}
