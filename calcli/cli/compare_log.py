@@ -98,8 +98,8 @@ def _compared(args: Any, command: CommandContext) -> list[ComparedQuestion]:
     theirs = by_question(args.expand(args.baseline_bundle))
     asked = split_where(args.given[0])[1]
     asked_before = split_where(args.baseline_bundle)[1]
-    if asked is not None and asked_before is not None:
-        # Both were named, so that they may have different names.
+    if asked in ours and asked_before in theirs:
+        # Both were named, not by a pattern, so that they may have different names.
         theirs = {asked: theirs[asked_before]}
     shared = [question for question in ours if question in theirs]
     if asked is None and asked_before is None:

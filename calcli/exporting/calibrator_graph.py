@@ -75,7 +75,7 @@ def keep(calibrator: Keep, block: Block) -> Prediction:
     sums = op("sum_from_right", np.take_along_axis(others, ascending, axis=1))
     means = (sums + np.exp(of_label)[:, None]) / np.arange(k + 1, 1, -1)
     pooled = np.maximum(means.max(axis=1), np.exp(of_label))
-    # log_p is at most 0: far below all others, the label's of_label entry is none of them
+    # log_p is at most 0: far below all others, the label's own entry is none of them
     capped = np.minimum(log_p, np.log(pooled)[:, None])
     largest = np.where(is_label, -1e30, capped).max(axis=1)
     lead = np.maximum(of_label, largest + LEAD)

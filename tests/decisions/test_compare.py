@@ -106,6 +106,19 @@ def test_a_question_of_one_log_is_taken_from_the_other(run, two):
     assert list(compared(run, *swapped)["questions"]) == ["refund"]
 
 
+@pytest.mark.parametrize(
+    ("new", "baseline", "expected"),
+    [
+        ("new.jsonl:*", "old.jsonl:*", {"refund", "team"}),
+        ("new.jsonl:*", "old.jsonl:team", {"team"}),
+        ("new.jsonl:team", "old.jsonl:*", {"team"}),
+    ],
+)
+def test_questions_of_a_pattern_are_paired_by_name(run, two, new, baseline, expected):
+    content = compared(run, new, "--baseline-bundle", baseline)
+    assert set(content["questions"]) == expected
+
+
 def test_questions_of_other_names_are_compared_only_where_both_are_named(run, two):
     text = Path("old.jsonl").read_text("utf-8").replace('"refund"', '"fraud"')
     entries = [json.loads(line) for line in text.splitlines()]

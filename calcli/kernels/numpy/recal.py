@@ -66,7 +66,7 @@ class RowSharpness:
     ) -> tuple[FloatArray, BoolArray]:
         """Effect of the transform with this index on the rows, (n,) each.
 
-        Log-probability under it of the class predicted for the original row, or with ``own`` of its own class; and
+        Log-probability under it of the class predicted for the original row, or with ``of_own_class`` of its own; and
         whether both predict the same.
         """
         work = partial(_response, of_own_class)
