@@ -11,7 +11,13 @@ from calcli.cli.render import Cell, print_json, print_path, print_table
 from calcli.decisions.answers import NO
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
-from calcli.evaluation.question_thresholds import Answers, Demand, Records, thresholds
+from calcli.evaluation.question_thresholds import (
+    Answers,
+    Demand,
+    Records,
+    are_copies,
+    thresholds,
+)
 from calcli.importers.open_any_file import is_log, logs_once
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
@@ -59,9 +65,9 @@ def threshold_log(args: Any) -> int:
             artifact = None
             if args.calibrator is not None:
                 artifact = load_for(args.calibrator, bundles[0])
-            answers = Answers.joined(
-                [_answers(bundle, artifact, args, command) for bundle in bundles]
-            )
+            of_logs = [_answers(bundle, artifact, args, command) for bundle in bundles]
+            _warn_of_copies(bundles, of_logs, command)
+            answers = Answers.joined(of_logs)
             facts = thresholds(answers, demand)
             chosen_for = None if artifact is None else link_to(artifact).sha256
             questions[answers.question] = {**facts, "calibrator_sha256": chosen_for}
@@ -122,6 +128,19 @@ def _answers(
             text = f"{warning} (on these the guarantee does not hold)"
             command.warn(text, about=rows.name)
         return Answers.of(rows, artifact)
+
+
+def _warn_of_copies(
+    bundles: Sequence[str], of_logs: Sequence[Answers], command: CommandContext
+) -> None:
+    """Warn where two logs hold the same answers, which count twice."""
+    for second in range(1, len(of_logs)):
+        for first in range(second):
+            if are_copies(of_logs[first], of_logs[second]):
+                log = split_where(bundles[first])[0].name
+                text = f"holds the answers of {log}, which count twice (the guarantee"
+                text += " does not hold): name one of them"
+                command.warn(text, about=bundles[second])
 
 
 def _has_any(content: Mapping[str, Any]) -> bool:

@@ -163,6 +163,39 @@ class Answers:
         return np.round(values, DECIMALS)
 
 
+COPIED = 0.9
+"""Share of a log's answers that another one has, too, from which they are copies."""
+
+BY_CHANCE = 0.5
+"""Share of all pairs of answers that are equal, from which equal answers tell nothing."""
+
+
+def are_copies(part: Answers, other: Answers) -> bool:
+    """True where nearly all records of one log are in the other with the same answer.
+
+    The same: id, or number of the row, probabilities of the options and label.
+    """
+    contents, other_contents = _contents(part), _contents(other)
+    n_shared = 0
+    for record, content in contents.items():
+        if other_contents.get(record) == content:
+            n_shared += 1
+    if n_shared < COPIED * min(part.n, other.n):
+        return False
+    counts, other_counts = Counter(contents.values()), Counter(other_contents.values())
+    n_equal = sum(count * other_counts[content] for content, count in counts.items())
+    return n_equal < BY_CHANCE * part.n * other.n
+
+
+def _contents(answers: Answers) -> dict[tuple[str, int], tuple[bytes, int]]:
+    """Probabilities of the options and label, by record."""
+    contents = {}
+    for row, record in enumerate(answers.records):
+        probabilities = answers.probabilities[row, : answers.n_options[row]]
+        contents[record] = (probabilities.tobytes(), int(answers.label[row]))
+    return contents
+
+
 def _question_of(rows: BundleRows) -> str:
     """Name of the question of a bundle. Raises UsageError for one that has none."""
     question = rows.text_attribute(QUESTION)

@@ -162,6 +162,20 @@ def test_two_logs_count_together_question_by_question(run, halves):
     assert cuts == expected
 
 
+def test_two_logs_with_the_same_answers_are_named(run, records):
+    text = Path("log.jsonl").read_text("utf-8")
+    reversed_lines = reversed(text.splitlines())
+    Path("again.jsonl").write_text("\n".join(reversed_lines) + "\n", "utf-8")
+    done = run("threshold", "log.jsonl", "again.jsonl", "--accuracy", "0.5")
+    assert "holds the answers of log.jsonl, which count twice" in done.err
+
+
+def test_records_of_the_same_ids_are_no_copies(run, halves):
+    """Nor where nearly all answers to a question are equal, as those of urgency."""
+    done = run("threshold", "a.jsonl", "b.jsonl", "--accuracy", "0.5")
+    assert "holds the answers" not in done.err
+
+
 def test_two_questions_are_not_one(run, halves):
     words = ("a.jsonl:refund", "b.jsonl:team", "--accuracy", ".7", "--json")
     content = json.loads(run("threshold", *words).out)
