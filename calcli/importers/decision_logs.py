@@ -119,6 +119,10 @@ class GoldLabels:
         if not rows:
             raise DataError(f"{path}: holds no labels")
         ids = _id_fields(rows, of_log)
+        if ids is not None and _may_be_places(ids, rows, of_log):
+            message = f"{ids.of_labels!r} counts the rows, or holds ids of the log"
+            advice = f"call it {ids.of_log!r} if these are ids, else leave it out"
+            raise DataError(f"{path}: {message}, whose order is another; {advice}")
         by_id: dict[str, dict[str, Any]] = {}
         if ids is not None:
             for row in rows:
@@ -185,6 +189,18 @@ def _id_fields(
             if len(ids) > 1 and n_known > len(ids) / 2:
                 return IdFields(name, other)
     return None
+
+
+def _may_be_places(
+    ids: IdFields, rows: Sequence[Mapping[str, Any]], of_log: Sequence[Record]
+) -> bool:
+    """True for numbers of rows under a name of their own, which other records have."""
+    if ids.of_log == ids.of_labels:
+        return False
+    values = [str(row[ids.of_labels]) for row in rows]
+    counts = [str(place + int(values[0] == "1")) for place in range(len(rows))]
+    of_records = [str(record.get(ids.of_log)) for record in of_log[: len(values)]]
+    return values == counts and of_records != values[: len(of_records)]
 
 
 def _labels_in(row: Mapping[str, Any], id_field: str) -> dict[str, Any]:

@@ -251,6 +251,26 @@ def test_ids_of_another_name_are_known_by_their_values(field, tmp_path):
     assert file["team"]["labels"][:].tolist() == y.tolist()
 
 
+@pytest.mark.parametrize("field", ["id", "row"])
+def test_numbers_that_may_be_places_or_ids_are_asked_for(field, tmp_path):
+    """Records in another order than their ids, and a file of labels that counts."""
+    p, y = logs.rows()
+    records = [logs.system_one(i, p[i], y[i]) for i in range(60)]
+    golds = []
+    for number, record in enumerate(records):
+        record["id"] = number
+        golds.append({field: number, "team": record.pop("label")["team"]})
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(logs.lines(golds), "utf-8")
+    text = logs.lines(reversed(records))
+    if field == "id":
+        file, _ = extract(tmp_path, text, gold=str(gold))
+        assert file["team"]["labels"][:].tolist() == y[::-1].tolist()
+        return
+    with pytest.raises(DataError, match="call it 'id' if these are ids"):
+        extract(tmp_path, text, gold=str(gold))
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
