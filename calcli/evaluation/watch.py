@@ -363,7 +363,7 @@ def _first_new_row(
             return 0
         tell(
             f"{batch.name}: the first {run.n} of {n} rows were already counted"
-            f" ({run.called}); the other {n - run.n} are counted"
+            f" ({run.called}); the other {n - run.n} are new"
         )
         return run.n
     if run is not None:
