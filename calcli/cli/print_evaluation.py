@@ -4,7 +4,6 @@ An answer has three levels: a headline, at most three findings, and the command 
 Everything else is behind ``--full`` and in the JSON.
 """
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from calcli.cli.evaluation_headlines import (
@@ -36,8 +35,6 @@ from calcli.cli.render import (
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.results import Result
 from calcli.evaluation.subjects import Plan
-from calcli.importers.decision_logs import LOG_SUFFIXES
-from calcli.io.locate import split_where
 
 MOST_FINDINGS = 3
 """Findings that are printed without ``--full``."""
@@ -115,27 +112,12 @@ def print_headlines(evaluation: Evaluation) -> None:
 
 
 def next_command(evaluation: Evaluation) -> str:
-    """The command to run next: of the first bundle that has one; empty for none.
-
-    Of a question of a log it is that of the whole log, which ``apply`` can write back.
-    """
+    """The command to run next: of the first bundle that has one; empty for none."""
     for results in evaluation.bundles:
         report = results[0].report
         if report is not None and report.next_step.command:
-            return _of_log(report.next_step.command)
+            return report.next_step.command
     return ""
-
-
-def _of_log(command: str) -> str:
-    """A command ``calcli run LOG:QUESTION`` for the log as a whole; others stay."""
-    words = shlex.split(command)
-    if words[:2] != ["calcli", "run"]:
-        return command
-    path, question = split_where(words[2])
-    unpacked = path.name.lower().removesuffix(".gz")
-    if question is None or not unpacked.endswith(LOG_SUFFIXES):
-        return command
-    return shlex.join([*words[:2], str(path), *words[3:]])
 
 
 def bundle_lines(

@@ -226,6 +226,53 @@ def print_made(text: str) -> None:
     print(text, end="")
 
 
+def print_folded(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of words, the last column in as many lines as it takes."""
+    left = list(range(len(head)))
+    for line in table_lines(folded([head, *rows]), left):
+        print_line(line)
+
+
+def reflowed(text: str) -> str:
+    """A text whose paragraphs fit the output; formulas and signatures keep their lines."""
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        if any(columns_of(line) > width_of_output() for line in lines):
+            lines = _reflowed_lines(lines)
+        paragraphs.append("\n".join(lines))
+    return "\n\n".join(paragraphs)
+
+
+def _reflowed_lines(lines: Sequence[str]) -> list[str]:
+    """Lines of a paragraph that fit the output: of prose, of a list, or of facts."""
+    is_list = any(LIST_ITEM.match(line) for line in lines)
+    is_formula = not is_list and any(line.startswith(" ") for line in lines)
+    items: list[str] = []
+    for line in lines:
+        is_first = not items or FACT.match(line) or LIST_ITEM.match(line)
+        if is_first or is_formula:
+            items.append(line)
+        else:
+            items[-1] += f" {line.strip()}"
+    fitting = []
+    for item in items:
+        if item.startswith("signature:"):
+            fitting.append(item)
+        elif len(items) > 1:
+            fitting += wrapped(item, hanging="   ")
+        else:
+            fitting += wrapped(item, hanging="")
+    return fitting
+
+
+FACT = re.compile(r"(formula|direction|reference|signature): ")
+"""Beginning of a line that is a fact of its own."""
+
+LIST_ITEM = re.compile(r"\d+\. ")
+"""Beginning of an item of a numbered list."""
+
+
 def print_path(path: object) -> None:
     """Print the path of an output.
 

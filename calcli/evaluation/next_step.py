@@ -11,6 +11,7 @@ from calcli.evaluation.facts import Difference
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.results import NextStep, Result
 from calcli.evaluation.verdict import Verdict
+from calcli.importers.decision_logs import LOG_SUFFIXES
 from calcli.io.locate import Location, split_where
 from calcli.io.score_files import names_of_new_scores
 from calcli.statistics.p_values import adjusted
@@ -143,7 +144,7 @@ def _apply_or_check(best: Tried, where: Location) -> NextStep:
         return NextStep(
             _command(["evaluate"], where.to_evaluate, where, *options), title
         )
-    return NextStep(_command(["run"], where.name, where), title)
+    return NextStep(_command(["run"], _whole_log(where.name), where), title)
 
 
 def _without_labels(options: Sequence[str]) -> tuple[str, ...]:
@@ -161,9 +162,19 @@ def _without_labels(options: Sequence[str]) -> tuple[str, ...]:
 def fit_command(where: Location) -> str:
     """Command that fits a calibrator and judges it on other rows, or by cross-fitting."""
     if where.to_fit and where.to_fit != where.name:
-        words = ["run", file_word(where.to_fit)]
+        words = ["run", file_word(_whole_log(where.to_fit))]
         return _command(words, where.name, where, *_free_folder(where.to_fit))
-    return _command(["run"], where.name, where, *_free_folder(where.name))
+    name = _whole_log(where.name)
+    return _command(["run"], name, where, *_free_folder(name))
+
+
+def _whole_log(name: str) -> str:
+    """The log of a question ``LOG:QUESTION``, which ``apply`` can write back; others stay."""
+    path, question = split_where(name)
+    unpacked = path.name.lower().removesuffix(".gz")
+    if question is None or not unpacked.endswith(LOG_SUFFIXES):
+        return name
+    return str(path)
 
 
 def by_group_command(maps: GroupMaps, where: Location) -> str:

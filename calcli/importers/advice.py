@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,9 @@ FEW_GROUPS = 20
 
 NO_COMMAND = " (no command is proposed)"
 
+MOST_MODELS = 2
+"""Columns of probabilities, one of each model, up to which each gets a command."""
+
 NAMING = ("--scores", "--labels", "--kind")
 COLUMN_OPTIONS: dict[Look, str] = {
     "ids": "--ids",
@@ -81,14 +85,14 @@ SINGLE_VALUES = (
     "gold",
 )
 SEVERAL_VALUES = ("scores", "labels", "group_by")
-SWITCHES = ("percent", "drop_missing", "drop_duplicates")
+SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 """Options that a proposed command may have, by the number of their values."""
 
 NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 """Options, values of these that are no names of arrays, and what is asked for then."""
 
 SINGLE_OPTION = re.compile(
-    r"--percent|--drop-missing|--drop-duplicates"
+    r"--percent|--drop-missing|--drop-duplicates|--per-label(?= reads)"
     r"|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+(?:\.\d+)?"
     r"|(?<=of the classes: )--scores .+|--normalize sum(?=\))"
 )
@@ -144,6 +148,11 @@ def with_command(
         return problem.advising(more=described)
     proposal = guesses.proposal()
     if isinstance(proposal, str):
+        commands = guesses.command_of_each_model(where)
+        if commands:
+            names = " and ".join(guesses.scores)
+            message = f"{where}: {names} are scores of a model each"
+            return type(problem)(message).advising(*commands)
         if problem.commands:
             return problem.advising(more=described)
         if "calcli extract" in problem.advice:
@@ -480,6 +489,26 @@ class _Guesses:
         named_options.append(("--kind", self.kind))
         used = frozenset({self.scores[0], label, *self.scores[0].split(",")})
         return Proposal(named_options, used, self._length(label))
+
+    def command_of_each_model(self, where: str) -> list[tuple[str, ...]]:
+        """Commands that read columns of scores apart, each into a file of its own.
+
+        Empty where they do not look like the scores of a model each.
+        """
+        if not 1 < len(self.scores) <= MOST_MODELS or self.request.scores:
+            return []
+        commands = []
+        for path in self.scores:
+            request = replace(self.request, scores=(path,))
+            proposal = _Guesses(self.columns, request).proposal()
+            if isinstance(proposal, str):
+                return []
+            command = self.request.without(NAMING).command(where, proposal.options)
+            output = Path(command[-1])
+            name = re.sub(r"[^\w-]+", "_", self.columns[path].name)
+            own_output = output.with_suffix(f".{name}{output.suffix}")
+            commands.append((*command[:-1], str(own_output)))
+        return commands
 
     def _length(self, path: str) -> int | None:
         values = self.values(path) if path in self.columns else None

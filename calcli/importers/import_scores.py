@@ -125,8 +125,18 @@ def _with_working_command(
 ) -> CalcliError:
     """The error, with its command only if that reads the sources: it is tried.
 
-    Where it is refused with the advice of an option, it is tried with that.
+    Where it is refused with the advice of an option, it is tried with that. Of several
+    commands each is tried.
     """
+    if len(problem.commands) > 1:
+        working: list[tuple[str, ...]] = []
+        for command in problem.commands:
+            one = problem.advising(command)
+            tried = _with_working_command(one, files, request, ignored)
+            if not tried.commands:
+                return tried
+            working += tried.commands
+        return problem.advising(*working)
     proposed = proposed_import(problem.commands[0], request)
     if proposed is None:
         return problem

@@ -82,9 +82,15 @@ def _of_one_hot(raw: AnyArray, where: str) -> ClassLabels:
     is_one_hot = (n_ones == 1) & (np.count_nonzero(raw, axis=1) == 1)
     if not is_one_hot.all():
         row = int(np.argmin(is_one_hot))
-        expected = "expected one class index or a single 1 per row"
-        advice = "where several may hold at once pass --per-label"
-        raise DataError(f"{where}: row {row} is not one-hot, {expected}; {advice}")
+        message = f"row {row} is not one-hot, expected one class index or a single 1"
+        if np.isin(raw, (0, 1)).all():
+            advice = "where several classes may hold at once --per-label reads each"
+        else:
+            advice = (
+                "no command is proposed, as labels that are fractions name no class:"
+            )
+            advice += " save their argmax"
+        raise DataError(f"{where}: {message} per row; {advice}")
     remark(f"{where}: one-hot labels became class indices")
     return ClassLabels(raw.argmax(axis=1).astype(np.int64), None)
 
@@ -99,6 +105,8 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
         if raw.ndim == 1 and len(fractions) == 1 and np.isfinite(fractions[0]):
             message += f"; pass --ignore-label {fractions[0]:g} if it marks rows to"
             message += " leave out, as draws"
+        else:
+            message += "; no command is proposed, as labels are classes counted from 0"
         raise DataError(f"{where}: {message}")
     return raw.astype(np.int64)
 
@@ -196,9 +204,31 @@ def _of_words(
         if len(names) > MOST_NAMED:
             known += ", …"
         message = f"row {row} has label {words[int(rows[row])]!r}"
-        raise DataError(f"{where}: {message}, expected one of {known}")
+        advice = _advice_on_unknown(words, names)
+        raise DataError(f"{where}: {message}, expected one of {known}; {advice}")
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
     return ClassLabels(labels, names if tells_names and are_words else None)
+
+
+def _advice_on_unknown(words: Sequence[str], names: Sequence[str]) -> str:
+    """Why no command settles labels that are no names of classes, and what does.
+
+    words : all labels.
+    """
+    if set(words) & set(names):
+        return "no command is proposed, as the file has to be corrected"
+    if len(words) > len(names):
+        counts = f"{len(words)} labels are more than {len(names)} classes"
+        return f"no command is proposed, as {counts}"
+    return _order_unknown(words)
+
+
+def _order_unknown(words: Sequence[str]) -> str:
+    """Why no command is proposed for labels that are words, and the option to use."""
+    listing = ", ".join(words[:MOST_NAMED])[:LONGEST_LISTING]
+    reason = f"nothing tells the column of each label ({listing})"
+    option = "calcli extract --class-names takes their names in the columns' order"
+    return f"no command is proposed, as {reason}; {option}"
 
 
 def _names_that_fit(
@@ -243,14 +273,14 @@ def _is_index(word: str, k: int) -> bool:
 
 
 def _without_names(words: Sequence[str], k: int, where: str) -> DataError:
-    message = f"labels are words ({words[0]!r}, …) and the source has no class_names to"
-    advice = "name the classes in the order of the scores: --class-names A,B,…"
+    message = f"labels are words ({words[0]!r}, …) and the source has no class_names"
+    advice = _order_unknown(words)
     if k == 2 and len(words) > 2:
         advice = (
             "of the predicted class beside its confidence:"
             " --gold FILE --confidence NAME --correct NAME=gold"
         )
-    return DataError(f"{where}: {message} look them up in; {advice}")
+    return DataError(f"{where}: {message}; {advice}")
 
 
 def _names_of_two(

@@ -230,7 +230,10 @@ def _with_owner_of_options(problem: CalcliError) -> CalcliError:
             options.append(option)
     if not options:
         return problem
-    owner = f"; {', '.join(options)}: of calcli extract, which makes a bundle of it"
+    are = "is an option" if len(options) == 1 else "are options"
+    owner = (
+        f"; {', '.join(options)} {are} of calcli extract, which makes a bundle of it"
+    )
     if not problem.advice:
         return problem.advising(more=owner)
     return type(problem)(problem.message, advice=problem.advice + owner)

@@ -1,5 +1,6 @@
 """Help pages: short by default, complete with --help-all, and true of the parser."""
 
+import json
 import re
 from importlib import import_module
 
@@ -8,6 +9,8 @@ import pytest
 from calcli.cli.app import COMMANDS, PACKAGE, load
 from calcli.cli.former_names import FORMER, with_present_names
 from calcli.cli.help_pages import COMMON
+from calcli.metrics.catalog import metric_names
+from calcli.registry import method_names
 
 MOST_LINES = 60
 MOST_OPTIONS = {"extract": 20, "evaluate": 20, "diagram": 20}  # 12 for the others
@@ -139,3 +142,33 @@ def test_these_names_have_one_meaning():
             if any(option in parameter.opts for parameter in load(name).params):
                 having.append(name)
         assert having == [command]
+
+
+def too_wide(text: str, columns: int) -> list[str]:
+    """Lines that do not fit; a signature is one word, which is not cut."""
+    lines = [line for line in text.splitlines() if not line.startswith("signature: ")]
+    return [line for line in lines if len(line) > columns]
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_lists_and_descriptions_of_methods_and_metrics_fit(
+    columns: int, run, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    pages = [run("methods"), run("metrics")]
+    pages += [run("methods", name) for name in method_names()]
+    pages += [run("metrics", name) for name in metric_names()]
+    for page in pages:
+        assert page.code == 0
+        assert too_wide(page.out, columns) == []
+
+
+def test_a_description_keeps_its_words_formulas_and_items(run, monkeypatch):
+    """Folding moves line ends alone: the words are those of the JSON, in order."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("bbq", "recal", "ts"):
+        description = json.loads(run("methods", name, "--json").out)["methods"][0]
+        page = run("methods", name).out
+        assert " ".join(description["description"].split()) in " ".join(page.split())
+    assert "\n3. multiplies " in run("methods", "recal").out
+    assert "\nq = sum_M P(M | D)" in run("methods", "bbq").out

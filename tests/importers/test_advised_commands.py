@@ -506,3 +506,84 @@ def test_inspect_names_no_command_that_lacks_the_labels(monkeypatch, capsys, tmp
         assert run(*shlex.split(command)[1:]).code == 0
     else:
         assert "no command is proposed, it would end in: " in line
+
+
+TWO_MODELS = table(
+    "y,model_a,model_b",
+    ((y, p, round(p**2, 4)) for p, y in zip(P, Y, strict=True)),
+)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "run"])
+def test_each_of_two_models_in_a_table_gets_a_command(
+    command, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    Path("two.csv").write_text(TWO_MODELS, "utf-8")
+    run = runner(monkeypatch, capsys)
+    line = run(command, "two.csv").err.splitlines()[-1]
+    assert len(line) <= 300
+    for each in line.partition("to try: ")[2].split(" && "):
+        done = run(*shlex.split(each)[1:])
+        assert done.code == 0, done.err
+    for model, scores in (("model_a", P), ("model_b", (P**2).round(4))):
+        with h5py.File(f"two.{model}.h5") as file:
+            assert np.allclose(file["probs"][:].reshape(N, -1)[:, -1], scores)
+            assert np.array_equal(file["labels"], Y)
+        assert (command == "run") == Path(f"two.{model}.auto.json").exists()
+
+
+LABELS_WITHOUT_COMMAND = {
+    "soft": (Q, "fractions name no class"),
+    "numbers": (RNG.random(N) * 3, "labels are classes counted from 0"),
+    "words": (np.array(["cat", "dog", "eel"])[C], "nothing tells the column of each"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS_WITHOUT_COMMAND)
+@pytest.mark.parametrize("command", ["evaluate", "extract", "run"])
+def test_labels_that_no_command_reads_say_why(
+    command, name, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    labels, reason = LABELS_WITHOUT_COMMAND[name]
+    np.savez("scores.npz", logits=Z, labels=labels)
+    run = runner(monkeypatch, capsys)
+    output = ("-o", "out.h5") if command == "extract" else ()
+    line = run(command, "scores.npz", *output).err.splitlines()[-1]
+    assert len(line) <= 300
+    assert "no command is proposed, as " in line
+    assert reason in line
+    assert "makes a bundle of it" not in line
+
+
+def test_labels_of_which_several_hold_are_read_one_by_one(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    np.savez("scores.npz", logits=Z, labels=(Q > 0.2).astype(int))
+    run = runner(monkeypatch, capsys)
+    line = run("evaluate", "scores.npz").err.splitlines()[-1]
+    command = line.partition("to try: ")[2]
+    assert "--per-label" in command
+    done = run(*shlex.split(command)[1:])
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("x", "y", "z"), "nothing tells the column of each label (x, y, z)"),
+        (("p_cat", "p_dog", "eel"), "the file has to be corrected"),
+        (("w", "x", "y", "z"), "4 labels are more than 3 classes"),
+    ],
+)
+def test_words_that_name_no_column_say_what_to_do(
+    words, reason, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    labels = [words[i % len(words)] for i in range(N)]
+    text = table("p_cat,p_dog,p_cow,label", zip(*Q.T, labels, strict=True))
+    Path("words.csv").write_text(text, "utf-8")
+    line = runner(monkeypatch, capsys)("evaluate", "words.csv").err.splitlines()[-1]
+    assert f"no command is proposed, as {reason}" in line

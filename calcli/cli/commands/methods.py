@@ -6,7 +6,7 @@ calcli methods hb
 calcli methods ts --json
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from inspect import getdoc
 from typing import Annotated, Any
@@ -14,7 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Table, print_line, print_made, print_table
+from calcli.cli.render import (
+    Table,
+    print_folded,
+    print_line,
+    print_made,
+    print_sentence,
+    reflowed,
+)
 from calcli.registry import canonical, method, method_names, option_facts
 
 
@@ -39,25 +46,49 @@ def run(args: MethodsArgs) -> int:
     if args.name and args.people:
         _print_one(described[0])
         return 0
+    if args.people:
+        _print_list(described)
+        return 0
     head = ["method", "name", "accuracy-preserving", "when to use it"]
     rows = []
     for facts in described:
         rows.append([facts["name"], facts["title"], preserving(facts), facts["use"]])
     args.print("methods", [Table(head, rows)], described)
-    if args.people:
-        print_line(
-            "\nMethods compose with +, left to right, e.g. ts+hb. calcli methods NAME"
-            " describes one."
-        )
     return 0
 
 
+SHORT_PRESERVING = {"except with two classes": "3+ classes"}
+"""Words of ``preserving`` -> those of the list, which has no room for them."""
+
+
+def _print_list(described: Sequence[Mapping[str, Any]]) -> None:
+    """Print the methods, names and uses folded to the width of the output."""
+    rows = []
+    for facts in described:
+        kept = preserving(facts)
+        words = facts["title"]
+        if facts["use"]:
+            words += f". {facts['use'][0].upper()}{facts['use'][1:]}"
+        rows.append([facts["name"], SHORT_PRESERVING.get(kept, kept), words])
+    print_folded(["method", "preserving", "name. When to use it"], rows)
+    print_line()
+    print_sentence(
+        "preserving: predictions, and so the accuracy, stay as they are; 3+ classes:"
+        " unless there are two."
+    )
+    print_sentence(
+        "Methods compose with +, left to right, e.g. ts+hb. calcli methods NAME"
+        " describes one."
+    )
+
+
 def _print_one(facts: dict[str, Any]) -> None:
-    print_made(f"{facts['name']}: {facts['title']}\n\n{facts['description']}\n\n")
+    print_sentence(f"{facts['name']}: {facts['title']}")
+    print_made(f"\n{reflowed(facts['description'])}\n\n")
     if facts["aliases"]:
-        print_line(f"also called: {', '.join(facts['aliases'])}")
+        print_sentence(f"also called: {', '.join(facts['aliases'])}")
     if facts["use"]:
-        print_line(f"when to use it: {facts['use']}")
+        print_sentence(f"when to use it: {facts['use']}")
     if facts["memory"]:
         print_line(f"memory: {facts['memory']}")
     print_made(f"accuracy-preserving: {preserving(facts)}\n\n")
@@ -69,8 +100,9 @@ def _print_one(facts: dict[str, Any]) -> None:
         default = str(option["default"])
         if default in ("None", "True", "False"):
             default = default.lower()
-        rows.append([option["name"], default, option["allowed"], option["description"]])
-    print_table(["option (--set)", "default", "allowed", "meaning"], rows)
+        meaning = f"{option['description']} ({option['allowed']})"
+        rows.append([option["name"], default, meaning])
+    print_folded(["option (--set)", "default", "meaning (allowed)"], rows)
 
 
 def preserving(facts: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.render import Table, print_made
+from calcli.cli.render import Table, print_folded, print_made, reflowed
 from calcli.metrics.catalog import describe_metric, metric_names
 
 
@@ -33,9 +33,12 @@ def run(args: MetricsArgs) -> int:
     described = [describe_metric(name) for name in names]
     if args.name and args.people:
         facts = described[0]
-        print_made(f"{facts['name']}\n\n{facts['description']}\n")
+        print_made(f"{facts['name']}\n\n{reflowed(facts['description'])}\n")
         return 0
     rows = [[facts["name"], facts["summary"]] for facts in described]
-    table = Table(["metric", "what it measures"], rows)
-    args.print("metrics", [table], described)
+    head = ["metric", "what it measures"]
+    if args.people:
+        print_folded(head, rows)
+        return 0
+    args.print("metrics", [Table(head, rows)], described)
     return 0

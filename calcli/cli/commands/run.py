@@ -18,7 +18,7 @@ calcli run logits.h5 --method ts -o calibration/
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -264,13 +264,15 @@ def _calibration_rows(
         except CalcliError as problem:
             if not problem.commands or args.test is not None:
                 raise
-            extract = problem.commands[0]  # it ends with its output
-            again = ["calcli", "run", extract[-1]]
             extracted = (*command_words(args.where), (args.calibration,))
+            kept: list[str] = []
             for words in command_words(args):
                 if words not in extracted:
-                    again += words
-            raise problem.advising(extract, again) from None
+                    kept += words
+            commands: list[Sequence[str]] = []
+            for extract in problem.commands:  # each ends with its output
+                commands += [extract, ("calcli", "run", extract[-1], *kept)]
+            raise problem.advising(*commands) from None
         yield rows
 
 
