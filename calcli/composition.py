@@ -1,8 +1,9 @@
 """Compositions of methods: ``ft+svs+beta`` is a method like any other.
 
-Each stage is fitted on, and applied to, the log-probabilities of the one before. Every composition is a class with its
-own laws and options, built once from the classes of its stages; only the artifact, which nests the stages, treats
-compositions differently from other methods.
+Each stage is fitted on, and applied to, the log-probabilities of the one before. Every
+composition is a class with its own laws and options, built once from the classes of its
+stages; only the artifact, which nests the stages, treats compositions differently from
+other methods.
 """
 
 from collections import Counter
@@ -41,7 +42,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
 class Stage(NamedTuple):
-    """One fitted stage: the method's name, the options it was fitted with, the calibrator."""
+    """One fitted stage: the method's name, its options and the calibrator."""
 
     method: str
     options: Options
@@ -54,7 +55,10 @@ Prefix = tuple[tuple[str, Options], ...]
 
 @dataclass
 class FittedPrefixes:
-    """Cache of prefixes of compositions, fitted to the same rows with the same context, and of the rows they map."""
+    """Cache of fitted prefixes of compositions, and of the rows that they map.
+
+    All are fitted to the same rows with the same context.
+    """
 
     fits: dict[Prefix, Fit[Any]] = field(default_factory=dict)
     rows: dict[Prefix, Rows] = field(default_factory=dict)
@@ -62,8 +66,11 @@ class FittedPrefixes:
 
 @dataclass(frozen=True)
 class Composition(Calibrator):
-    """Fitted methods applied one after the other; see ``composition``. Every stage reads log-probabilities whose argmax
-    is the prediction so far, so that its own rule for the prediction continues that of the stage before."""
+    """Fitted methods applied one after the other; see ``composition``.
+
+    Every stage reads log-probabilities whose argmax is the prediction so far, so that
+    its own rule for the prediction continues that of the stage before.
+    """
 
     stages: tuple[Stage, ...]
 
@@ -78,35 +85,28 @@ class Composition(Calibrator):
     def fit_reusing(
         cls, rows: Rows, options: Any, context: Context, known: FittedPrefixes
     ) -> Fit[Self]:
-        """Fit, reusing the prefixes in ``known`` that are fitted to these rows, and adding new ones to it."""
+        """Fit, reusing the prefixes in ``known``, and adding new ones to it."""
         cls.check_options(options)
-        stages, warnings, details = list[Stage](), list[str](), list[dict[str, Any]]()
-        options, done = cls.resolve_options(options, rows.k), Prefix()
-        for i, (name, method, own) in enumerate(
-            zip(cls.names, cls.classes, cls.split(options), strict=True)
-        ):
-            if i:
-                if done not in known.rows:
-                    known.rows[done] = rows_after(rows, known.fits[done])
-                rows = known.rows[done]
-            done = (*done, (name, own))
-            if done not in known.fits:
-                begin = (
-                    context.start.stages[i].calibrator
-                    if isinstance(context.start, Composition)
-                    else None
-                )
-                told = partial(_told, context, name)
-                known.fits[done] = method.fit(
-                    rows, own, replace(context, progress=told, start=begin)
-                )
-            fitted = known.fits[done]
-            stages.append(Stage(name, own, fitted.calibrator))
-            warnings += [
-                f"stage {i + 1} ({name}): {warning}" for warning in fitted.warnings
-            ]
-            details.append({"method": name, "status": fitted.status, **fitted.details})
-        worst = max((d["status"] for d in details), key=STATUSES.index)
+        options = cls.resolve_options(options, rows.k)
+        stages: list[Stage] = []
+        warnings: list[str] = []
+        details: list[dict[str, Any]] = []
+        prefix: Prefix = ()
+        for i, (name, method, stage_options) in enumerate(cls.parts(options)):
+            if prefix:
+                if prefix not in known.rows:
+                    known.rows[prefix] = rows_after(rows, known.fits[prefix])
+                rows = known.rows[prefix]
+            prefix = (*prefix, (name, stage_options))
+            if prefix not in known.fits:
+                stage_context = _context_of_stage(context, name, i)
+                known.fits[prefix] = method.fit(rows, stage_options, stage_context)
+            fit = known.fits[prefix]
+            stages.append(Stage(name, stage_options, fit.calibrator))
+            for warning in fit.warnings:
+                warnings.append(f"stage {i + 1} ({name}): {warning}")
+            details.append({"method": name, "status": fit.status, **fit.details})
+        worst = max((part["status"] for part in details), key=STATUSES.index)
         return Fit(cls(tuple(stages)), worst, tuple(warnings), {"stages": details})
 
     def apply(self, block: Block) -> Prediction:
@@ -140,17 +140,16 @@ class Composition(Calibrator):
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
-        return {
-            name: known
-            for stage in self.stages
-            for name, known in stage.calibrator.required_columns.items()
-        }
+        columns: dict[str, Sequence[str]] = {}
+        for stage in self.stages:
+            columns |= stage.calibrator.required_columns
+        return columns
 
     def check_own(self, k: int) -> None:
-        found = tuple(stage.method for stage in self.stages)
-        if found != self.names:
+        methods = tuple(stage.method for stage in self.stages)
+        if methods != self.names:
             raise DataError(
-                f"the stages are {'+'.join(found)}, expected {'+'.join(self.names)}"
+                f"the stages are {'+'.join(methods)}, expected {'+'.join(self.names)}"
             )
         for stage in self.stages:
             stage.calibrator.check(k)
@@ -158,61 +157,80 @@ class Composition(Calibrator):
     @classmethod
     def split(cls, options: Any) -> tuple[Options, ...]:
         """The options of every stage."""
-        return tuple(
-            method.Options(
-                **{
-                    f: getattr(options, attribute(i, f))
-                    for f in method.Options.__struct_fields__
-                }
-            )
-            for i, method in enumerate(cls.classes)
-        )
+        split: list[Options] = []
+        for i, method in enumerate(cls.classes):
+            values = {
+                name: getattr(options, attribute(i, name))
+                for name in method.Options.__struct_fields__
+            }
+            split.append(method.Options(**values))
+        return tuple(split)
+
+    @classmethod
+    def parts(cls, options: Any) -> list[tuple[str, type[Calibrator], Options]]:
+        """Name, class and options of every stage."""
+        return list(zip(cls.names, cls.classes, cls.split(options), strict=True))
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
-        changed: dict[str, Any] = {}
-        for i, (method, own) in enumerate(
-            zip(cls.classes, cls.split(options), strict=True)
-        ):
-            explicit = method.resolve_options(own, k)
-            changed |= {
-                attribute(i, f): getattr(explicit, f)
-                for f in method.Options.__struct_fields__
-            }
-        return msgspec.structs.replace(options, **changed)
+        explicit = [
+            method.resolve_options(stage_options, k)
+            for _, method, stage_options in cls.parts(options)
+        ]
+        return msgspec.structs.replace(options, **_by_attribute(explicit))
 
     @classmethod
     def moves_predictions(cls, options: Any) -> bool:
         first = last_restoring([method.laws for method in cls.classes])
-        stages = list(zip(cls.classes, cls.split(options), strict=True))[first:]
-        return any(method.moves_predictions(own) for method, own in stages)
+        return any(
+            method.moves_predictions(stage_options)
+            for _, method, stage_options in cls.parts(options)[first:]
+        )
 
     @classmethod
     def check_options(cls, options: Any) -> None:
-        """Raise UsageError for a stage that cannot be composed, or that must be the last and is not."""
-        stages, whole = (
-            list(zip(cls.names, cls.classes, cls.split(options), strict=True)),
-            "+".join(cls.names),
-        )
-        for name, method, own in stages:
-            if not method.is_stage(own):
+        """Refuse a stage that cannot be composed, or that must be the last and is not.
+
+        Raises UsageError.
+        """
+        whole = "+".join(cls.names)
+        parts = cls.parts(options)
+        for name, method, stage_options in parts:
+            if not method.is_stage(stage_options):
                 raise UsageError(
                     f"method {whole!r}: {name} cannot be a stage of a composition"
                 )
-        for (name, method, own), following in zip(
-            stages, cls.classes[1:], strict=False
-        ):
-            mode = getattr(own, "mode", None)
-            if following.laws.restores_argmax:
+        stages = zip(parts[:-1], cls.classes[1:], strict=True)
+        for (name, method, stage_options), following in stages:
+            if following.laws.restores_argmax or not method.laws.top_label_only:
                 continue
-            if method.laws.top_label_only and mode in (None, "auto", "top"):
-                other = (
-                    ""
-                    if mode is None
-                    else f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
+            mode = getattr(stage_options, "mode", None)
+            if mode not in (None, "auto", "top"):
+                continue
+            message = (
+                f"{name} calibrates only the confidence of the predicted class: it must"
+                f" come last in {whole}"
+            )
+            if mode is not None:
+                message += (
+                    f", or set {name}.mode=ova, or {name}.mode=binary for two classes"
                 )
-                told = "calibrates only the confidence of the predicted class: it must come last"
-                raise UsageError(f"{name} {told} in {whole}{other}")
+            raise UsageError(message)
+
+
+def _context_of_stage(context: Context, name: str, i: int) -> Context:
+    """Context in which stage i is fitted: progress by its name, its own warm start."""
+    progress = partial(_progress_of_stage, context, name)
+    start = None
+    if isinstance(context.start, Composition):
+        start = context.start.stages[i].calibrator
+    return replace(context, progress=progress, start=start)
+
+
+def _progress_of_stage(
+    context: Context, name: str, what: str, done: int, total: int
+) -> None:
+    context.progress(f"{name}: {what}", done, total)
 
 
 def _recomposed(stages: tuple[Stage, ...]) -> Composition:
@@ -223,57 +241,74 @@ def _recomposed(stages: tuple[Stage, ...]) -> Composition:
 
 @cache
 def composition(stages: tuple[tuple[str, type[Calibrator]], ...]) -> type[Composition]:
-    """Build the class of a composition of two or more methods, in the order of application. stages : names and classes.
-    Raises UsageError for an order that cannot work."""
-    names, classes = zip(*stages, strict=True)
+    """Build the class of a composition of two or more methods.
+
+    stages : names and classes, in the order of application. Raises UsageError for an
+    order that cannot work.
+    """
     for name, method in stages[1:]:
         if method.laws.needs_transforms:
             raise UsageError(
                 f"{name} reads scores under transforms of the input: it must come first"
             )
-    titles = ", then ".join(method.title for method in classes)
-    parts = "\n\n".join(
-        f"{name}: {(getdoc(method) or '').splitlines()[0]}" for name, method in stages
-    )
-    laws = [method.laws for method in classes]
-    whole = ("equivariant", "improves_nll", "weights")
-    promises: dict[str, Any] = {
-        promise: all(getattr(law, promise) for law in laws) for promise in whole
-    }
-    last = laws[last_restoring(laws) :]
-    promises |= {
-        promise: all(getattr(law, promise) for law in last)
-        for promise in ("keeps_argmax", "monotone")
-    }
-    # Later stages read normalised log-probabilities, where a row has no free constant. None is top_label_only: the
-    # other classes keep their proportions after the stage before, not those of the input.
-    promises |= {
-        promise: getattr(laws[0], promise)
-        for promise in ("shift_invariant", "needs_transforms")
-    }
-    settling = [law for law in laws if not law.restores_argmax]
-    if settling:
-        final = settling[-1]
-        promises["class_shares"] = final.class_shares and not final.top_label_only
-    promises["memory"] = max((law.memory for law in laws), key=get_args(Memory).index)
-    words = f"Apply {titles}.\n\nEach stage is fitted on the log-probabilities of the one before.\n\n{parts}"
-    facts = {
-        "__doc__": words,
+    names, classes = zip(*stages, strict=True)
+    title = ", then ".join(method.title for method in classes)
+    members = {
+        "__doc__": _documentation(stages, title),
         "names": names,
         "classes": classes,
-        "title": titles,
-        "laws": Laws(**promises),
+        "title": title,
+        "laws": _laws_of_composition([method.laws for method in classes]),
+        "Options": _options_struct(names, classes),
     }
-    facts["Options"] = _options_struct(names, classes)
-    return type(
-        "Composition_" + "_".join(names).replace("-", "_"), (Composition,), facts
+    name = "Composition_" + "_".join(names).replace("-", "_")
+    return type(name, (Composition,), members)
+
+
+def _documentation(stages: Sequence[tuple[str, type[Calibrator]]], title: str) -> str:
+    """Docstring of a composition: what it does, and the first line of every stage's."""
+    paragraphs = [
+        f"Apply {title}.",
+        "Each stage is fitted on the log-probabilities of the one before.",
+    ]
+    for name, method in stages:
+        first_line = (getdoc(method) or "").splitlines()[0]
+        paragraphs.append(f"{name}: {first_line}")
+    return "\n\n".join(paragraphs)
+
+
+def _laws_of_composition(laws: Sequence[Laws]) -> Laws:
+    """What a composition guarantees. laws : those of its stages, in order."""
+    first = laws[0]
+    last = laws[last_restoring(laws) :]
+    class_shares = False
+    settling = [law for law in laws if not law.restores_argmax]
+    if settling:
+        class_shares = settling[-1].class_shares and not settling[-1].top_label_only
+    return Laws(
+        equivariant=all(law.equivariant for law in laws),
+        improves_nll=all(law.improves_nll for law in laws),
+        weights=all(law.weights for law in laws),
+        keeps_argmax=all(law.keeps_argmax for law in last),
+        monotone=all(law.monotone for law in last),
+        # Later stages read normalised log-probabilities: no row has a free constant.
+        shift_invariant=first.shift_invariant,
+        needs_transforms=first.needs_transforms,
+        # The other classes keep their proportions after the stage before, not those of
+        # the input.
+        top_label_only=False,
+        class_shares=class_shares,
+        memory=max((law.memory for law in laws), key=get_args(Memory).index),
     )
 
 
 def last_restoring(laws: Sequence[Laws]) -> int:
-    """Index of the last stage that restores the prediction of the scores; 0 if none does."""
-    places = [i for i, law in enumerate(laws) if law.restores_argmax]
-    return places[-1] if places else 0
+    """Index of the last stage that restores the prediction of the scores; 0 if none."""
+    last = 0
+    for i, law in enumerate(laws):
+        if law.restores_argmax:
+            last = i
+    return last
 
 
 # ---- options
@@ -286,23 +321,31 @@ def attribute(stage: int, field: str) -> str:
 
 def joint_options(cls: type[Calibrator], stages: Sequence[Options]) -> Options:
     """Options of a composition from those of its stages."""
-    values = {
-        attribute(i, name): getattr(own, name)
-        for i, own in enumerate(stages)
-        for name in own.__struct_fields__
-    }
-    return cls.Options(**values)
+    return cls.Options(**_by_attribute(stages))
+
+
+def _by_attribute(stages: Sequence[Options]) -> dict[str, Any]:
+    """Values of the stages' options by their attributes in those of a composition."""
+    values: dict[str, Any] = {}
+    for i, options in enumerate(stages):
+        for name in options.__struct_fields__:
+            values[attribute(i, name)] = getattr(options, name)
+    return values
 
 
 def _options_struct(
     names: Sequence[str], classes: Sequence[type[Calibrator]]
 ) -> type[Options]:
-    """Options of a composition: its stages' as ``stage.option``, numbered from the second stage of the same name on."""
+    """Options of a composition: its stages' as ``stage.option``.
+
+    A second stage of the same name is ``stage2``, and so on.
+    """
     fields: list[tuple[str, Any, Any]] = []
     for i, (name, method) in enumerate(zip(names, classes, strict=True)):
-        prefix = (
-            name if name not in names[:i] else f"{name}{names[: i + 1].count(name)}"
-        )
+        prefix = name
+        before = names[:i].count(name)
+        if before:
+            prefix = f"{name}{before + 1}"
         hints = get_type_hints(method.Options, include_extras=True)
         for option in msgspec.structs.fields(method.Options):
             declared = msgspec.field(
@@ -328,26 +371,31 @@ def _options_struct(
 def _options_again(
     stages: tuple[tuple[str, type[Calibrator]], ...], values: dict[str, Any]
 ) -> Options:
-    """Options of a composition in another process, where its class cannot be imported by name."""
+    """Options of a composition in another process.
+
+    Its class cannot be imported by name there.
+    """
     return composition(stages).Options(**values)
 
 
 def full_option_names(
     name: str, struct: type[Options], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Expand ``option`` to ``stage.option`` in a composition's settings, where only one stage has it. Unknown names are
-    left unchanged. Raises UsageError for an option of several stages."""
+    """Expand ``option`` to ``stage.option`` in a composition's settings.
+
+    Done where only one stage has the option. Unknown names are left unchanged. Raises
+    UsageError for an option of several stages.
+    """
     known = [option.encode_name for option in msgspec.structs.fields(struct)]
     full: dict[str, Any] = {}
     for key, value in settings.items():
-        matches = (
-            []
-            if key in known
-            else [option for option in known if option.partition(".")[2] == key]
-        )
+        matches = [key]
+        if key not in known:
+            matches = [option for option in known if option.partition(".")[2] == key]
         if len(matches) > 1:
             raise UsageError(
-                f"option {key} of {name!r} belongs to several stages: use {' or '.join(matches)}"
+                f"option {key} of {name!r} belongs to several stages: use"
+                f" {' or '.join(matches)}"
             )
         target = matches[0] if matches else key
         if target in full:
@@ -359,15 +407,15 @@ def full_option_names(
 # ---- rows between stages
 
 
-def _told(context: Context, name: str, what: str, done: int, total: int) -> None:
-    context.progress(f"{name}: {what}", done, total)
-
-
 def argmax_at_prediction(prediction: Prediction) -> FloatArray:
-    """Log-probabilities whose argmax is the prediction. Where it is not, as rounding made the predicted class tie with
-    one of lower index or the method predicts another class, the predicted class is raised above the rest by one unit
-    in the last place."""
-    log_p, label = prediction.log_probs, prediction.label
+    """Log-probabilities whose argmax is the prediction.
+
+    Where it is not, as rounding made the predicted class tie with one of lower index or
+    the method predicts another class, the predicted class is raised above the rest by
+    one unit in the last place.
+    """
+    log_p = prediction.log_probs
+    label = prediction.label
     off = np.flatnonzero(log_p.argmax(axis=1) != label)
     if len(off):
         log_p = log_p.copy()
@@ -386,11 +434,13 @@ def _through(
 
 
 class MappedRows(Rows):
-    """Rows mapped by a calibrator to log-probabilities, computed block by block in every pass."""
+    """Rows mapped by a calibrator to log-probabilities, anew in every pass."""
 
     def __init__(self, source: Rows, calibrator: Calibrator) -> None:
-        self.source, self.calibrator = source, calibrator
-        self.n, self.k = source.n, source.k
+        self.source = source
+        self.calibrator = calibrator
+        self.n = source.n
+        self.k = source.k
         self.kind = "log_probs"
         self.reads = source.places_of(calibrator.required_transforms)
 
@@ -418,7 +468,7 @@ class MappedRows(Rows):
 
 
 def rows_after(rows: Rows, fit: Fit[Any]) -> Rows:
-    """Rows that the stage after a fit is fitted to: out of fold where the fit has such."""
+    """Rows to which the next stage is fitted: out of fold where there are such."""
     if fit.out_of_fold is not None:
         return fit.out_of_fold
     return mapped(rows, fit.calibrator)
@@ -452,7 +502,7 @@ def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
 
 
 class Member(NamedTuple):
-    """One part of a mixture: the method's name, its options, the calibrator, its weight."""
+    """One part of a mixture: the method's name, its options, calibrator and weight."""
 
     method: str
     options: Options
@@ -464,8 +514,9 @@ class Member(NamedTuple):
 class Mixture(Calibrator):
     """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
 
-    The prediction is the largest entry, or what it was where every member is accuracy-preserving. then : stages that
-    follow the average, as in a composition. Of confidences the average is of the probability to be right.
+    The prediction is the largest entry, or what it was where every member is
+    accuracy-preserving. then : stages that follow the average, as in a composition. Of
+    confidences the average is of the probability to be right.
     """
 
     members: tuple[Member, ...]
@@ -475,14 +526,12 @@ class Mixture(Calibrator):
     @property
     def members_keep_argmax(self) -> bool:
         """True if every member keeps the prediction and the argmax of the vector."""
-        return all(
-            m.calibrator.laws.keeps_argmax and m.calibrator.laws.monotone
-            for m in self.members
-        )
+        laws = [member.calibrator.laws for member in self.members]
+        return all(law.keeps_argmax and law.monotone for law in laws)
 
     @property
     def keeps_argmax(self) -> bool:
-        """True if accuracy-preserving: predictions, and the argmax of the vector, are those of the scores."""
+        """True if prediction and argmax of the vector are those of the scores."""
         laws = [stage.calibrator.laws for stage in self.then]
         last = laws[last_restoring(laws) :]
         stages_keep = all(law.keeps_argmax and law.monotone for law in last)
@@ -524,11 +573,11 @@ class Mixture(Calibrator):
 
     def check_own(self, k: int) -> None:
         weights = np.array([member.weight for member in self.members])
-        if not (
-            len(weights) and np.all(weights > 0) and abs(weights.sum() - 1.0) <= 1e-9
-        ):
+        are_positive = len(weights) > 0 and bool(np.all(weights > 0))
+        if not are_positive or abs(weights.sum() - 1.0) > 1e-9:
             raise DataError(
-                f"weights of the members are {weights.tolist()}, expected positive ones that sum to 1"
+                f"weights of the members are {weights.tolist()}, expected positive ones"
+                " that sum to 1"
             )
         check_numbers("uniform", self.uniform, "share")
         for member in self.members:
