@@ -4,9 +4,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.numerics import AnyArray, FloatArray
-from calcli.zeros import SUM_TOLERANCE, Zeros
+from calcli.zeros import Zeros
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
@@ -28,7 +29,8 @@ def to_logits(
     """
     if kind == "confidence":
         raise DataError(
-            "these rows hold one confidence each and no scores of classes, which are needed here"
+            "these rows hold one confidence each and no scores of classes, which are needed"
+            " here"
         )
     if kind != "probs":
         return scores.astype(np.float64, copy=False)
@@ -48,7 +50,8 @@ class ClassLogits:
     def __init__(
         self, scores: AnyArray, kind: ScoreKind, zeros: Zeros | None = None
     ) -> None:
-        self.scores, self.kind = scores, kind
+        self.scores = scores
+        self.kind = kind
         if kind == "probs":
             self.zeros = zeros or Zeros.of_type(scores.dtype)
             self.counts = self.zeros.counts(scores)

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from calcli.digits import Digits, FloatType, digits_of_values, float_type
 from calcli.errors import DataError
 from calcli.logits import SCORE_KINDS as SCORE_KINDS
 from calcli.logits import ScoreKind as ScoreKind
@@ -24,17 +25,12 @@ from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_number, effective_weights
-from calcli.zeros import (
-    Digits,
-    FloatType,
-    Zeros,
-    digits_of_values,
-    float_type,
-)
+from calcli.zeros import Zeros
 
 BLOCK_BYTES = 1 << 20  # size of one block in float64
 
-PART_BLOCKS, PART_ROWS = 32, 1 << 18
+PART_BLOCKS = 32
+PART_ROWS = 1 << 18
 """Most blocks and rows in a part: sums are taken within each part of consecutive blocks first, then over the parts."""
 
 AtOnce = Literal[
@@ -356,12 +352,17 @@ class Rows(ABC):
         return (reduce(add, islice(results, count - 1), first) for first in results)
 
     def places_of(self, specs: Sequence[str], where: str = "the bundle") -> list[int]:
-        """Indices of the transforms that a calibrator reads. Raises DataError that lists missing ones."""
-        if missing := [spec for spec in specs if spec not in self.transforms]:
-            lacks = f"lacks the scores under {len(missing)} transforms that this calibrator needs: {', '.join(missing)}"
-            has = f"it has: {', '.join(self.transforms) or 'none'}"
+        """Indices of the transforms that a calibrator reads.
+
+        Raises DataError that lists missing ones.
+        """
+        missing = [spec for spec in specs if spec not in self.transforms]
+        if missing:
             raise DataError(
-                f"{where}: {lacks}; {has}; run calcli extract with these --transform options"
+                f"{where}: lacks the scores under {len(missing)} transforms that this"
+                f" calibrator needs: {', '.join(missing)}; it has:"
+                f" {', '.join(self.transforms) or 'none'}; run calcli extract with"
+                " these --transform options"
             )
         return [self.transforms.index(spec) for spec in specs]
 
@@ -446,7 +447,8 @@ class ArrayRows(Rows):
         transforms: Sequence[str] = (),
         block_rows: int | None = None,
     ) -> None:
-        self.scores, self.kind = scores, kind
+        self.scores = scores
+        self.kind = kind
         self.n, self.k = scores.shape
         self.dtype = scores.dtype
         self.one_column = kind == "confidence"
@@ -455,7 +457,8 @@ class ArrayRows(Rows):
         if weight is not None:
             self.weight = effective_weights(np.asarray(weight, dtype=np.float64))
         self._units = units
-        self.transformed, self.transforms = transformed, tuple(transforms)
+        self.transformed = transformed
+        self.transforms = tuple(transforms)
         self.block_rows = block_rows or rows_per_block(self.k)
 
     def blocks(
@@ -506,9 +509,12 @@ class SubsetRows(Rows):
     """Subset of the rows of a source, in its order, selected block by block. weighted : keep their weights?"""
 
     def __init__(self, source: Rows, index: IntArray, weighted: bool = True) -> None:
-        self.source, self.weighted = source, weighted
+        self.source = source
+        self.weighted = weighted
         self.index = np.sort(np.asarray(index, dtype=np.int64))
-        self.n, self.k, self.kind = len(self.index), source.k, source.kind
+        self.n = len(self.index)
+        self.k = source.k
+        self.kind = source.kind
         self.transforms = source.transforms
 
     @property
@@ -552,7 +558,8 @@ def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
     starts = np.linspace(
         0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64
     )
-    runs, done = list[tuple[int, int]](), 0
+    runs: list[tuple[int, int]] = []
+    done = 0
     for start in sorted(set(starts.tolist())):
         start = max(start, done)
         done = min(start + height, n)

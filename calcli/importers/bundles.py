@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.digits import FloatType, float_type
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
 from calcli.importers.import_request import ImportRequest
@@ -40,7 +41,7 @@ from calcli.io.option_columns import (
 )
 from calcli.numerics import AnyArray, IntArray
 from calcli.rows import PADDING, ScoreKind
-from calcli.zeros import FloatType, Zeros, float_type
+from calcli.zeros import Zeros
 
 SLAB_BYTES = 4 << 20
 """Bytes of a block of rows, if the format can be read in blocks."""

@@ -16,17 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from calcli.importers.ragged import Parts
-from calcli.io.validate import look_like_probabilities
-from calcli.numerics import AnyArray, IntArray
-from calcli.rows import ScoreKind
-from calcli.zeros import (
+from calcli.digits import (
     MOST_TOLERANCE,
     SUM_TOLERANCE,
     Digits,
     digits_of_values,
     float_type,
 )
+from calcli.importers.ragged import Parts
+from calcli.io.validate import look_like_probabilities
+from calcli.numerics import AnyArray, IntArray
+from calcli.rows import ScoreKind
 
 BLOCK_BYTES = 4 << 20
 """Bytes of scores that are looked at at once."""

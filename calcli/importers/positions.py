@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.digits import FLOAT64, digits_of_values
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import to_labels
@@ -21,7 +22,7 @@ from calcli.importers.table import Record
 from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.rows import ScoreKind
-from calcli.zeros import FLOAT64, Zeros, digits_of_values
+from calcli.zeros import Zeros
 
 PIECE_BYTES = 4 << 20
 """Bytes of scores that are read at once, unless one unit has more."""

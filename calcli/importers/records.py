@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import columns_of_records, kind_of_cell
@@ -27,7 +28,6 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
 from calcli.importers.token_classes import by_token, of_classes
 from calcli.io.locate import natural
-from calcli.zeros import SUM_TOLERANCE
 
 WORD_KEYS = frozenset(
     {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.digits import written_decimals
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
 from calcli.importers.table import Cells, Column, constant
@@ -22,7 +23,6 @@ from calcli.io.cells import (
     whole_numbers,
 )
 from calcli.numerics import AnyArray
-from calcli.zeros import written_decimals
 
 LONGEST_WORD = 200
 """Most characters of a word; longer ones are texts."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.digits import Digits, digits_of_values
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
 from calcli.importers.evidence import (
@@ -19,7 +20,7 @@ from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import AnyArray, IntArray
-from calcli.zeros import Digits, Zeros, digits_of_values
+from calcli.zeros import Zeros
 
 FEWEST_JUDGED = 30
 """Labelled rows from which the accuracy is judged."""

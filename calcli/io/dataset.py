@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calcli.digits import by_bits, float_type
 from calcli.errors import DataError
 from calcli.io.artifact import Link
 from calcli.io.cells import together
@@ -39,7 +40,7 @@ from calcli.rows import (
 )
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
-from calcli.zeros import Zeros, by_bits, float_type, pooled
+from calcli.zeros import Zeros, pooled
 
 if TYPE_CHECKING:
     from calcli.io.bundle import BundleRows

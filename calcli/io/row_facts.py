@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calcli.digits import SUM_TOLERANCE
 from calcli.folds import hashes_of_block
 from calcli.io.row_signatures import (
     KEPT,
@@ -16,7 +17,6 @@ from calcli.io.row_signatures import (
     signatures,
     total_of,
 )
-from calcli.zeros import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from calcli.rows import Block, Rows

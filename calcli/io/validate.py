@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from calcli.digits import SUM_TOLERANCE, digits_of_values, float_type
 from calcli.errors import DataError
 from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
-from calcli.zeros import SUM_TOLERANCE, Zeros, digits_of_values, float_type
+from calcli.zeros import Zeros
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
 

@@ -14,6 +14,7 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.styles.temperature import sweep_temperature
+from calcli.digits import digits_of_values, float_type, written_decimals
 from calcli.errors import DataError
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import load
@@ -23,13 +24,7 @@ from calcli.metrics.collect import collect, summarise
 from calcli.numerics import softmax
 from calcli.registry import method
 from calcli.rows import ArrayRows
-from calcli.zeros import (
-    OLD,
-    Zeros,
-    digits_of_values,
-    float_type,
-    written_decimals,
-)
+from calcli.zeros import OLD, Zeros
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
-from calcli.zeros import SUM_TOLERANCE
 
 LINE = re.compile(
     r"(?:(?P<label>\d+)[ \t])?"
