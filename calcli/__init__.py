@@ -45,7 +45,8 @@ def __getattr__(name: str) -> Any:
     """Load the API when it is used: a command line that shows help needs none of it."""
     if name not in __all__:
         raise AttributeError(
-            f"module 'calcli' has no attribute {name!r}; public names: {', '.join(__all__)}"
+            f"module 'calcli' has no attribute {name!r}; public names:"
+            f" {', '.join(__all__)}"
         )
     from calcli import api
 

@@ -26,7 +26,8 @@ from calcli.statistics.label_shift import Sampling, Shift, Source, estimate_shif
 FOLDS = 5
 RESAMPLES = 200
 OPEN = 0.05  # the calibrator is changed where the p-value of no shift is at most this
-REFUSED = 0.01  # nothing is changed where the p-value of the assumption of label shift is at most this
+# nothing is changed where the p-value of the assumption of label shift is at most this
+REFUSED = 0.01
 SMALL = 0.0005  # least difference of two frequencies that three decimals show
 ROWS_A_CLASS = 5  # fewest unlabelled rows per class
 
@@ -105,18 +106,20 @@ def adapt(
     context: Context,
     *,
     force: bool,
-    own: bool,
+    is_of_fit: bool,
 ) -> Adapted:
     """Adapt a calibrator to rows whose class frequencies differ from those of its fit.
 
-    artifact : with class biases (``Laws.class_shares``); where : its name. rows : unlabelled, of the model as it is
-    now. source : labelled rows of the model as it was: those of the fit (which are then cross-fitted), or others.
-    prior : class frequencies now, if known. force : adapt even where the rows contradict label shift. own : source
-    must hold the rows of the fit.
+    artifact : with class biases (``Laws.class_shares``); where : its name. rows :
+    unlabelled, of the model as it is now. source : labelled rows of the model as it was:
+    those of the fit (which are then cross-fitted), or others. prior : class frequencies
+    now, if known. force : adapt even where the rows contradict label shift. is_of_fit :
+    source must hold the rows of the fit.
 
-    Raises UsageError for a calibrator without class biases and for invalid shares; DataError for rows of other
-    scores, and for a calibrator that lacks the class frequencies of its fit; FitError for fewer than 5 rows a class,
-    and where the rows contradict label shift.
+    Raises UsageError for a calibrator without class biases and for invalid shares;
+    DataError for rows of other scores, and for a calibrator that lacks the class
+    frequencies of its fit; FitError for fewer than 5 rows a class, and where the rows
+    contradict label shift.
     """
     k = artifact.n_classes
     _check_has_shares(artifact, where)
@@ -125,7 +128,7 @@ def adapt(
     if rows is not None and source is not None:
         for samples in (rows, source):
             check_fits(artifact, where, samples)
-        shift, shares = _estimated(artifact, rows, source, context, own)
+        shift, shares = _estimated(artifact, rows, source, context, is_of_fit)
     elif source is not None:
         p = _probabilities(artifact.calibrator, source)
         shares = np.average(p, axis=0, weights=source.weights())
@@ -162,7 +165,11 @@ def _check_has_shares(artifact: Artifact, where: str) -> None:
 
 
 def _estimated(
-    artifact: Artifact, rows: DataSet, source: DataSet, context: Context, own: bool
+    artifact: Artifact,
+    rows: DataSet,
+    source: DataSet,
+    context: Context,
+    is_of_fit: bool,
 ) -> tuple[Shift, FloatArray]:
     """The shift from labelled to unlabelled rows, and the class frequencies before it.
 
@@ -176,7 +183,7 @@ def _estimated(
         )
     uncalibrated = Identity()
     before = Source(
-        _held_out(artifact, source, context, own),
+        _held_out(artifact, source, context, is_of_fit),
         source.labels(),
         _probabilities(uncalibrated, source),
         Sampling.of(source.n, source.units(), source.weights()),
@@ -205,8 +212,8 @@ def _shares_of_fit(artifact: Artifact, where: str) -> FloatArray:
     if not artifact.fit.label_counts:
         raise DataError(
             f"{where}: lacks the class frequencies of its fit, as calibrators of older"
-            " versions do; fit again, or name labelled rows of the model before: --source"
-            " BUNDLE"
+            " versions do; fit again, or name labelled rows of the model before:"
+            " --source BUNDLE"
         )
     return np.array(artifact.fit.label_counts, dtype=float) + 0.5
 
@@ -235,10 +242,14 @@ def known_shift(
 
 
 def checked_shares(option: str, shares: Sequence[float], k: int) -> FloatArray:
-    """Shares of k classes, (k,). Raises UsageError unless they are positive and sum to 1."""
-    given = np.array(shares, dtype=float)
-    if len(given) == k and np.all(given > 0) and abs(given.sum() - 1.0) <= 1e-6:
-        return _normalised(given)
+    """Shares of k classes, (k,).
+
+    Raises UsageError unless they are positive and sum to 1.
+    """
+    numbers = np.array(shares, dtype=float)
+    are_positive = len(numbers) == k and bool(np.all(numbers > 0))
+    if are_positive and abs(numbers.sum() - 1.0) <= 1e-6:
+        return _normalised(numbers)
     words = ",".join(f"{share:g}" for share in shares)
     raise UsageError(f"{option} {words}: expected {k} positive shares that sum to 1")
 
@@ -253,18 +264,21 @@ def _contradiction(name: str, source: DataSet, p_value: float) -> FitError:
     lacks = ""
     if len(absent):
         lacks = f" or are of class {absent[0]}, which {source.name} lacks"
-    told = f"is not what other class frequencies would make of {source.name} (p = {p_value:.3f})"
-    why = f"the inputs have changed too{lacks}, and shares estimated from such rows do harm"
     return FitError(
-        f"{name}: {told}: {why}; label some rows and refit, or adapt all the same with"
-        " --again"
+        f"{name}: is not what other class frequencies would make of {source.name}"
+        f" (p = {p_value:.3f}): the inputs have changed too{lacks}, and shares"
+        " estimated from such rows do harm; label some rows and refit, or adapt all the"
+        " same with --again"
     )
 
 
 def with_prior(
     artifact: Artifact, source: FloatArray, target: FloatArray, n: int
 ) -> Artifact:
-    """Append the prior shift as a last stage; the record of the fit is kept, with the number of rows adapted to."""
+    """Append the prior shift as a last stage.
+
+    The record of the fit is kept, with the number of rows adapted to.
+    """
     old = artifact.calibrator
     options = artifact.options
     name = f"{artifact.method}+prior"
@@ -293,24 +307,27 @@ def _probabilities(calibrator: Calibrator, rows: Rows) -> FloatArray:
 
 
 def _held_out(
-    artifact: Artifact, source: DataSet, context: Context, own: bool
+    artifact: Artifact, source: DataSet, context: Context, is_of_fit: bool
 ) -> FloatArray:
-    """Calibrated probabilities of labelled rows, (n, k); cross-fitted in 5 folds where they are the rows of the fit."""
+    """Calibrated probabilities of labelled rows, (n, k).
+
+    Cross-fitted in 5 folds where they are the rows of the fit.
+    """
     p = _probabilities(artifact.calibrator, source)
     if artifact.fit.data_sha256 != source.data_sha256:
-        if own:
-            told = "holds other rows than at the fit; name labelled rows of the model before: --source BUNDLE"
-            raise DataError(f"{source.name}: {told}")
+        if is_of_fit:
+            raise DataError(
+                f"{source.name}: holds other rows than at the fit; name labelled rows"
+                " of the model before: --source BUNDLE"
+            )
         return p
     fold = content_folds(source, FOLDS, context.seed)
     for f in np.unique(fold):
         context.progress("cross-fitting", int(f), FOLDS)
         kept = np.flatnonzero(fold != f)
-        held = np.flatnonzero(fold == f)
-        fitted = (
-            method(artifact.method)
-            .fit(source.take(kept), _options(artifact), Context(context.seed))
-            .calibrator
+        left_out = np.flatnonzero(fold == f)
+        fit = method(artifact.method).fit(
+            source.take(kept), _options(artifact), Context(context.seed)
         )
-        p[held] = _probabilities(fitted, source.take(held))
+        p[left_out] = _probabilities(fit.calibrator, source.take(left_out))
     return p

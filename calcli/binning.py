@@ -45,9 +45,8 @@ def mass_edges(
     """
     if weight is None:
         ordered = np.sort(scores)
-        size, longer = divmod(
-            len(ordered), min(bins, len(ordered))
-        )  # the first chunks have a row more
+        # the first ``longer`` chunks have a row more
+        size, longer = divmod(len(ordered), min(bins, len(ordered)))
         chunk = np.arange(1, min(bins, len(ordered)))
         above = chunk * size + np.minimum(chunk, longer)
         below = above - 1
@@ -56,15 +55,12 @@ def mass_edges(
     least, most = ends(log_odds=log_odds)
     first = starts_of_ties(ordered, least=float(log_odds))
     last = np.append(first[1:], len(ordered)) - 1
-    own = np.searchsorted(first, below, side="right") - 1
-    tied = above <= last[own]
-    edges = np.unique(
-        np.append(
-            np.where(tied, ordered[last[own]], 0.5 * (ordered[below] + ordered[above])),
-            most,
-        )
-    )
-    return np.concatenate([[least], edges])
+    run = np.searchsorted(first, below, side="right") - 1  # of ties, of each cut
+    end_of_run = last[run]
+    is_tied = above <= end_of_run
+    midway = 0.5 * (ordered[below] + ordered[above])
+    edges = np.where(is_tied, ordered[end_of_run], midway)
+    return np.concatenate([[least], np.unique(np.append(edges, most))])
 
 
 SAME_WEIGHT = 1e-12  # share of the weight up to which two sums of weights are equal
@@ -97,10 +93,9 @@ def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
     return edges_below(scores, edges[1:-1])
 
 
-FEW_EDGES, MANY_SCORES = (
-    64,
-    500,
-)  # edges up to which, and scores from which, each edge is compared with all scores
+# edges up to which, and scores from which, each edge is compared with all scores
+FEW_EDGES = 64
+MANY_SCORES = 500
 
 
 def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:

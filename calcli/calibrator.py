@@ -42,10 +42,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     def recorded(self) -> dict[str, Any]:
         """Options as an artifact records them."""
         named = msgspec.to_builtins(self)
-        for each in msgspec.structs.fields(type(self)):
-            later = any(getattr(meta, "extra", None) for meta in get_args(each.type))
-            if later and named[each.encode_name] == each.default:
-                del named[each.encode_name]
+        for option in msgspec.structs.fields(type(self)):
+            came_later = any(
+                getattr(meta, "extra", None) for meta in get_args(option.type)
+            )
+            if came_later and named[option.encode_name] == option.default:
+                del named[option.encode_name]
         return dict(named)
 
 
@@ -276,13 +278,13 @@ class Calibrator(ABC):
         Where the rows of the fit were not rounded and these are, their own digits say
         more.
         """
-        own = self.zeros
-        if own is None or block.kind not in ("probs", "confidence"):
+        of_fit = self.zeros
+        if of_fit is None or block.kind not in ("probs", "confidence"):
             return block
-        theirs = block.zeros
-        if theirs is not None and theirs.is_rounded and not own.is_settled:
+        of_block = block.zeros
+        if of_block is not None and of_block.is_rounded and not of_fit.is_settled:
             return block
-        return replace(block, zeros=own)
+        return replace(block, zeros=of_fit)
 
     def marginals(self, block: Block) -> FloatArray:
         """Calibrated probability of each class by itself, (b, k) float64: for methods with one map per class, before
@@ -309,26 +311,20 @@ class Calibrator(ABC):
         """Inverse temperature of a method that only scales the logits; else None."""
         return None
 
-    def check_own(self, k: int) -> None:  # noqa: B027 (most methods have nothing to add)
-        """Raise DataError for parameters impossible for k classes; adds to the checks declared by ``param``."""
+    def check_own(self, k: int) -> None:  # noqa: B027 (most methods add nothing)
+        """Raise DataError for parameters impossible for k classes.
+
+        Adds to the checks declared by ``param``.
+        """
 
     def check(self, k: int) -> None:
         """Raise DataError for parameters that no fit to k classes could have produced."""
-        for each in fields(self):
-            value, within = getattr(self, each.name), each.metadata.get("within", "")
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, str) and within and one not in within.split("|"):
-                    expected = " or ".join(within.replace("|", ", ").rsplit(", ", 1))
-                    raise DataError(
-                        f"params.{each.name} is {one!r}, expected {expected}"
-                    )
-                kind = getattr(getattr(one, "dtype", None), "kind", "")
-                if (
-                    kind == "f"
-                    or isinstance(one, float)
-                    or (within and isinstance(one, int))
-                ):
-                    check_numbers(each.name, one, within)
+        for parameter in fields(self):
+            value = getattr(self, parameter.name)
+            within = parameter.metadata.get("within", "")
+            values = value if isinstance(value, tuple) else (value,)
+            for one in values:
+                _check_parameter(parameter.name, one, within)
         self.check_own(k)
 
     @classmethod
@@ -386,6 +382,17 @@ WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
 """Conditions on a parameter or on each of its numbers, by name: a test, and its description for messages."""
 
 
+def _check_parameter(name: str, value: Any, within: str) -> None:
+    """Raise DataError for a word that is no choice, or a number out of its range."""
+    if isinstance(value, str) and within and value not in within.split("|"):
+        expected = " or ".join(within.replace("|", ", ").rsplit(", ", 1))
+        raise DataError(f"params.{name} is {value!r}, expected {expected}")
+    is_float_array = getattr(getattr(value, "dtype", None), "kind", "") == "f"
+    is_bounded_integer = bool(within) and isinstance(value, int)
+    if is_float_array or isinstance(value, float) or is_bounded_integer:
+        check_numbers(name, value, within)
+
+
 def check_numbers(name: str, value: float | FloatArray, within: str = "") -> None:
     """Raise DataError for a parameter that is not finite, or violates the condition ``within`` (see ``WITHIN``)."""
     holds, expected = WITHIN[within]
@@ -393,8 +400,9 @@ def check_numbers(name: str, value: float | FloatArray, within: str = "") -> Non
     if good.all():
         return
     if good.ndim:
-        at = np.argwhere(~good)[0].tolist()
-        name, value = f"{name}{at}", np.asarray(value)[tuple(at)]
+        place = np.argwhere(~good)[0].tolist()
+        name = f"{name}{place}"
+        value = np.asarray(value)[tuple(place)]
     raise DataError(f"params.{name} is {value}, expected {expected}")
 
 

@@ -48,7 +48,7 @@ class CalcliError(Exception):
     def translated(self, change: Callable[[str], str]) -> Self:
         """Copy of the error with its words changed."""
         made = type(self)(change(self.message), advice=change(self.advice))
-        commands = [[change(each) for each in words] for words in self.commands]
+        commands = [list(map(change, words)) for words in self.commands]
         return made.advising(*commands)
 
 
@@ -137,10 +137,12 @@ def unknown_name(
     known = sorted(valid)
     aliases = aliases or {}
     matches = get_close_matches(name.lower(), [*known, *aliases], n=3, cutoff=0.5)
-    near = [
-        f"{match} ({aliases[match]})" if match in aliases else match
-        for match in matches
-    ]
+    near = []
+    for match in matches:
+        if match in aliases:
+            near.append(f"{match} ({aliases[match]})")
+        else:
+            near.append(match)
     hint = f" did you mean {' or '.join(near)}?" if near else ""
     return UsageError(
         f"no {what} is named {name!r};{hint} valid names: {', '.join(known)}"

@@ -93,7 +93,7 @@ class FittedLog:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Calibrators of a question that have not seen a fold of the records each.
+    """Calibrators of a question that have not seen a fold of the records question.
 
     fold : (n,) of every row: the place of the calibrator that has not seen it.
     """
@@ -135,18 +135,29 @@ def cross_fits(
 
     The whole of a fit is done anew without the fold: the pooling, and the choice.
     """
-    calibrators: dict[str, list[Calibrator]] = {each.name: [] for each in questions}
+    calibrators: dict[str, list[Calibrator]] = {
+        question.name: [] for question in questions
+    }
     for fold in range(OUTER_FOLDS):
         for answer_type in TYPES:
-            of_type = [each for each in questions if each.type == answer_type]
+            of_type = [
+                question for question in questions if question.type == answer_type
+            ]
             if not of_type:
                 continue
             kept = [
-                np.flatnonzero(each.folds % OUTER_FOLDS != fold) for each in of_type
+                np.flatnonzero(question.folds % OUTER_FOLDS != fold)
+                for question in of_type
             ]
             fit = fit_type(
-                [each.data.part(r) for each, r in zip(of_type, kept, strict=True)],
-                [each.folds[r] for each, r in zip(of_type, kept, strict=True)],
+                [
+                    question.data.part(rows)
+                    for question, rows in zip(of_type, kept, strict=True)
+                ],
+                [
+                    question.folds[rows]
+                    for question, rows in zip(of_type, kept, strict=True)
+                ],
             )
             for place, question in enumerate(of_type):
                 _, calibrator = _calibrator(question, fit.theta[place])
@@ -154,8 +165,10 @@ def cross_fits(
                 calibrators[question.name].append(counted)
         context.progress("cross-fitting", fold + 1, OUTER_FOLDS)
     return {
-        each.name: CrossFit(calibrators[each.name], each.folds % OUTER_FOLDS)
-        for each in questions
+        question.name: CrossFit(
+            calibrators[question.name], question.folds % OUTER_FOLDS
+        )
+        for question in questions
     }
 
 
@@ -166,11 +179,12 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
     maps: dict[str, QuestionMap] = {}
     done: dict[str, QuestionFit] = {}
     for answer_type in TYPES:
-        of_type = [each for each in questions if each.type == answer_type]
+        of_type = [question for question in questions if question.type == answer_type]
         if not of_type:
             continue
         fit = fit_type(
-            [each.data for each in of_type], [each.folds for each in of_type]
+            [question.data for question in of_type],
+            [question.folds for question in of_type],
         )
         for place, question in enumerate(of_type):
             calibrator = _calibrator(question, fit.theta[place])
@@ -189,7 +203,7 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
 
 
 def _refuse_several_models(rows: BundleRows) -> None:
-    """Raise DataError for answers of several models: each has errors of its own."""
+    """Raise DataError for answers of several models: question has errors of its own."""
     for column in rows.beside:
         if column.rpartition(".")[2] != "model":
             continue
@@ -254,7 +268,8 @@ def _calibrator(question: QuestionData, theta: FloatArray) -> tuple[str, Calibra
     if not theta.any():
         return "identity", method("identity")()
     if question.type == "yes/no":
-        slope, intercept = np.array([np.exp(theta[0])]), np.array([theta[1]])
+        slope = np.array([np.exp(theta[0])])
+        intercept = np.array([theta[1]])
         return "platt", PlattScaling(slope=slope, intercept=intercept, mode="binary")
     return "ts", TemperatureScaling(temperature=float(np.exp(-theta[0])))
 

@@ -23,12 +23,11 @@ CONFLICTS = 0.02
 """Share of the rows with repeated scores whose label differs from most others of the
 same scores. Above it, scores repeat because they are coarse, not because rows were copied."""
 
-ODD, FIRST, SECOND = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
-LABEL, COPY = np.uint64(0xD6E8FEB86659FD93), np.uint64(0xA0761D6478BD642F)
+ODD = np.uint64(0x9E3779B97F4A7C15)
+FIRST = np.uint64(0xBF58476D1CE4E5B9)
+SECOND = np.uint64(0x94D049BB133111EB)
+LABEL = np.uint64(0xD6E8FEB86659FD93)
+COPY = np.uint64(0xA0761D6478BD642F)
 
 
 # ---- hashes of rows

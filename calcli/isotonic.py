@@ -36,16 +36,20 @@ def pool_adjacent_violators(
         if not violates.any():
             return start
         first = np.flatnonzero(np.concatenate([[True], ~violates]))
-        total, mass = np.add.reduceat(total, first), np.add.reduceat(mass, first)
-        start, fresh = start[first], fresh[first]
+        total = np.add.reduceat(total, first)
+        mass = np.add.reduceat(mass, first)
+        start = start[first]
+        fresh = fresh[first]
     stack: list[tuple[int, float, float]] = []
-    for at, s, m, new in zip(
+    for begin, s, m, new in zip(
         start.tolist(), total.tolist(), mass.tolist(), fresh.tolist(), strict=True
     ):
         while not new and stack and stack[-1][1] * m >= s * stack[-1][2]:
-            at, s_left, m_left = stack.pop()
-            s, m, new = s + s_left, m + m_left, bool(begins is not None and begins[at])
-        stack.append((at, s, m))
+            begin, s_left, m_left = stack.pop()
+            s += s_left
+            m += m_left
+            new = begins is not None and bool(begins[begin])
+        stack.append((begin, s, m))
     return np.array([block[0] for block in stack], dtype=np.int64)
 
 
@@ -87,7 +91,9 @@ def fit_isotonic(
     """
     if weight is not None:
         used = weight > 0
-        confidence, correct, weight = confidence[used], correct[used], weight[used]
+        confidence = confidence[used]
+        correct = correct[used]
+        weight = weight[used]
     x, index = tie_groups(confidence, least)
     mass = np.bincount(index, weights=weight, minlength=len(x)).astype(np.float64)
     right = np.asarray(

@@ -16,10 +16,10 @@ UNKNOWN = -1
 
 def whole_text(text: str) -> str:
     """Text of the whole number of a text such as ``7.0``; any other text unchanged."""
-    found = WHOLE_FLOAT.fullmatch(text)
-    if found is None:
+    match = WHOLE_FLOAT.fullmatch(text)
+    if match is None:
         return text
-    return found[1] or found[2]
+    return match[1] or match[2]
 
 
 def group_text(text: str) -> str:

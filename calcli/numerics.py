@@ -14,14 +14,14 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-TINY = float(
-    np.finfo(np.float64).tiny
-)  # floor under probabilities before a logarithm is taken: the smallest normal
+# floor under probabilities before a logarithm is taken: the smallest normal
+TINY = float(np.finfo(np.float64).tiny)
 
 LOG_ZERO = math.log(TINY) + 1.0
 """Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or split among classes."""
 
-TILE_ITEMS, TILE_ROWS = 1 << 17, 1 << 14
+TILE_ITEMS = 1 << 17
+TILE_ROWS = 1 << 14
 """Most scores (1 MiB in float64) and rows per tile: large enough that threads, which take turns at the interpreter
 between two calls of NumPy, seldom wait for each other; small enough that the buffers stay in cache."""
 
@@ -125,11 +125,11 @@ def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
     """Start index of each run of tied values in ascending values (n,). A new run starts where the step is larger than
     ``TIE`` times the larger neighbour, or times ``least`` where both are smaller."""
     step = np.ones(len(ordered), dtype=bool)
-    for at in range(1, len(ordered), TIES_AT_ONCE):
-        high = ordered[at : at + TIES_AT_ONCE]
-        low = ordered[at - 1 : at - 1 + len(high)]
+    for start in range(1, len(ordered), TIES_AT_ONCE):
+        high = ordered[start : start + TIES_AT_ONCE]
+        low = ordered[start - 1 : start - 1 + len(high)]
         size = np.maximum(np.maximum(np.abs(high), np.abs(low)), least)
-        step[at : at + len(high)] = high - low > TIE * size
+        step[start : start + len(high)] = high - low > TIE * size
     return np.flatnonzero(step)
 
 
@@ -144,7 +144,8 @@ def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntA
     return ordered[begins[1:] - 1], which
 
 
-FEW_COLUMNS = 32  # columns up to which a maximum per row is taken column by column, many times as fast
+# columns up to which a maximum per row is taken column by column, many times as fast
+FEW_COLUMNS = 32
 
 
 @overridable
@@ -192,16 +193,16 @@ def sigmoid(u: FloatArray) -> FloatArray:
 def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:
     """log((1 - share) p + share / k): no probability is below share / k. log_p : (n, k), overwritten."""
     if share > 0:
-        p = np.exp(
-            log_p, out=log_p
-        )  # the share keeps the logarithm away from 0; logaddexp takes nine times as long
+        # the share keeps the logarithm away from 0; logaddexp takes nine times as long
+        p = np.exp(log_p, out=log_p)
         p *= 1.0 - share
         p += share / p.shape[1]
         np.log(p, out=p)
     return log_p
 
 
-LEAD = 1e-5  # by how much the log-probability of a kept prediction leads: more than float32 rounds
+# by how much the log-probability of a kept prediction leads: more than float32 rounds
+LEAD = 1e-5
 
 
 @overridable
@@ -222,25 +223,26 @@ def kept_on_top(log_p: FloatArray, label: IntArray) -> FloatArray:
     below = np.flatnonzero(log_p[row, label] < row_max(others) + LEAD)
     if len(below) == 0:
         return log_p
-    row, label = np.arange(len(below)), label[below]
-    own, others = log_p[below, label], others[below]
+    row = np.arange(len(below))
+    label = label[below]
+    others = others[below]
+    of_label = log_p[below, label]
     ranked = -np.sort(-np.exp(others), axis=1)
     ranked[:, -1] = 0.0  # the label itself
     counts = np.arange(2, log_p.shape[1] + 2)
-    means = (np.exp(own)[:, None] + ranked.cumsum(axis=1)) / counts
-    pooled = np.maximum(means.max(axis=1), np.exp(own))
+    means = (np.exp(of_label)[:, None] + ranked.cumsum(axis=1)) / counts
+    pooled = np.maximum(means.max(axis=1), np.exp(of_label))
     kept = np.minimum(others, np.log(pooled)[:, None])
-    kept[row, label] = np.maximum(own, row_max(kept) + LEAD)
+    kept[row, label] = np.maximum(of_label, row_max(kept) + LEAD)
     kept -= log_normalizer(kept)[:, None]
     out = log_p.copy()
     out[below] = kept
     return out
 
 
-HALF, LEAST = (
-    2.0**-14,
-    np.uint16(0x0400),
-)  # least normal float16 and its bits; below, bits count multiples of 2^-24
+# least normal float16 and its bits; below, bits count multiples of 2^-24
+HALF = 2.0**-14
+LEAST = np.uint16(0x0400)
 
 
 def store(out: AnyArray, values: AnyArray) -> None:
@@ -250,8 +252,9 @@ def store(out: AnyArray, values: AnyArray) -> None:
         np.copyto(out, values, casting="unsafe")
         return
     step = max(1, STORE_ITEMS // max(1, int(np.prod(out.shape[1:]))))
-    for at in range(0, len(out), step):
-        v, bits = values[at : at + step], out[at : at + step].view(np.uint16)
+    for start in range(0, len(out), step):
+        v = values[start : start + step]
+        bits = out[start : start + step].view(np.uint16)
         size = np.abs(v)
         multiples = np.fmin(size, HALF)  # fmin drops NaN here
         multiples *= 2.0**24

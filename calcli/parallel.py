@@ -59,58 +59,77 @@ def same_threads() -> Iterator[None]:
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yield the results of ``work`` on every item, in the order of the items. Items are drawn by the caller's thread, a
-    few ahead of the results: files are read in one thread, and memory holds only some blocks. That thread also works
-    on items that no other has begun: waiting for every result can cost more than a block, and ``work`` may itself call
-    ``in_order`` without deadlock. A single item starts no threads."""
+    """Yield the results of ``work`` on every item, in the order of the items.
+
+    Items are drawn by the caller's thread, a few ahead of the results: files are read in
+    one thread, and memory holds only some blocks. That thread also works on items that
+    no other has begun: waiting for every result can cost more than a block, and ``work``
+    may itself call ``in_order`` without deadlock. A single item starts no threads.
+    """
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2 or WORKERS == 1:
         yield from map(work, chain(first, items))
         return
-    from concurrent.futures import Future
-
     kept = _kept.get()
-    threads = kept if kept is not None and kept.process == os.getpid() else _Threads()
-    others = WORKERS - 1
-    waiting: deque[tuple[Future[Result], Item]] = deque()
-    given: list[Future[Result]] = []
-
-    def first_result() -> Result:
-        """Work here on items not yet begun until the first result is there; returns it."""
-        for at, (future, item) in enumerate(waiting):
-            if waiting[0][0].done():
-                break
-            if future.cancel():
-                waiting[at] = _done_here(Future(), work, item), item
-        return waiting.popleft()[0].result()
-
+    if kept is not None and kept.process == os.getpid():
+        yield from _results(work, chain(first, items), kept)
+        return
+    threads = _Threads()
     try:
-        for item in chain(first, items):
-            given = [one for one in given if not one.done()]
-            if len(given) < AHEAD * others:
-                given.append(threads.give(work, item))
-                waiting.append((given[-1], item))
+        yield from _results(work, chain(first, items), threads)
+    finally:
+        threads.end()
+
+
+def _results(
+    work: Callable[[Item], Result], items: Iterable[Item], threads: _Threads
+) -> Iterator[Result]:
+    """Results of the work, in the order of the items, by the threads and this one."""
+    # Results not yet yielded, each with its item, in the order of the items.
+    waiting: deque[tuple[Future[Result], Item]] = deque()
+    submitted: list[Future[Result]] = []
+    try:
+        for item in items:
+            submitted = [future for future in submitted if not future.done()]
+            if len(submitted) < AHEAD * (WORKERS - 1):
+                future = threads.give(work, item)
+                submitted.append(future)
             else:
-                waiting.append((_done_here(Future(), work, item), item))
-            while waiting and (
-                waiting[0][0].done() or len(waiting) > WAITING * WORKERS
-            ):
-                yield first_result()
+                future = _done_here(work, item)
+            waiting.append((future, item))
+            while waiting and _is_due(waiting):
+                yield _first_result(work, waiting)
         while waiting:
-            yield first_result()
+            yield _first_result(work, waiting)
     finally:
         for future, _ in waiting:
             if not future.cancel():
                 future.exception()  # wait: no work continues after the caller leaves
-        if threads is not kept:
-            threads.end()
 
 
-def _done_here(
-    future: "Future[Result]", work: Callable[[Item], Result], item: Item
-) -> "Future[Result]":
-    """Set a future to the result of the work, or to its error, which is raised in turn as results are."""
+def _is_due(waiting: "deque[tuple[Future[Result], Item]]") -> bool:
+    """True where the first result is there, or so many wait that it must come now."""
+    return waiting[0][0].done() or len(waiting) > WAITING * WORKERS
+
+
+def _first_result(
+    work: Callable[[Item], Result], waiting: "deque[tuple[Future[Result], Item]]"
+) -> Result:
+    """Take the first result; until it is there, work here on items not yet begun."""
+    for place, (future, item) in enumerate(waiting):
+        if waiting[0][0].done():
+            break
+        if future.cancel():
+            waiting[place] = (_done_here(work, item), item)
+    return waiting.popleft()[0].result()
+
+
+def _done_here(work: Callable[[Item], Result], item: Item) -> "Future[Result]":
+    """Do the work in this thread. An error is raised in turn, as results are."""
+    from concurrent.futures import Future  # not needed for a single item
+
+    future: Future[Result] = Future()
     try:
         future.set_result(work(item))
     except Exception as error:
@@ -138,12 +157,7 @@ def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
 def available_memory() -> int | None:
     """Bytes of memory available to new allocations, or None where unknown."""
     with suppress(OSError), open("/proc/meminfo", encoding="ascii") as lines:
-        return next(
-            (
-                1024 * int(line.split()[1])
-                for line in lines
-                if line.startswith("MemAvailable:")
-            ),
-            None,
-        )
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
     return None

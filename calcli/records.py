@@ -87,7 +87,8 @@ class Sums:
         for field in _fields(self):
             declared = getattr(field.type, "__metadata__", (_plus,))
             add: Callable[[Any, Any], Any] = declared[0]
-            a, b = getattr(self, field.name), getattr(other, field.name)
+            a = getattr(self, field.name)
+            b = getattr(other, field.name)
             values.append(None if a is None or b is None else add(a, b))
         return type(self)(*values)
 

@@ -143,7 +143,8 @@ def with_predictions_kept(name: str, options: Options) -> tuple[str, Options]:
     """
     if is_by_group(name) and method(name).moves_predictions(options):
         raise UsageError(
-            f"{name}: maps by group have no accuracy-preserving form here; ts --by is one"
+            f"{name}: maps by group have no accuracy-preserving form here; ts --by is"
+            " one"
         )
     stages = stages_of(name, options)
     if method(name).moves_predictions(options):

@@ -77,7 +77,8 @@ class ScoreCalibrator(
         self.classes_ = unique_labels(y)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"Classifier can't train when only one class is present, got {self.classes_[0]!r}"
+                "Classifier can't train when only one class is present, got"
+                f" {self.classes_[0]!r}"
             )
         if X.shape[1] != len(self.classes_) and not (
             X.shape[1] == 1 and len(self.classes_) == 2

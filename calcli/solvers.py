@@ -8,7 +8,9 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 
-CREEPING = 12  # Newton steps to one side after which the end is evaluated: they are short where a function flattens
+# Newton steps to one side after which the end is evaluated: they are short where a
+# function flattens
+CREEPING = 12
 
 
 class Root(NamedTuple):
@@ -61,10 +63,10 @@ def find_root(
     The search stops when a step is at most ``step`` (absolute, in the units of x) or
     when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
     """
-    lo, hi = low, high
-    seen_low = seen_high = (
-        False  # has f been seen negative (below the root) / positive?
-    )
+    lo = low
+    hi = high
+    seen_low = False  # has f been seen negative (below the root)?
+    seen_high = False  # and positive?
     x = min(max(start, low), high)
     last_width = hi - lo
     for evaluations in range(1, limit + 1):
@@ -75,11 +77,13 @@ def find_root(
         if value < 0:
             if x >= high:
                 return Root(high, value, evaluations, "at_high")
-            lo, seen_low = x, True
+            lo = x
+            seen_low = True
         else:
             if x <= low:
                 return Root(low, value, evaluations, "at_low")
-            hi, seen_high = x, True
+            hi = x
+            seen_high = True
         newton = x - value / slope if slope > 0 else np.inf * -value
         creeping = evaluations >= CREEPING and not (seen_low and seen_high)
         if lo < newton < hi and not creeping:
@@ -103,10 +107,8 @@ def find_root(
 
 # ---- a handful of parameters, derivatives to order two
 
-GRADIENT, LOOSE_GRADIENT = (
-    1e-10,
-    1e-5,
-)  # gradient at which a search ends; and where the loss needs 1e-7 only
+GRADIENT = 1e-10  # at which a search ends
+LOOSE_GRADIENT = 1e-5  # at which it ends where the loss needs 1e-7 only
 
 Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 """Maps parameters (m,) to value, gradient (m,) and Hessian (m, m)."""
@@ -173,7 +175,10 @@ def minimise_box(
         else:
             return BoxMinimum(x, value, float(push.max()), evaluations, "not_converged")
         stalled = trial_value >= value - rounding and push.max() <= 1e3 * tolerance
-        x, value, gradient, hessian = trial, trial_value, trial_gradient, trial_hessian
+        x = trial
+        value = trial_value
+        gradient = trial_gradient
+        hessian = trial_hessian
         if stalled:
             push = np.abs(np.clip(x - gradient, low, high) - x)
             return BoxMinimum(x, value, float(push.max()), evaluations, "ok")
@@ -181,11 +186,11 @@ def minimise_box(
 
 # ---- many parameters, convex
 
-AIM, LOOSE_AIM = (
-    1e-10,
-    1e-7,
-)  # relative distance to the optimum (estimated) at which the search ends
-ACCEPT = 1e-9  # relative distance above which a stalled search (rounding, limits) has not converged
+# relative distances to the optimum (estimated) at which a search ends
+AIM = 1e-10
+LOOSE_AIM = 1e-7
+# relative distance above which a stalled search (rounding, limits) has not converged
+ACCEPT = 1e-9
 # distance to the optimum, in nats, below the precision of sums of losses
 ROUNDING = 1e-13
 
@@ -230,12 +235,12 @@ class Optimum:
 
     def details(self) -> dict[str, Any]:
         """Numbers to record in an artifact."""
-        found = {
+        return {
             "objective": self.value,
             "gradient_norm": self.gradient,
             "optimality_gap": self.gap,
+            "newton_steps": self.steps,
         }
-        return {**found, "newton_steps": self.steps}
 
 
 def minimise_convex(
@@ -257,7 +262,10 @@ def minimise_convex(
     """
     theta = start
     value, gradient = f.value_gradient(theta)
-    forcing, spent, gap, exact = 0.1, 0, np.inf, False
+    forcing = 0.1
+    spent = 0
+    gap = np.inf
+    exact = False
     step = 0
     for step in range(steps):
         progress(spent or step)
@@ -268,7 +276,8 @@ def minimise_convex(
         gap = 0.5 * max(decrement, 0.0)
         if not exact and f.strength > 0:
             # Inexact conjugate gradients underestimate the decrement; strong convexity bounds the gap.
-            gap, exact = float(np.vdot(gradient, gradient)) / (2 * f.strength), True
+            gap = float(np.vdot(gradient, gradient)) / (2 * f.strength)
+            exact = True
         if (
             (exact and gap <= aim * value + 0.1 * ROUNDING)
             or spent >= products
@@ -340,15 +349,15 @@ def conjugate_gradients(
     for done in range(1, limit + 1):
         h = product(d)
         curvature = float(np.vdot(d, h))
-        if (
-            curvature <= 0
-        ):  # a flat direction, lost to rounding: the step so far is a descent step
+        if curvature <= 0:
+            # a flat direction, lost to rounding: the step so far is a descent step
             return NewtonDirection(s if done > 1 else d, False, done)
         length = energy / curvature
         s = s + length * d
         residual = residual - length * h
         z = precondition(residual)
-        previous, energy = energy, float(np.vdot(residual, z))
+        previous = energy
+        energy = float(np.vdot(residual, z))
         if energy <= tolerance**2 * first:
             return NewtonDirection(s, True, done)
         d = z + (energy / previous) * d

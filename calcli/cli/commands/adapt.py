@@ -186,7 +186,7 @@ def _from_calibrator(args: AdaptArgs, name: str, command: CommandContext) -> Ada
             shares,
             context,
             force=args.again,
-            own=args.source is None,
+            is_of_fit=args.source is None,
         )
 
 
