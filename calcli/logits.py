@@ -29,8 +29,8 @@ def to_logits(
     """
     if kind == "confidence":
         raise DataError(
-            "these rows hold one confidence each and no scores of classes, which are needed"
-            " here"
+            "these rows hold one confidence each and no scores of classes, which are"
+            " needed here"
         )
     if kind != "probs":
         return scores.astype(np.float64, copy=False)

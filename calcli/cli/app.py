@@ -29,8 +29,9 @@ from calcli.io.missing import is_address
 
 PACKAGE = "calcli.cli.commands"
 EPILOG = (
-    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit failed,"
-    " 5 a limit was crossed, 130 interrupted. Several files: all are tried, the worst code is returned."
+    "Exit codes: 0 ok, 1 internal error, 2 usage, 3 bad input file or artifact, 4 fit"
+    " failed, 5 a limit was crossed, 130 interrupted. Several files: all are tried, the"
+    " worst code is returned."
 )
 COMMANDS = {
     "run": "Fit a calibrator, judge it on other rows, and write an HTML report.",

@@ -154,20 +154,20 @@ def _table(questions: list[ComparedQuestion], facts: Mapping[str, Any]) -> Table
     head = ["question", "pairs", "right", "right before", "fixed", "broken"]
     head += [*P_VALUES[:1], "NLL", "NLL before", *P_VALUES[1:]]
     rows: list[list[Cell]] = []
-    for each in questions:
-        p_accuracy = facts[each.question]["accuracy"]["p_adjusted"]
-        p_nll = facts[each.question]["nll"]["p_adjusted"]
+    for compared in questions:
+        p_accuracy = facts[compared.question]["accuracy"]["p_adjusted"]
+        p_nll = facts[compared.question]["nll"]["p_adjusted"]
         rows.append(
             [
-                each.question,
-                each.n,
-                each.new["accuracy"]["value"],
-                each.baseline["accuracy"]["value"],
-                each.fixed,
-                each.broken,
+                compared.question,
+                compared.n,
+                compared.new["accuracy"]["value"],
+                compared.baseline["accuracy"]["value"],
+                compared.fixed,
+                compared.broken,
                 p_accuracy,
-                each.new["nll"]["value"],
-                each.baseline["nll"]["value"],
+                compared.new["nll"]["value"],
+                compared.baseline["nll"]["value"],
                 p_nll,
             ]
         )
@@ -188,7 +188,7 @@ def _rows_in_words(table: Table) -> list[list[Cell]]:
 
 
 def _adjustment(questions: Sequence[ComparedQuestion]) -> str:
-    """What is said of the adjustment of the p-values; nothing for one question."""
+    """What is said of the adjustment of the p-values; nothing for one compared."""
     if len(questions) < 2:
         return ""
     return f", adjusted for {len(questions)} questions (Holm)"

@@ -166,7 +166,7 @@ class EvaluationJob:
         if self.templates:
             names = ["uncalibrated", *self.templates]
             ranks = rank_table(evaluated, names, self.plan.metrics)
-        return Evaluation(evaluated, ranks, [each.to_dict() for each in outcomes])
+        return Evaluation(evaluated, ranks, [outcome.to_dict() for outcome in outcomes])
 
     # ---- warnings
 

@@ -203,11 +203,11 @@ def group_table_lines(
     assert first.per_group is not None and last.per_group is not None
     of_positive = first.per_group[0].of_positive
     observed = "observed" if of_positive else "right"
-    by_name = [{line.group: line for line in r.per_group or ()} for r in shown]
-    largest = {
-        line.group: max(abs(lines[line.group].gap) for lines in by_name)
-        for line in last.per_group
-    }
+    by_name = [_lines_by_group(result) for result in shown]
+    largest: dict[object, float] = {}
+    for line in last.per_group:
+        gaps = [abs(lines[line.group].gap) for lines in by_name]
+        largest[line.group] = max(gaps)
     order = sorted(
         last.per_group, key=lambda line: (not line.margin, -largest[line.group])
     )
@@ -230,6 +230,10 @@ class GroupColumn:
     head: str
     cell: Callable[[GroupLine], str]
     title: str = ""
+
+
+def _lines_by_group(result: Result) -> dict[object, GroupLine]:
+    return {line.group: line for line in result.per_group or ()}
 
 
 def gap_columns(

@@ -14,12 +14,12 @@ from calcli.settings import common_fields
 
 MODELS = "torch.export .pt2, TorchScript .pt, .onnx, or package.module:factory"
 INPUTS = (
-    "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per class; a quoted pattern of array"
-    " files writes a bundle each into the folder OUT."
+    "Array file (FILE or FILE:NAME), or a folder with one sub-folder of images per"
+    " class; a quoted pattern of array files writes a bundle each into the folder OUT."
 )
 LOSSY = (
-    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop, frames (repeatable;"
-    " NAME:FROM:TO[:N] draws N values)."
+    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop,"
+    " frames (repeatable; NAME:FROM:TO[:N] draws N values)."
 )
 
 
@@ -266,18 +266,18 @@ def normalization_of_inputs(words: Sequence[str]) -> dict[str, Any]:
 
     words : ``NAME=VALUE``. Raises UsageError.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for word in words:
         name, _, value = word.partition("=")
-        if name not in ("scale", "mean", "std") or name in found:
+        if name not in ("scale", "mean", "std") or name in values:
             raise UsageError(
-                f"--normalize {word}: expected scale=WHITE, mean=M[,M,M] and std=S[,S,S]"
-                " of a model's inputs, each once"
+                f"--normalize {word}: expected scale=WHITE, mean=M[,M,M] and"
+                " std=S[,S,S] of a model's inputs, each once"
             )
-        found[name] = value
-    if "scale" in found:
-        found["scale"] = _white(found["scale"])
-    return found
+        values[name] = value
+    if "scale" in values:
+        values["scale"] = _white(values["scale"])
+    return values
 
 
 def _white(text: str) -> float:

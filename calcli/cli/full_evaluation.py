@@ -201,7 +201,8 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
     yield f"{gap}; NLL minus entropy {entropy}; {report.p_text}"
     if facts.fit is not None:
         exact = p_text(verdict.exact.p_value)
-        yield f"judged up to the error of a fit to {facts.fit.n:,} samples; exact: {exact}"
+        error = f"the error of a fit to {facts.fit.n:,} samples"
+        yield f"judged up to {error}; exact: {exact}"
     for name in ("ece", "ece_positive", "ece_mass", "smece"):
         score = result.scores.get(name)
         if score is not None and score.null is not None:
@@ -221,16 +222,16 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
         one = facts.class_one
         yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
     elif verdict.classes is not None:
-        each = verdict.classes
-        error = f"root-mean-square error {number(each.value)}"
-        found = f"{len(each.significant)} of {result.n_classes} significant"
-        yield f"classes: {error}; {found} ({p_text(each.p_value)}, adjusted)"
+        classes = verdict.classes
+        error = f"root-mean-square error {number(classes.value)}"
+        share = f"{len(classes.significant)} of {result.n_classes} significant"
+        yield f"classes: {error}; {share} ({p_text(classes.p_value)}, adjusted)"
     if verdict.groups is not None:
         groups = verdict.groups
-        found = f"{groups.n_significant} of {groups.n_groups} significant"
+        share = f"{groups.n_significant} of {groups.n_groups} significant"
         worst = f"clearest {groups.worst} ({samples(groups.worst_n)})"
         gap = f"{points(groups.worst_gap)} points"
-        yield f"groups: {found}; {worst} {gap} ({p_text(groups.p_value)}, adjusted)"
+        yield f"groups: {share}; {worst} {gap} ({p_text(groups.p_value)}, adjusted)"
     if facts.split is not None:
         yield _split_line("NLL", facts.split.nll, facts.split.method)
         yield _split_line("Brier score", facts.split.brier, facts.split.method)

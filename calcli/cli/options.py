@@ -137,7 +137,11 @@ Decomposition = Annotated[
 
 def whole_where_possible(labels: Iterable[float]) -> tuple[float, ...]:
     """Numbers as integers where they are whole: the label 1 of ``1``, 0.5 of ``0.5``."""
-    return tuple(int(label) if float(label).is_integer() else label for label in labels)
+    numbers: list[float] = []
+    for label in labels:
+        is_whole = float(label).is_integer()
+        numbers.append(int(label) if is_whole else label)
+    return tuple(numbers)
 
 
 # ---- bases of commands
@@ -241,17 +245,15 @@ class ReadingSeveral(Reading):
 
     @cached_property
     def given(self) -> list[str]:
-        """Names as typed and listed, patterns included; empty if a state of calcli watch is given instead. Raises
-        UsageError, DataError."""
-        names, state = (
-            getattr(self, "bundles", None) or (),
-            getattr(self, "state", None),
-        )
-        return (
-            []
-            if state and not names and not self.files_from
-            else bundle_names(names, self.files_from)
-        )
+        """Names as typed and listed, patterns included.
+
+        Empty if a state of calcli watch is named instead. Raises UsageError, DataError.
+        """
+        names = getattr(self, "bundles", None) or ()
+        state = getattr(self, "state", None)
+        if state and not names and not self.files_from:
+            return []
+        return bundle_names(names, self.files_from)
 
     @cached_property
     def expanded(self) -> list[str]:
@@ -259,14 +261,15 @@ class ReadingSeveral(Reading):
         return [bundle for name in self.given for bundle in self.expand(name)]
 
     def expand(self, name: str) -> list[str]:
-        """Expand a name into bundles, with absolute paths for the workers of a cluster. Raises DataError."""
-        found = expand(name, self.where, self.ignored)
-        note_bundles(found)
-        return (
-            found
-            if getattr(self, "cluster", None) is None
-            else [absolute(bundle) for bundle in found]
-        )
+        """Expand a name into bundles, with absolute paths for the workers of a cluster.
+
+        Raises DataError.
+        """
+        bundles = expand(name, self.where, self.ignored)
+        note_bundles(bundles)
+        if getattr(self, "cluster", None) is None:
+            return bundles
+        return [absolute(bundle) for bundle in bundles]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +283,9 @@ class Pooling(ReadingSeveral):
     @property
     def sets(self) -> list[Sequence[str]]:
         """The bundles of every result."""
-        return [self.expanded] if self.pool else [[name] for name in self.expanded]
+        if self.pool:
+            return [self.expanded]
+        return [[name] for name in self.expanded]
 
 
 def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
@@ -294,7 +299,7 @@ NO_BATCHES = (
 
 
 def names_of(struct: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(struct))
+    return tuple(field.name for field in fields(struct))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,8 +84,8 @@ def report_lines(
     elif len(evaluation.bundles) > MOST_TABLES and not full:
         yield from overview_lines(evaluation)
     else:
-        for at, results in enumerate(evaluation.bundles):
-            if at:
+        for number, results in enumerate(evaluation.bundles):
+            if number:
                 yield ""
             left = None if most_lines is None else most_lines - len(end)
             yield from bundle_lines(results, full=full, most_lines=left)

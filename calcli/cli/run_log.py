@@ -128,7 +128,7 @@ def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:
     if len(judged.results) > MOST_LINES:
         say(f"and {len(judged.results) - MOST_LINES} more questions: --full")
     say()
-    changes = {each.name: each.change for each in judged.fitted.questions}
+    changes = {fit.name: fit.change for fit in judged.fitted.questions}
     table: list[list[Cell]] = []
     for results in judged.results[:MOST_LINES]:
         before, after = results

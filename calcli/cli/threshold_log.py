@@ -53,24 +53,46 @@ def threshold_log(args: Any) -> int:
     if args.record and demand.accuracy is None:
         raise UsageError("--record: needs --accuracy, the share of records to be right")
     command = CommandContext(args)
+    content = _thresholds_of_log(args, demand, command)
+    is_found = _has_any(content)
+    if args.output is not None and is_found:
+        text = json.dumps(content, indent=1) + "\n"
+        write_bytes(Path(args.output), text, force=args.force)
+    if args.json:
+        print_json(content)
+    else:
+        _print(content, command)
+        if args.output is not None and is_found:
+            print_path(Path(args.output))
+    return 0 if is_found else FitError.exit_code
+
+
+def _thresholds_of_log(
+    args: Any, demand: Demand, command: CommandContext
+) -> dict[str, Any]:
+    """Thresholds of every question, and with --record of records, as JSON prints them.
+
+    Raises UsageError for precisions of options that no question has.
+    """
     questions: dict[str, dict[str, Any]] = {}
     records = Records()
     unknown = set(demand.precisions)
     with logs_once(args.given, args.where), command:
-        for name in args.given:
-            if is_log(Path(name), args.where):
-                bundles_of(name, args.where)  # refuses a log without labels
+        _refuse_logs_without_labels(args)
         parts = by_question(args.expanded)
         for number, bundles in enumerate(parts.values(), start=1):
             artifact = None
+            calibrator_sha256 = None
             if args.calibrator is not None:
                 artifact = load_for(args.calibrator, bundles[0])
+                calibrator_sha256 = link_to(artifact).sha256
             of_logs = [_answers(bundle, artifact, args, command) for bundle in bundles]
             _warn_of_copies(bundles, of_logs, command)
             answers = Answers.joined(of_logs)
-            facts = thresholds(answers, demand)
-            chosen_for = None if artifact is None else link_to(artifact).sha256
-            questions[answers.question] = {**facts, "calibrator_sha256": chosen_for}
+            questions[answers.question] = {
+                **thresholds(answers, demand),
+                "calibrator_sha256": calibrator_sha256,
+            }
             unknown.difference_update(answers.classes or ())
             if args.record:
                 records.add(answers)
@@ -85,17 +107,13 @@ def threshold_log(args: Any) -> int:
     content: dict[str, Any] = {"calcli_threshold": 1, "questions": questions}
     if args.record:
         content["record"] = records.threshold(args.accuracy, args.confidence)
-    is_found = _has_any(content)
-    if args.output is not None and is_found:
-        text = json.dumps(content, indent=1) + "\n"
-        write_bytes(Path(args.output), text, force=args.force)
-    if args.json:
-        print_json(content)
-    else:
-        _print(content, command)
-        if args.output is not None and is_found:
-            print_path(Path(args.output))
-    return 0 if is_found else FitError.exit_code
+    return content
+
+
+def _refuse_logs_without_labels(args: Any) -> None:
+    for name in args.given:
+        if is_log(Path(name), args.where):
+            bundles_of(name, args.where)  # raises for them
 
 
 def precisions_of(texts: Sequence[str] | None) -> dict[str, float]:
@@ -145,11 +163,11 @@ def _warn_of_copies(
 
 def _has_any(content: Mapping[str, Any]) -> bool:
     """True where any threshold was found."""
-    found = [content.get("record", {}).get("threshold")]
+    all_thresholds = [content.get("record", {}).get("threshold")]
     for facts in content["questions"].values():
-        found.append(facts.get("threshold"))
-        found += [cut["threshold"] for cut in facts.get("cuts", {}).values()]
-    return any(threshold is not None for threshold in found)
+        all_thresholds.append(facts.get("threshold"))
+        all_thresholds += [cut["threshold"] for cut in facts.get("cuts", {}).values()]
+    return any(threshold is not None for threshold in all_thresholds)
 
 
 # ---- for people

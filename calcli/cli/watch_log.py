@@ -21,10 +21,10 @@ def is_state_of_log(path: Path) -> bool:
     return path.is_file() and BY_QUESTION in path.read_bytes()
 
 
-def watch_log_command(args: Any, given: dict[str, Any]) -> int:
+def watch_log_command(args: Any, named: dict[str, Any]) -> int:
     """Take in a batch of all questions, and say whether the alarm is on.
 
-    args : those of ``watch``. given : tolerance, level and label as far as given.
+    args : those of ``watch``. named : tolerance, level and label as far as named.
     """
     path = Path(args.state)
     command = CommandContext(args)
@@ -34,7 +34,7 @@ def watch_log_command(args: Any, given: dict[str, Any]) -> int:
             path,
             " ".join(Path(name).name for name in args.given),
             batches,
-            given,
+            named,
             new_episode=args.reset,
             tell=command.say,
         )

@@ -315,10 +315,13 @@ def _say_repeated(name: str, repeated: BoolArray, tell: Tell) -> None:
     """
     n = int(repeated.sum())
     if n == len(repeated):
-        told = f"all {n} new rows are of units that were already counted"
-        raise CountedBefore(f"{name}: {told}")
-    told = f"{n} of {len(repeated)} new rows are of units that were already counted"
-    tell(f"{name}: {told}: left out")
+        raise CountedBefore(
+            f"{name}: all {n} new rows are of units that were already counted"
+        )
+    tell(
+        f"{name}: {n} of {len(repeated)} new rows are of units that were already"
+        " counted: left out"
+    )
 
 
 def _check_usable(rows: DataSet, artifact: Artifact | None) -> None:

@@ -437,27 +437,35 @@ class _Guesses:
         return self.scores[0].count(",") + 1
 
     def _find_labels(self) -> None:
-        named = [path for path in self.paths if parse_name(path).role == "labels"]
-        if not named and self._is_single():
-            named = [path for path in self.paths if is_answer(parse_name(path).core)]
-        labels = self.labels or named or self._of_look("labels")
+        labels = self.labels or self._named_labels() or self._of_look("labels")
         self._words_of: dict[str, list[object]] = {}
         for path in dict.fromkeys([*self._of_look("groups"), *labels]):
             if path in self.columns:
                 self._words_of[path] = self._words(path)
+        self.labels = labels or self._labels_by_values()
+
+    def _named_labels(self) -> list[str]:
+        """Columns whose names say that they are labels."""
+        named = [path for path in self.paths if parse_name(path).role == "labels"]
+        if not named and self._is_single():
+            named = [path for path in self.paths if is_answer(parse_name(path).core)]
+        return named
+
+    def _labels_by_values(self) -> list[str]:
+        """Columns with as many classes as the scores: of words, if one alone; numbers."""
         k = self._n_classes()
         numbered = []
         for path in self._of_look("classes"):
             values = self._present(path)
             if values is not None and values.max() < k:
                 numbered.append(path)
-        fitting = []
+        of_words = []
         for path, words in self._words_of.items():
             if words and len(words) <= k:
-                fitting.append(path)
-        if not labels:
-            labels = fitting if len(fitting) == 1 and len(numbered) != 1 else numbered
-        self.labels = labels
+                of_words.append(path)
+        if len(of_words) == 1 and len(numbered) != 1:
+            return of_words
+        return numbered
 
     # -- the command
 

@@ -57,12 +57,12 @@ def guess_of(answers: Sequence[Answer]) -> Guess:
     words = [word for word in map(_word_of, answers) if word is not None]
     if len(words) < NEARLY_ALL * len(answers):
         words = []
-    own = [
+    lists_its_label = [
         bool(text) and _lists(answer, by_token([text]))
         for answer, text in zip(answers, labels, strict=True)
     ]
     n_labelled = sum(map(bool, labels))
-    are_tokens = n_labelled > 0 and sum(own) >= OWN_LABELS * n_labelled
+    are_tokens = n_labelled > 0 and sum(lists_its_label) >= OWN_LABELS * n_labelled
     classes = _distinct(filter(None, labels) if are_tokens else [], words)
     if not 2 <= len(classes) <= MOST_CLASSES:
         return Guess((), label, False)

@@ -166,11 +166,13 @@ def remark_unused(
     for path, column in columns.items():
         if is_single_value(column):
             continue
-        beside = [one for one in names_of_scores if not _is_of_other_scores(path, one)]
-        if not beside and chose_parts:
+        its_scores = [
+            name for name in names_of_scores if not _is_of_other_scores(path, name)
+        ]
+        if not its_scores and chose_parts:
             continue
         names = {path.rpartition("/")[2], parse_name(path).core}
-        if not beside or names.isdisjoint(kept):
+        if not its_scores or names.isdisjoint(kept):
             left_names.append(column.name)
         else:
             kept_names.append(column.name)

@@ -115,41 +115,55 @@ def chain_of(attributes: Mapping[str, Any]) -> tuple[Link, ...]:
 
 
 def carried(path: Path, dataset: str) -> dict[str, str]:
-    """Read the provenance attributes stored beside a dataset in an HDF5, npz or Parquet
-    file.
+    """Read the provenance attributes stored beside a dataset.
+
+    path : an HDF5, npz or Parquet file; others have none.
     """
     with path.open("rb") as file:
         start = file.read(4)
     attributes: Mapping[str, Any] = {}
     if start == b"PAR1":
-        with optional_import("pyarrow", f"{path}: reading Parquet"):
-            from pyarrow.parquet import read_schema
-        metadata = read_schema(path).metadata or {}
-        attributes = {name: metadata.get(name.encode()) for name in ATTRIBUTES}
+        attributes = _of_parquet(path)
     elif zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            sizes = {member.filename: member.file_size for member in archive.infolist()}
-            here = []
-            for name in ATTRIBUTES:
-                if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST:
-                    here.append(name)
-        if here:
-            with np.load(path, allow_pickle=False) as arrays:
-                attributes = {}
-                for name in here:
-                    if arrays[name].dtype.kind == "U":
-                        attributes[name] = str(arrays[name])
+        attributes = _of_npz(path)
     elif h5py.is_hdf5(path):
-        with open_file(path) as opened:
-            group = lookup(opened, dataset.rpartition("/")[0])
-            if isinstance(group, h5py.Group):
-                attributes = {name: group.attrs.get(name) for name in ATTRIBUTES}
+        attributes = _of_hdf5(path, dataset)
     texts = {}
     for name in ATTRIBUTES:
         text = _text(attributes.get(name))
         if text is not None:
             texts[name] = text
     return texts
+
+
+def _of_parquet(path: Path) -> dict[str, Any]:
+    with optional_import("pyarrow", f"{path}: reading Parquet"):
+        from pyarrow.parquet import read_schema
+    metadata = read_schema(path).metadata or {}
+    return {name: metadata.get(name.encode()) for name in ATTRIBUTES}
+
+
+def _of_npz(path: Path) -> dict[str, Any]:
+    """Attributes that are arrays of one text, if short: others are not loaded."""
+    with zipfile.ZipFile(path) as archive:
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+    names = [name for name in ATTRIBUTES if 0 < sizes.get(f"{name}.npy", 0) <= LONGEST]
+    attributes: dict[str, Any] = {}
+    if names:
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in names:
+                if arrays[name].dtype.kind == "U":
+                    attributes[name] = str(arrays[name])
+    return attributes
+
+
+def _of_hdf5(path: Path, dataset: str) -> dict[str, Any]:
+    """Attributes of the group in which a dataset is."""
+    with open_file(path) as file:
+        group = lookup(file, dataset.rpartition("/")[0])
+        if not isinstance(group, h5py.Group):
+            return {}
+        return {name: group.attrs.get(name) for name in ATTRIBUTES}
 
 
 def joined_past(pasts: Sequence[Mapping[str, str]]) -> dict[str, str]:

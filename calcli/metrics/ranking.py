@@ -112,25 +112,31 @@ def _with_interval(
     carrying = spread.carrying
     if not by_unit and carrying < COPIED * LEAST:
         carrying /= context.copies
-    few = carrying < (LEAST_UNITS if by_unit else LEAST)
-    if few or not 0.0 < area < 1.0 or se is None:
-        if area in (0.0, 1.0) and not few:
-            reason = f"the area is {area:g}, the end of its scale"
-        else:
-            whole = f"{context.n} rows"
-            if carrying < spread.carrying:
-                whole = f"{context.n / context.copies:.0f} distinct rows of {context.n}"
-            if by_unit and units is not None:
-                whole = f"{units.n} units"
-            reason = f"about {carrying:.0f} of {whole} carry this area"
-        return replace(value, se=se, more={"ci_reason": f"{reason}: no interval"})
+    has_few = carrying < (LEAST_UNITS if by_unit else LEAST)
+    if not has_few and area in (0.0, 1.0):
+        reason = f"the area is {area:g}, the end of its scale: no interval"
+        return replace(value, se=se, more={"ci_reason": reason})
+    if has_few or not 0.0 < area < 1.0 or se is None:
+        whole = f"{context.n} rows"
+        if by_unit and units is not None:
+            whole = f"{units.n} units"
+        elif carrying < spread.carrying:
+            whole = f"{context.n / context.copies:.0f} distinct rows of {context.n}"
+        reason = f"about {carrying:.0f} of {whole} carry this area: no interval"
+        return replace(value, se=se, more={"ci_reason": reason})
     level = context.settings.level
     quantile = t_quantile(0.5 + level / 2.0, carrying - 1.0)
-    reach = quantile * se / (area * (1.0 - area))  # in log-odds
-    odds_against = (1.0 - area) / area
-    low = 1.0 / (1.0 + odds_against * math.exp(reach))
-    high = 1.0 / (1.0 + odds_against * math.exp(-reach))
+    low, high = _interval_by_log_odds(area, quantile * se)
     return replace(value, se=se, interval=Interval(low, high, level, method))
+
+
+def _interval_by_log_odds(area: float, reach: float) -> tuple[float, float]:
+    """Ends of area +- reach, taken on the scale of the area's log-odds."""
+    reach_in_log_odds = reach / (area * (1.0 - area))
+    odds_against = (1.0 - area) / area
+    low = 1.0 / (1.0 + odds_against * math.exp(reach_in_log_odds))
+    high = 1.0 / (1.0 + odds_against * math.exp(-reach_in_log_odds))
+    return low, high
 
 
 @metric("label:positive", "average_precision", better="high", whole=True, reads="order")

@@ -129,8 +129,8 @@ def _trust_one_way(report: Judgement) -> Answer:
         return _trust_risks(facts)
     gap = facts.overconfidence
     if report.verdict.by_nll_only:
-        found = f"NLL shows {report.kind} probabilities ({report.p_text})."
-        return Answer("On average.", found)
+        reason = f"NLL shows {report.kind} probabilities ({report.p_text})."
+        return Answer("On average.", reason)
     low, high = gap.interval.low, gap.interval.high
     if gap.value > 0.0:
         lead = "No." if abs(gap.value) >= TINY_GAP else "For most uses."

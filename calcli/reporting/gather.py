@@ -46,7 +46,7 @@ class Threshold:
     mean confidence. effective : number of equally weighted, independent rows.
     """
 
-    at: float
+    threshold: float
     n: int
     coverage: float
     right: float
@@ -297,11 +297,11 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
     grid = np.arange(101) / 100
     n_rows = np.searchsorted(-confidence, -grid, side="right")
     thresholds = []
-    for at, n in zip(grid.tolist(), n_rows.tolist(), strict=True):
+    for threshold, n in zip(grid.tolist(), n_rows.tolist(), strict=True):
         mass, hits, promised, squares = sums[:, n].tolist()
         if not mass > 0.0:
             nan = float("nan")
-            thresholds.append(Threshold(at, 0, 0.0, nan, nan, nan, nan, 0.0))
+            thresholds.append(Threshold(threshold, 0, 0.0, nan, nan, nan, nan, 0.0))
             continue
         right = min(hits / mass, 1.0)
         independent = n if table.weight is None else mass**2 / squares
@@ -309,7 +309,7 @@ def thresholds_of(table: RowTable, level: float) -> tuple[Threshold, ...]:
         low, high = wilson_interval(np.array(right), np.array(effective), level)
         thresholds.append(
             Threshold(
-                at=at,
+                threshold=threshold,
                 n=n,
                 coverage=mass / float(sums[0, -1]),
                 right=right,

@@ -45,16 +45,17 @@ class Journal:
             self._file.close()
             raise
         # complete entries: key (32 bytes), size, checksum, pickle
-        end, at = self._file.seek(0, os.SEEK_END), len(HEAD)
-        while at + 44 <= end:
-            self._file.seek(at)
+        end = self._file.seek(0, os.SEEK_END)
+        start = len(HEAD)
+        while start + 44 <= end:
+            self._file.seek(start)
             head = self._file.read(44)
             size = int.from_bytes(head[32:40], "little")
-            if at + 44 + size > end:
+            if start + 44 + size > end:
                 break
-            self._places[head[:32]] = at, size
-            at += 44 + size
-        self._file.truncate(at)
+            self._places[head[:32]] = (start, size)
+            start += 44 + size
+        self._file.truncate(start)
 
     def _claim(self) -> None:
         """Start a new job file or resume an existing one. Raises UsageError for any other file."""
@@ -91,9 +92,10 @@ class Journal:
 
     def __getitem__(self, key: bytes) -> Any:
         """Read a result. Raises KeyError if it is missing or damaged."""
-        at, size = self._places[key]
-        self._file.seek(at + 40)
-        crc, text = int.from_bytes(self._file.read(4), "little"), self._file.read(size)
+        start, size = self._places[key]
+        self._file.seek(start + 40)
+        crc = int.from_bytes(self._file.read(4), "little")
+        text = self._file.read(size)
         if zlib.crc32(text) != crc:
             raise KeyError(key)
         try:
@@ -114,14 +116,15 @@ class Journal:
             + zlib.crc32(text).to_bytes(4, "little")
             + text
         )
-        at, left = self._file.seek(0, os.SEEK_END), memoryview(entry)
+        start = self._file.seek(0, os.SEEK_END)
+        left = memoryview(entry)
         try:
             while left:
                 left = left[self._file.write(left) :]
         except OSError:
-            self._file.truncate(at)
+            self._file.truncate(start)
             raise
-        self._places[key] = at, len(text)
+        self._places[key] = (start, len(text))
 
     def close(self, *, done: bool) -> None:
         """Close the file; remove it if it is empty, or if the job is done and the file is not to be kept."""

@@ -18,7 +18,7 @@ calcli extract --model net.pt2 --inputs images.npz --transform zoom:0.5:0.9 -o l
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -196,8 +196,9 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
 
 
 def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
-    """One shard for the bundle, or one per file of a pattern that several match, in the
-    folder ``output``.
+    """One shard for the bundle, or one per file of a pattern that several match.
+
+    Those of several files are written into the folder ``output``.
 
     remote : make paths absolute, for workers in another folder. Raises UsageError.
     """
@@ -214,33 +215,14 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
     files = matching_files(pattern)
     targets = [output]
     if len(files) > 1:
-        targets = [output / f"{Path(file).stem}.h5" for file in files]
-        if len(set(targets)) < len(targets):
-            twice = next(str(t) for t in targets if targets.count(t) > 1)
-            raise UsageError(
-                f"--inputs {args.inputs}: two of these files would be written to"
-                f" {twice}; give them names"
-            )
-        make_folder(output)
-        for file in files:
-            note(file)
-        for target in targets:
-            refuse_input(target)
+        targets = _targets_in_folder(args, files, output)
     remote = remote and len(files) > 1
-    labels: str | None = None
-    if args.labels and not args.has_no_labels:
-        labels = _path_for_workers(args.labels[0], remote)
-    common = common_fields(ModelOptions, args.model_options)
-    common["model"] = _path_for_workers(args.model, remote)
-    common["weights"] = _path_for_workers(args.weights, remote)
-    common["labels"] = labels
-    common["kind"] = args.kind or "logits"
-    common["seed"] = args.seed
+    common = _fields_of_jobs(args, remote)
     shards = []
     for file, target in zip(files, targets, strict=True):
         inputs = _path_for_workers(f"{file}{array}", remote)
         place = target.absolute() if remote else target
-        job = ModelJob(**common | {"inputs": inputs})
+        job = ModelJob(**{**common, "inputs": inputs})
         files_of_job = []
         for path in (_path_for_workers(file, remote), job.model, job.weights):
             if path and Path(path).exists():
@@ -248,9 +230,45 @@ def _shards(args: ExtractArgs, output: Path, remote: bool) -> list[Shard]:
         work = partial(
             _run_model, job=job, target=place, splitting=splitting, force=args.force
         )
-        asked = (job, splitting)
-        shards.append(Shard(inputs, place, work, args, asked, tuple(files_of_job)))
+        request = (job, splitting)
+        shards.append(Shard(inputs, place, work, args, request, tuple(files_of_job)))
     return shards
+
+
+def _targets_in_folder(
+    args: ExtractArgs, files: Sequence[str], output: Path
+) -> list[Path]:
+    """A bundle for every file of inputs, in the folder ``output``, which is made.
+
+    Raises UsageError where two would have one name, or would overwrite an input.
+    """
+    targets = [output / f"{Path(file).stem}.h5" for file in files]
+    for target in targets:
+        if targets.count(target) > 1:
+            raise UsageError(
+                f"--inputs {args.inputs}: two of these files would be written to"
+                f" {target}; give them names"
+            )
+    make_folder(output)
+    for file in files:
+        note(file)
+    for target in targets:
+        refuse_input(target)
+    return targets
+
+
+def _fields_of_jobs(args: ExtractArgs, remote: bool) -> dict[str, Any]:
+    """Fields that the jobs of all files of inputs have in common, by name."""
+    labels: str | None = None
+    if args.labels and not args.has_no_labels:
+        labels = _path_for_workers(args.labels[0], remote)
+    values = common_fields(ModelOptions, args.model_options)
+    values["model"] = _path_for_workers(args.model, remote)
+    values["weights"] = _path_for_workers(args.weights, remote)
+    values["labels"] = labels
+    values["kind"] = args.kind or "logits"
+    values["seed"] = args.seed
+    return values
 
 
 def _path_for_workers(name: Any, remote: bool) -> Any:

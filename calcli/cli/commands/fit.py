@@ -67,6 +67,20 @@ EPILOG = "calcli methods lists the methods, calcli methods NAME the options of o
 DEFAULTS = "auto; with --by ts, of confidences platt"
 
 
+def _are_columns(by: Sequence[str]) -> bool:
+    """Whether maps by group are by columns of the rows: not by prediction or label.
+
+    Raises UsageError where both kinds are named.
+    """
+    without_column = [name for name in by if name in ("prediction", "label")]
+    if without_column and len(set(by)) > 1:
+        raise UsageError(
+            f"--by {' --by '.join(by)}: {without_column[0]} does not combine with"
+            " columns of groups; name it alone"
+        )
+    return not without_column
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
@@ -166,19 +180,17 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
         if self.by is not None:
             name = by_group(name)
             settings = {"by": columns_joined(self.by), **settings}
-            without_column = [by for by in self.by if by in ("prediction", "label")]
-            if without_column and len(set(self.by)) > 1:
-                raise UsageError(
-                    f"--by {' --by '.join(self.by)}: {without_column[0]} does not"
-                    " combine with columns of groups; name it alone"
-                )
-            if not without_column and not self.group_by:
+            if _are_columns(self.by) and not self.group_by:
                 object.__setattr__(self, "group_by", self.by)
         if name.lower() == "all":
             name = "all"
         object.__setattr__(self, "method", name)
         texts = [f"{key}={value}" for key, value in settings.items()]
         object.__setattr__(self, "set_", [*texts, *(self.set_ or ())])
+        self._refuse_contradictions()
+
+    def _refuse_contradictions(self) -> None:
+        """Raise UsageError for options that exclude each other."""
         if self.keep_predictions and self.free_predictions:
             raise UsageError(
                 "--keep-predictions --free-predictions: one excludes the other; name"

@@ -25,7 +25,7 @@ calcli watch week9.h5 -c refitted.json --state watch.json --reset
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -125,15 +125,20 @@ def run(args: WatchArgs) -> int:
         raise UsageError(
             f"{path}: there is no state yet; name the first batch of labelled rows"
         )
-    named = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
-    asked = {name: value for name, value in named.items() if value is not None}
     inputs = [split_where(name)[0] for name in args.given]
     if args.calibrator is not None:
         inputs.append(Path(args.calibrator))
     check_state_path(path, inputs)
+    settings = {"tolerance": args.tolerance, "level": args.level, "label": args.label}
+    named = {name: value for name, value in settings.items() if value is not None}
     is_of_log = are_logs(args.given, args.where)
     if is_of_log or (not args.given and is_state_of_log(path)):
-        return watch_log_command(args, asked)
+        return watch_log_command(args, named)
+    return _watch_rows(args, path, named)
+
+
+def _watch_rows(args: WatchArgs, path: Path, named: dict[str, Any]) -> int:
+    """Take in a batch of rows. named : the settings of the watch that were named."""
     command = CommandContext(args)
     artifact = None
     if args.calibrator is not None:
@@ -146,7 +151,7 @@ def run(args: WatchArgs) -> int:
         if rows is not None:
             command.check_fits(artifact, args.calibrator, rows)
         state = watch(
-            path, rows, artifact, asked, new_episode=args.reset, tell=command.say
+            path, rows, artifact, named, new_episode=args.reset, tell=command.say
         )
         if rows is not None:
             command.caveats(rows)

@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +93,9 @@ def _fields(
     path: Path, samples: Sequence[Mapping[str, Mapping[str, Any]]]
 ) -> tuple[str, str]:
     """Names of the fields of predictions and of right labels. Raises DataError."""
-    predicted, truth = [], []
-    for name in dict.fromkeys(name for sample in samples for name in sample):
+    predicted: list[str] = []
+    truth: list[str] = []
+    for name in dict.fromkeys(chain.from_iterable(samples)):
         values = [sample.get(name) for sample in samples]
         if any(value is None or value.get("label") is None for value in values):
             continue
@@ -104,16 +106,12 @@ def _fields(
             truth.append(name)
     if len(predicted) == 1 and len(truth) == 1:
         return predicted[0], truth[0]
-    found = "; ".join(
-        f"{', '.join(names) or 'no field'} {what}"
-        for names, what in (
-            (predicted, "with confidences on all samples"),
-            (truth, "without any"),
-        )
+    raise DataError(
+        f"{path}: has {', '.join(predicted) or 'no field'} with confidences on all"
+        f" samples; {', '.join(truth) or 'no field'} without any; expected one field of"
+        " predictions, and one of right labels; export these two:"
+        " dataset.select_fields([PREDICTIONS, TRUTH]).export(…)"
     )
-    expected = "expected one field of predictions, and one of right labels"
-    advice = "export these two: dataset.select_fields([PREDICTIONS, TRUTH]).export(…)"
-    raise DataError(f"{path}: has {found}; {expected}; {advice}")
 
 
 def _array_of(cell: Any, path: Path) -> AnyArray:
@@ -148,9 +146,9 @@ def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArr
         if by_place.setdefault(place, answer) != answer:
             message = f"predictions {by_place[place]!r} and {answer!r} have their"
             raise DataError(f"{path}: {message} largest logit at one place")
-    beside = path.with_name(METADATA)
-    if beside.exists():
-        for names in _lists_of_classes(SourceFile(beside).json):
+    metadata_file = path.with_name(METADATA)
+    if metadata_file.exists():
+        for names in _lists_of_classes(SourceFile(metadata_file).json):
             agrees = len(names) == k
             if agrees and all(names[place] == name for place, name in by_place.items()):
                 return np.array(names)

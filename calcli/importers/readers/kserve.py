@@ -54,7 +54,7 @@ def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
     An output that is called as labels are is a prediction: models do not know labels.
     """
     parts: dict[str, list[Any]] = {}
-    beside: dict[str, list[Any]] = {}
+    cells_beside: dict[str, list[Any]] = {}
     for number, row in enumerate(file.records):
         where = f"{file.path}: response {number}"
         response = _response_of(row)
@@ -69,12 +69,12 @@ def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
         for name, cell in row.items():
             if response is row or cell is response:
                 continue
-            beside.setdefault(name, []).extend([cell] * n_rows)
+            cells_beside.setdefault(name, []).extend([cell] * n_rows)
     columns = {}
     for name, tensors_of in parts.items():
         joined = _joined(tensors_of, f"{file.path}: output {name!r}")
         columns[name] = Column(file.path, name, constant(joined))
-    for name, cells in beside.items():
+    for name, cells in cells_beside.items():
         columns[name] = column_of_cells(file.path, name, cells)
     return Table(file.path, "kserve", columns)
 

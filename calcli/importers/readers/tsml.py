@@ -49,9 +49,10 @@ def read_tsml(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
                 expected = "expected class, predicted class, nothing, probabilities"
                 raise DataError(f"{file.path}: line {number}: {expected}") from None
             if len(scores[-1]) != len(scores[0]):
-                found = f"{len(scores[-1])} probabilities"
-                expected = f"expected {len(scores[0])} as in the first row"
-                raise DataError(f"{file.path}: line {number}: {found}, {expected}")
+                raise DataError(
+                    f"{file.path}: line {number}: {len(scores[-1])} probabilities,"
+                    f" expected {len(scores[0])} as in the first row"
+                )
     arrays = {
         "probs": np.array(scores),
         "labels": np.array(labels),

@@ -41,9 +41,9 @@ def benefit_view(chapter: Chapter) -> BenefitView | None:
     first = curves[0]
     columns = [*(curve.benefit for curve in curves), first.treat_all]
     rows = []
-    for at in shown_thresholds().tolist():
-        benefits = [plain(float(column[at]), 3) for column in columns]
-        rows.append(ThresholdRow(share(float(first.threshold[at])), benefits))
+    for place in shown_thresholds().tolist():
+        benefits = [plain(float(column[place]), 3) for column in columns]
+        rows.append(ThresholdRow(share(float(first.threshold[place])), benefits))
     ident = chapter.ident("benefit")
     return BenefitView(
         class_1=class_1,

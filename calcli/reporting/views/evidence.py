@@ -230,12 +230,12 @@ def _number_row(version: Version, score: Score) -> NumberRow:
 
 def signatures(models: Iterable[ModelResults]) -> list[str]:
     """Signatures, which define every metric, each once."""
-    found: dict[str, None] = {}
+    once: dict[str, None] = {}
     for model in models:
         for version in model.versions:
             for score in version.result.scores.values():
-                found[score.signature] = None
-    return list(found)
+                once[score.signature] = None
+    return list(once)
 
 
 # ---- files

@@ -118,13 +118,16 @@ def _table(
 def counted(parts: Sequence[Part], kind: Kind, high: str) -> str:
     """How many parts are significantly miscalibrated, and in which direction."""
     significant = [part for part in parts if part.is_significant]
-    n, total = len(significant), len(parts)
+    n = len(significant)
+    total = len(parts)
     if not n:
         return f"None of {count(total)} {kind} is significantly miscalibrated."
     n_high = sum(part.gap > 0.0 for part in significant)
     are = "is" if n == 1 else "are"
-    found = f"{count(n)} of {count(total)} {kind} {are} significantly miscalibrated"
-    sentence = f"{found}, {count(n_high)} of them {high}."
+    sentence = (
+        f"{count(n)} of {count(total)} {kind} {are} significantly miscalibrated,"
+        f" {count(n_high)} of them {high}."
+    )
     if kind == "groups" and n > total / 2 and n_high in (0, n):
         return f"{sentence} That is the whole model rather than single groups."
     return sentence

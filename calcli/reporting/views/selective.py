@@ -52,7 +52,7 @@ def selective_view(chapter: Chapter) -> SelectiveView:
     for number, version in enumerate(chapter.model.versions):
         rows = None
         if chapter.is_shown(number):
-            listed = [version.thresholds[at] for at in LISTED]
+            listed = [version.thresholds[percent] for percent in LISTED]
             rows = [_row(threshold) for threshold in listed if threshold.n]
         tables.append(
             ThresholdTable(
@@ -70,7 +70,7 @@ def selective_view(chapter: Chapter) -> SelectiveView:
 
 def _row(threshold: Threshold) -> ThresholdRow:
     return ThresholdRow(
-        threshold=f"{100 * threshold.at:.0f}%",
+        threshold=f"{100 * threshold.threshold:.0f}%",
         coverage=share(threshold.coverage),
         samples=count(threshold.n),
         accuracy=share(threshold.right),

@@ -76,8 +76,10 @@ def _sentence(state: State) -> str:
     tolerance = f"{100 * state.settings.tolerance:g} points"
     if state.alarm_at is None:
         return f"Nothing shows that the confidence is off by more than {tolerance}."
-    found = f"The confidence is off by more than {tolerance}"
-    return f"{found}: fit a calibrator to newer samples, then watch with --reset."
+    return (
+        f"The confidence is off by more than {tolerance}: fit a calibrator to newer"
+        " samples, then watch with --reset."
+    )
 
 
 def _evidence_sentence(state: State) -> str:

@@ -138,9 +138,9 @@ def _bin_table(chapter: Chapter, number: int, quantity: Quantity) -> BinTable:
     rows = None
     if chapter.is_shown(number):
         rows = []
-        for at, bin_ in enumerate(bins_of(version, quantity)):
+        for place, bin_ in enumerate(bins_of(version, quantity)):
             if bin_.n:
-                rows.append(_bin_row(at, bin_, quantity))
+                rows.append(_bin_row(place, bin_, quantity))
     return BinTable(
         number=number,
         ident=chapter.ident(what, number),
