@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import chain
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -340,53 +339,56 @@ class ImageFolder(Inputs):
                 sizes[image.size] = file
             if len(sizes) > 1:
                 (width, height), (w, h) = sizes
-                told = f"{self.files[0]} is {width} x {height} pixels but {file} is {w} x {h}"
                 raise DataError(
-                    f"{path}: {told}; pass --resize HEIGHTxWIDTH to make them equal"
+                    f"{path}: {self.files[0]} is {width} x {height} pixels but {file} is"
+                    f" {w} x {h}; pass --resize HEIGHTxWIDTH to make them equal"
                 )
 
     def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:
-        with os.scandir(self.path) as found:
-            entries = sorted(
-                (e for e in found if not e.name.startswith(".")), key=lambda e: e.name
-            )
-        folders = [e.name for e in entries if e.is_dir()]
-        loose = [e.name for e in entries if e.name.lower().endswith(IMAGE_SUFFIXES)]
+        """Files, their classes, and the names of the classes; None without folders."""
+        with os.scandir(self.path) as entries:
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+        visible.sort(key=lambda entry: entry.name)
+        folders = [entry.name for entry in visible if entry.is_dir()]
+        loose = [
+            entry.name
+            for entry in visible
+            if entry.name.lower().endswith(IMAGE_SUFFIXES)
+        ]
+        suffixes = ", ".join(IMAGE_SUFFIXES)
         if folders and loose:
             raise DataError(
-                f"{self.path}: has images beside its class folders ({loose[0]}); put them into a class"
+                f"{self.path}: has images beside its class folders ({loose[0]}); put"
+                " them into a class"
             )
         if loose:
             return loose, None, None
-        inside = []
+        if not folders:
+            raise DataError(
+                f"{self.path}: holds no class folders and no images ({suffixes});"
+                " expected one sub-folder per class"
+            )
+        files: list[str] = []
+        sizes: list[int] = []
         for folder in folders:
-            files = (
-                Path(root, name)
-                for root, _, names in os.walk(self.path / folder)
-                for name in names
-            )
-            images = (
-                path for path in files if path.name.lower().endswith(IMAGE_SUFFIXES)
-            )
-            inside.append(sorted(str(path.relative_to(self.path)) for path in images))
-        if not folders or not all(inside):
-            empty = self.path / folders[inside.index([])] if folders else self.path
-            what = (
-                "class folder without images"
-                if folders
-                else "holds no class folders and no images"
-            )
-            advice = (
-                "fill it or remove it"
-                if folders
-                else "expected one sub-folder per class"
-            )
-            raise DataError(f"{empty}: {what} ({', '.join(IMAGE_SUFFIXES)}); {advice}")
-        return (
-            list(chain(*inside)),
-            np.repeat(np.arange(len(inside)), list(map(len, inside))),
-            folders,
-        )
+            images = self._images_in(folder)
+            if not images:
+                raise DataError(
+                    f"{self.path / folder}: class folder without images ({suffixes});"
+                    " fill it or remove it"
+                )
+            files += images
+            sizes.append(len(images))
+        return files, np.repeat(np.arange(len(sizes)), sizes), folders
+
+    def _images_in(self, folder: str) -> list[str]:
+        """Images in a folder and below it, relative to the folder of all classes."""
+        images = []
+        for root, _, names in os.walk(self.path / folder):
+            for name in names:
+                if name.lower().endswith(IMAGE_SUFFIXES):
+                    images.append(str(Path(root, name).relative_to(self.path)))
+        return sorted(images)
 
     def _open(self, file: str) -> Any:
         with optional_import("PIL", "reading image folders"):

@@ -1,13 +1,12 @@
 """Model inference: scores of every input, and of its transformed copies."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from zlib import crc32
 
 import numpy as np
@@ -26,7 +25,7 @@ from calcli.extracting.model import Model, load_model
 from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, open_inputs
 from calcli.extracting.transforms import Transform, choose, parse
 from calcli.importers.bundles import Imported, Slab
-from calcli.importers.dealing import Splitting
+from calcli.importers.dealing import Dealt, Splitting
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.writing import ImportReport, write_groups
@@ -39,15 +38,16 @@ from calcli.numerics import AnyArray, FloatArray
 from calcli.rows import ScoreKind
 from calcli.workers.journal import Journal, key_of
 
-# ---- scores stored batch by batch in the job file beside the output, so that an interrupted job can resume
+# ---- scores stored batch by batch in the job file beside the output
 
 
 class KeptScores(Journal, AbstractContextManager["KeptScores"]):
-    """The scores of a job: batches of rows, (rows, layers, k). done : rows that are there. k : classes, once known.
+    """The scores of a job: batches of rows, (rows, layers, k).
 
-    job : fingerprint that identifies the job, JSON types. Use as a context manager: the file stays if the work is
-    interrupted. Raises UsageError for the file of another job (unless ``force``, which starts anew), and as
-    ``Journal`` does.
+    done : rows that are there. k : classes, once known. job : fingerprint that identifies
+    the job, JSON types. Use as a context manager: the file stays if the work is
+    interrupted, so that the job can resume. Raises UsageError for the file of another
+    job (unless ``force``, which starts anew), and as ``Journal`` does.
     """
 
     def __init__(self, path: Path, job: dict[str, Any], *, force: bool = False) -> None:
@@ -66,6 +66,7 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         return self._starts[-1]
 
     def _go_on(self, force: bool) -> None:
+        """Count the rows that are there, up to those of another job."""
         with suppress(KeyError):
             while True:
                 job, rows = self[_key(self.done)]
@@ -73,15 +74,16 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
                     break
                 self._took(rows)
             if not self.done and not force:
-                different = sorted(
-                    key
-                    for key in {*job, *self.job}
-                    if job.get(key) != self.job.get(key)
-                )
-                told = f"holds part of another job (other {', '.join(different)}); repeat that command to finish it"
-                raise UsageError(
-                    f"{self.path}: {told}, or delete the file or pass --force to start anew"
-                )
+                self._refuse_other(job)
+
+    def _refuse_other(self, job: Mapping[str, Any]) -> NoReturn:
+        keys = {*job, *self.job}
+        different = sorted(key for key in keys if job.get(key) != self.job.get(key))
+        raise UsageError(
+            f"{self.path}: holds part of another job (other {', '.join(different)});"
+            " repeat that command to finish it, or delete the file or pass --force to"
+            " start anew"
+        )
 
     def _took(self, rows: AnyArray) -> None:
         self.k = rows.shape[2]
@@ -92,11 +94,11 @@ class KeptScores(Journal, AbstractContextManager["KeptScores"]):
         try:
             self.add(_key(self.done), (self.job, rows))
         except OSError as problem:
-            kept = (
-                f"{self.done} rows are kept in it, make room and repeat the command"
-                if self.done
-                else "nothing kept"
-            )
+            kept = "nothing kept"
+            if self.done:
+                kept = (
+                    f"{self.done} rows are kept in it, make room and repeat the command"
+                )
             raise ResourceError(
                 f"{self.path}: cannot be written: {problem.strerror}; {kept}"
             ) from None
@@ -128,10 +130,48 @@ def run_model(
 ) -> ImportReport:
     """Run a model over inputs and write bundles of its scores.
 
-    Scores are stored batch by batch in ``<output>.job``; repeating the same command after an interruption or an error
-    resumes from there. ``context.progress`` is called for every batch; its seed and device are not used, the job has
-    its own. Raises UsageError and DataError; scores extracted so far stay in the job file.
+    Scores are stored batch by batch in ``<output>.job``; repeating the same command
+    after an interruption or an error resumes from there. ``context.progress`` is called
+    for every batch; its seed and device are not used, the job has its own. Raises
+    UsageError and DataError; scores extracted so far stay in the job file.
     """
+    _check_numbers_of(job)
+    kind = score_kind(job.kind)
+    source, array = split_where(job.inputs)
+    if not source.exists():
+        raise DataError(f"{job.inputs}: no such file or folder of inputs")
+    files_read = _files_read(job, source, output)
+    check_output(output, force=force, inputs=files_read)
+    specs = choose(job.transform, job.seed)
+    with ExitStack() as stack:
+        notes = stack.enter_context(remarks())
+        inputs = open_inputs(job, source, array, stack)
+        layers = _layers(specs, inputs, job.seed)
+        # the split of the rows, decided before the model runs
+        groups: Dealt = {"": None}
+        if splitting.parts:
+            groups = splitting.deal(inputs.n, inputs.labels, inputs.name)
+        model = load_model(job.model, job.weights, job.device)
+        identity = _identity(job, inputs, model, specs)
+        stamps_sha256 = sha256(repr(inputs.stamps).encode()).hexdigest()
+        path = Path(f"{real_place(output)}.job")
+        fingerprint = {**identity, "stamps_sha256": stamps_sha256}
+        with KeptScores(path, fingerprint, force=force) as part:
+            # a job that has just ended may have made it
+            check_output(output, force=force, inputs=files_read)
+            if part.done:
+                remark(f"{path.name}: going on after {part.done} of {inputs.n} rows")
+            _Extraction(job, kind, inputs, model, layers, part).run(context)
+            rows = _extracted(job, kind, inputs, specs, part)
+            # without the stamps, which change where files are merely copied
+            origin = {**identity, "calcli_version": __version__}
+            with new_bundles(output, force=force, inputs=files_read) as out:
+                written = write_groups(out, rows, groups, origin, splitting)
+                return ImportReport(written, notes)
+
+
+def _check_numbers_of(job: ModelJob) -> None:
+    """Raise UsageError for a type or a normalisation that is not allowed."""
     check_choice("--dtype", job.dtype, ("float16", "float32", "float64"))
     if job.scale is not None and not job.scale > 0:
         raise UsageError(f"--normalize scale={job.scale}: expected a positive number")
@@ -139,71 +179,48 @@ def run_model(
         raise UsageError(
             f"--normalize std={','.join(map(str, job.std))}: expected positive numbers"
         )
-    kind = score_kind(job.kind)
-    source = split_where(job.inputs)
-    if not source[0].exists():
-        raise DataError(f"{job.inputs}: no such file or folder of inputs")
-    read = _read(job, source[0], output)
-    check_output(output, force=force, inputs=read)
-    specs = choose(job.transform, job.seed)
-    with ExitStack() as stack:
-        told = stack.enter_context(remarks())
-        inputs = open_inputs(job, *source, stack)
-        layers = _layers(specs, inputs, job.seed)
-        # the split of the rows, decided before the model runs
-        groups = (
-            splitting.deal(inputs.n, inputs.labels, inputs.name)
-            if splitting.parts
-            else {"": None}
-        )
-        model = load_model(job.model, job.weights, job.device)
-        # fingerprint of the job: everything that can change a score
-        identity = {
-            name: getattr(job, name)
-            for name in ("mean", "std", "kind", "dtype", "seed")
-        }
-        own = {**inputs.identity, "rows": inputs.n}
-        identity |= {"model": model.identity, "inputs": own, "transforms": list(specs)}
-        path = Path(f"{real_place(output)}.job")
-        now = {
-            **identity,
-            "stamps_sha256": sha256(repr(inputs.stamps).encode()).hexdigest(),
-        }
-        with KeptScores(path, now, force=force) as part:
-            check_output(
-                output, force=force, inputs=read
-            )  # a job that has just ended may have made it
-            remark(
-                f"{path.name}: going on after {part.done} of {inputs.n} rows"
-                if part.done
-                else ""
-            )
-            _Extraction(job, kind, inputs, model, layers, part).run(context)
-            about: dict[str, Any] = {
-                "where": inputs.name,
-                "kind": kind,
-                "n": inputs.n,
-                "k": part.k or 0,
-            }
-            about |= {"labels": inputs.labels, "class_names": inputs.class_names}
-            about |= {
-                "columns": {} if inputs.ids is None else {"ids": inputs.ids},
-                "specs": specs,
-                "parts": None,
-            }
-            rows = _Extracted(
-                reading=Reading("", "", kind, "", None, {}),
-                dtype=np.dtype(job.dtype),
-                scores=part,
-                **about,
-            )
-            origin = identity | {
-                "calcli_version": __version__
-            }  # without what a mere copy of the files would change
-            with new_bundles(output, force=force, inputs=read) as out:
-                return ImportReport(
-                    write_groups(out, rows, groups, origin, splitting), told
-                )
+
+
+def _identity(
+    job: ModelJob, inputs: Inputs, model: Model, specs: Sequence[str]
+) -> dict[str, Any]:
+    """Fingerprint of the job: everything that can change a score."""
+    return {
+        "mean": job.mean,
+        "std": job.std,
+        "kind": job.kind,
+        "dtype": job.dtype,
+        "seed": job.seed,
+        "model": model.identity,
+        "inputs": {**inputs.identity, "rows": inputs.n},
+        "transforms": list(specs),
+    }
+
+
+def _extracted(
+    job: ModelJob,
+    kind: ScoreKind,
+    inputs: Inputs,
+    specs: tuple[str, ...],
+    part: KeptScores,
+) -> "_Extracted":
+    """The scores of a job that is done, as a bundle to be written."""
+    columns: dict[str, Any] = {}
+    if inputs.ids is not None:
+        columns["ids"] = inputs.ids
+    return _Extracted(
+        reading=Reading("", "", kind, "", None, {}),
+        where=inputs.name,
+        kind=kind,
+        n=inputs.n,
+        k=part.k or 0,
+        dtype=np.dtype(job.dtype),
+        labels=inputs.labels,
+        columns=columns,
+        scores=part,
+        class_names=inputs.class_names,
+        specs=specs,
+    )
 
 
 class _Extracted(Imported):
@@ -211,37 +228,48 @@ class _Extracted(Imported):
 
     def slabs(self) -> Iterator[Slab]:
         for start, batch in self.scores.batches():
-            yield Slab(
-                start,
-                batch[:, 0],
-                batch[:, 1:].transpose(1, 0, 2) if self.specs else None,
-            )
+            transformed = None
+            if self.specs:
+                transformed = batch[:, 1:].transpose(1, 0, 2)
+            yield Slab(start, batch[:, 0], transformed)
 
 
-def _read(job: ModelJob, source: Path, output: Path) -> list[Path]:
-    """List the files that the job reads; includes ``output`` if it is in a folder of inputs."""
-    named = [
-        source,
-        Path(job.model),
-        *(split_where(name)[0] for name in (job.weights, job.labels) if name),
-    ]
-    inside = source.is_dir() and output.resolve().is_relative_to(source.resolve())
-    own = [output] if inside and output.suffix.lower() in IMAGE_SUFFIXES else []
-    return [*(path for path in named if path.is_file()), *own]
+def _files_read(job: ModelJob, source: Path, output: Path) -> list[Path]:
+    """List the files that the job reads.
+
+    Includes ``output`` where it would be an image in a folder of inputs.
+    """
+    named = [source, Path(job.model)]
+    for name in (job.weights, job.labels):
+        if name:
+            named.append(split_where(name)[0])
+    files = [path for path in named if path.is_file()]
+    is_inside = source.is_dir() and output.resolve().is_relative_to(source.resolve())
+    if is_inside and output.suffix.lower() in IMAGE_SUFFIXES:
+        files.append(output)
+    return files
 
 
 Layer = tuple[str, Transform, float, FloatArray]
 
 
 def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
-    """Parse each transform and draw its random number for every row. Raises UsageError."""
+    """Parse each transform and draw its random number for every row.
+
+    Raises UsageError.
+    """
     layers = []
     for spec in specs:
         kind, argument = parse(spec)
-        if not (inputs.layout == "sequence" if kind.sequences else inputs.images):
-            need = "sequences (--layout sequence)" if kind.sequences else "images"
+        need = "images"
+        is_met = inputs.images
+        if kind.sequences:
+            need = "sequences (--layout sequence)"
+            is_met = inputs.layout == "sequence"
+        if not is_met:
             raise UsageError(
-                f"--transform {spec}: needs {need}, {inputs.name} is read as {inputs.layout!r}"
+                f"--transform {spec}: needs {need}, {inputs.name} is read as"
+                f" {inputs.layout!r}"
             )
         # Keyed by the transform's own name: adding a transform changes no other.
         chance = np.random.default_rng([seed, crc32(spec.encode())]).random(inputs.n)
@@ -251,7 +279,10 @@ def _layers(specs: Sequence[str], inputs: Inputs, seed: int) -> list[Layer]:
 
 @dataclass(frozen=True)
 class _Extraction:
-    """Run of a model over inputs. layers : transforms scored beside the inputs. part : store of the scores."""
+    """Run of a model over inputs.
+
+    layers : transforms scored beside the inputs. part : store of the scores.
+    """
 
     job: ModelJob
     kind: ScoreKind
@@ -262,46 +293,76 @@ class _Extraction:
 
     def run(self, context: Context) -> None:
         """Compute the rows missing from ``part``."""
-        inputs, part, model, dtype = self.inputs, self.part, self.model, self.job.dtype
-        while (start := part.done) < inputs.n:
+        inputs = self.inputs
+        batch = self.model.batch or self.job.batch
+        while self.part.done < inputs.n:
+            start = self.part.done
             context.progress("extracting rows", start, inputs.n)
-            stop = min(start + (model.batch or self.job.batch), inputs.n)
+            stop = min(start + batch, inputs.n)
             x = inputs.read(start, stop)
-            low, high = (
-                (float(x.min()), float(x.max()))
-                if self.layers and inputs.images
-                else (0.0, 1.0)
-            )
-            if low < -1e-6 or high > 1 + 1e-6:
-                told = f"rows from {start} hold values from {low:g} to {high:g}, transforms need 0 (black) to 1"
-                advice = "pass --normalize scale=WHITE, and mean=, std= for a model of normalised inputs"
-                raise DataError(f"{inputs.name}: {told}; {advice}")
-            rows: list[AnyArray] = []
-            moves = (
-                (spec, way.apply(x, at, chance[start:stop]))
-                for spec, way, at, chance in self.layers
-            )
-            for name, moved in chain([("", x)], moves):
-                where = f"{model.name}{f' under {name}' if name else ''}"
-                scores = self._scores(self._prepared(moved), start, where)
-                rows.append(to_logits(scores, self.kind) if name else scores)
-                k, expected = scores.shape[1], part.k or rows[0].shape[1]
-                if k != expected:
-                    raise DataError(
-                        f"{where}: returns {k} classes from row {start} on, expected {expected} as before"
-                    )
-                if part.k is None and not name:
-                    self._check_classes(k)
-            found, limit = np.stack(rows, axis=1), float(np.finfo(dtype).max)
-            if np.abs(found).max() > limit:
-                row = start + int(np.argmax(np.abs(found).max(axis=(1, 2)) > limit))
-                told = f"scores of row {row} do not fit into {dtype} (up to {limit:g})"
-                raise DataError(f"{model.name}: {told}; use --dtype float32")
-            part.append(found.astype(dtype))
+            if self.layers and inputs.images:
+                self._check_range(x, start)
+            scores = self._scores_of_layers(x, start)
+            self._check_fits_type(scores, start)
+            self.part.append(scores.astype(self.job.dtype))
         context.progress("extracting rows", inputs.n, inputs.n)
 
+    def _scores_of_layers(self, x: AnyArray, start: int) -> FloatArray:
+        """Scores of inputs and of their transformed copies, (b, 1 + m, k)."""
+        scores = self._scores(self._prepared(x), start, self.model.name)
+        k = self._check_same_number(scores, self.part.k, start, self.model.name)
+        if self.part.k is None:
+            self._check_classes(k)
+        layers = [scores]
+        for spec, transform, argument, chance in self.layers:
+            where = f"{self.model.name} under {spec}"
+            moved = transform.apply(x, argument, chance[start : start + len(x)])
+            scores = self._scores(self._prepared(moved), start, where)
+            logits = to_logits(scores, self.kind)
+            self._check_same_number(logits, k, start, where)
+            layers.append(logits)
+        return np.stack(layers, axis=1)
+
+    def _check_range(self, x: AnyArray, start: int) -> None:
+        """Raise DataError for images that are not within 0 and 1, as transforms need."""
+        low = float(x.min())
+        high = float(x.max())
+        if low < -1e-6 or high > 1 + 1e-6:
+            raise DataError(
+                f"{self.inputs.name}: rows from {start} hold values from {low:g} to"
+                f" {high:g}, transforms need 0 (black) to 1; pass --normalize"
+                " scale=WHITE, and mean=, std= for a model of normalised inputs"
+            )
+
+    def _check_same_number(
+        self, scores: AnyArray, expected: int | None, start: int, where: str
+    ) -> int:
+        """Number of classes of the scores. Raises DataError where it is another."""
+        k = scores.shape[1]
+        if expected is not None and k != expected:
+            raise DataError(
+                f"{where}: returns {k} classes from row {start} on, expected"
+                f" {expected} as before"
+            )
+        return k
+
+    def _check_fits_type(self, scores: FloatArray, start: int) -> None:
+        """Raise DataError for scores that are too large for the type to be stored."""
+        dtype = self.job.dtype
+        limit = float(np.finfo(dtype).max)
+        size = np.abs(scores).max(axis=(1, 2))
+        if size.max() > limit:
+            row = start + int(np.argmax(size > limit))
+            raise DataError(
+                f"{self.model.name}: scores of row {row} do not fit into {dtype} (up to"
+                f" {limit:g}); use --dtype float32"
+            )
+
     def _prepared(self, x: AnyArray) -> AnyArray:
-        """Normalise and lay out for the model: images (b, c, h, w), other inputs unchanged; floats in float32."""
+        """Normalise and lay out for the model: images (b, c, h, w), others unchanged.
+
+        Floats are in float32.
+        """
         for name, values, operation in (
             ("mean", self.job.mean, np.subtract),
             ("std", self.job.std, np.divide),
@@ -317,12 +378,15 @@ class _Extraction:
                 )
         if x.dtype.kind == "f":
             x = x.astype(np.float32, copy=False)
-        return (
-            np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if self.inputs.images else x
-        )
+        if not self.inputs.images:
+            return x
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 
     def _scores(self, x: AnyArray, start: int, where: str) -> AnyArray:
-        """Run one batch; any exception of the model becomes a one-line error that names the rows."""
+        """Run one batch.
+
+        Any exception of the model becomes a one-line error that names the rows.
+        """
         rows = len(x)
         if self.model.batch is not None and rows < self.model.batch:
             x = np.concatenate([x, np.repeat(x[-1:], self.model.batch - rows, axis=0)])
@@ -331,37 +395,46 @@ class _Extraction:
         except CalcliError:
             raise
         except Exception as problem:
-            text, last = one_line(problem), start + rows - 1
-            memory = "out of memory" in text.lower() or isinstance(problem, MemoryError)
-            hint = (
-                f"use a --batch smaller than {self.job.batch}, then"
-                if memory
-                else "fix it, then"
-            )
-            kept = f"{start} rows before are kept in {self.part.path.name}"
-            kept, kind = (
-                kept if start else "no rows were extracted before",
-                type(problem).__name__,
-            )
-            told = f"fails on rows {start}..{last}, inputs of shape {x.shape} {x.dtype}: {kind}: {text}"
-            raise DataError(
-                f"{where}: {told}; {kept}; {hint} repeat the command"
+            last = start + rows - 1
+            raise self._failure(
+                problem,
+                f"{where}: fails on rows {start}..{last}, inputs of shape {x.shape}"
+                f" {x.dtype}",
+                start,
             ) from problem
         if scores.ndim not in (1, 2) or len(scores) != len(x):
-            told = f"returns scores of shape {scores.shape} for {len(x)} inputs, expected ({len(x)}, classes)"
             raise DataError(
-                f"{where}: {told}; models that pool nothing or return features cannot be calibrated"
+                f"{where}: returns scores of shape {scores.shape} for {len(x)} inputs,"
+                f" expected ({len(x)}, classes); models that pool nothing or return"
+                " features cannot be calibrated"
             )
         return check_scores(
             scores[:rows], self.kind, f"{where} on {self.inputs.name}", start
         )
 
+    def _failure(self, problem: Exception, what: str, start: int) -> DataError:
+        """The error for a model that fails on the batch that begins at row ``start``."""
+        text = one_line(problem)
+        hint = "fix it, then"
+        if "out of memory" in text.lower() or isinstance(problem, MemoryError):
+            hint = f"use a --batch smaller than {self.job.batch}, then"
+        kept = "no rows were extracted before"
+        if start:
+            kept = f"{start} rows before are kept in {self.part.path.name}"
+        kind = type(problem).__name__
+        return DataError(f"{what}: {kind}: {text}; {kept}; {hint} repeat the command")
+
     def _check_classes(self, k: int) -> None:
-        """Check labels and class names against the number of classes, known after the first batch."""
+        """Check labels and class names against the number of classes.
+
+        It is known after the first batch.
+        """
         inputs = self.inputs
         if inputs.class_names is not None and len(inputs.class_names) != k:
-            told = f"has {len(inputs.class_names)} classes, but {self.model.name} gives {k} scores"
-            advice = "every class of the model needs its name (or folder), in its order"
-            raise DataError(f"{inputs.name}: {told}; {advice}")
+            raise DataError(
+                f"{inputs.name}: has {len(inputs.class_names)} classes, but"
+                f" {self.model.name} gives {k} scores; every class of the model needs"
+                " its name (or folder), in its order"
+            )
         if inputs.labels is not None:
             check_labels(inputs.labels, inputs.n, k, f"labels of {inputs.name}")
