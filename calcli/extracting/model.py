@@ -32,14 +32,19 @@ from calcli.optional_packages import install_command, optional_import
 
 
 REFUSED = re.compile(
-    r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$|(^|/)(aotinductor|executorch)/|(^|/)(opaque|custom)_obj_"
+    r"\.(so|dll|dylib|cubin|hsaco|py|pyc)$"
+    r"|(^|/)(aotinductor|executorch)/"
+    r"|(^|/)(opaque|custom)_obj_"
 )
 """Refused members of an archive: libraries, and objects that only a pickle can store."""
 
 ARITHMETIC = re.compile(
-    r"(?!.*__)(?!.*[A-Za-z_]\.|.*\.[A-Za-z_])(?!.*\b[a-z_]\w*\s*\()([\w\s+\-*/%(),.<>=!&|~]|'\w{1,50}'){0,10000}"
+    r"(?!.*__)"
+    r"(?!.*[A-Za-z_]\.|.*\.[A-Za-z_])"  # no attributes
+    r"(?!.*\b[a-z_]\w*\s*\()"  # no functions of Python
+    r"([\w\s+\-*/%(),.<>=!&|~]|'\w{1,50}'){0,10000}"
 )
-"""Allowed expression of sizes: names, numbers, operators, and SymPy functions, Capital(…); no attributes."""
+"""Allowed expression of sizes: names, numbers, operators, SymPy's Capital(…)."""
 
 
 def load_exported(torch: Any, path: Path, device: str) -> Any:
@@ -49,7 +54,8 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
         text = item.get("expr_str", "")
         if not (isinstance(text, str) and ARITHMETIC.fullmatch(text)):
             raise DataError(
-                f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the model again"
+                f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the"
+                " model again"
             )
         return item
 
@@ -60,9 +66,10 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
                     f"{path}: {member.filename}", member.file_size, member.compress_size
                 )
                 if REFUSED.search(member.filename):
-                    advice = "export the model again, or name the code that builds it: --model package.module:factory"
                     raise DataError(
-                        f"{path}: holds {member.filename}, which would have to be run to be read; {advice}"
+                        f"{path}: holds {member.filename}, which would have to be run to"
+                        " be read; export the model again, or name the code that builds"
+                        " it: --model package.module:factory"
                     )
                 if member.filename.endswith(".json"):
                     json.loads(archive.read(member), object_hook=checked)
@@ -78,19 +85,22 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
 @contextmanager
 def _without_pickles(torch: Any) -> Iterator[None]:
     """Restrict torch.load to tensors, whatever its arguments, and disable pickle.loads."""
-    load, loads = torch.load, pickle.loads
+    load = torch.load
+    loads = pickle.loads
 
-    def tensors(*args: Any, **options: Any) -> Any:
+    def load_tensors(*args: Any, **options: Any) -> Any:
         return load(*args, **{**options, "weights_only": True})
 
-    def nothing(*args: Any, **options: Any) -> Any:
+    def refuse(*args: Any, **options: Any) -> Any:
         raise pickle.UnpicklingError("it holds a pickle, which could run any program")
 
-    torch.load, pickle.loads = tensors, nothing
+    torch.load = load_tensors
+    pickle.loads = refuse
     try:
         yield
     finally:
-        torch.load, pickle.loads = load, loads
+        torch.load = load
+        pickle.loads = loads
 
 
 def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "Model":
@@ -106,7 +116,8 @@ def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "
             raise DataError(f"{path}: no such model file")
         if weights is not None:
             raise UsageError(
-                f"--weights: {path.name} holds its own weights; a state dict needs --model module:factory"
+                f"--weights: {path.name} holds its own weights; a state dict needs"
+                " --model module:factory"
             )
         if path.suffix == ".onnx":
             return OnnxModel(path, device)
@@ -131,9 +142,11 @@ class TorchModel:
         check_choice("--device", device, ("auto", "cpu", "cuda"))
         if device == "cuda" and not torch.cuda.is_available():
             raise UsageError(
-                "--device cuda: torch finds no CUDA device here; use --device auto or cpu"
+                "--device cuda: torch finds no CUDA device here; use --device auto or"
+                " cpu"
             )
-        self.name, path = spec, Path(spec)
+        self.name = spec
+        path = Path(spec)
         self.device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
         if not path.is_file():
             module = _built(torch, spec)
@@ -202,11 +215,14 @@ def _built(torch: Any, spec: str) -> Any:
     try:
         built = getattr(module, factory_name)()
     except (Exception, SystemExit) as problem:
-        told = f"{factory_name}() fails: {one_line(problem)}"
-        raise UsageError(f"--model {spec}: {told}; it takes no arguments") from None
+        raise UsageError(
+            f"--model {spec}: {factory_name}() fails: {one_line(problem)}; it takes no"
+            " arguments"
+        ) from None
     if not isinstance(built, torch.nn.Module):
         raise UsageError(
-            f"--model {spec}: gives a {type(built).__name__}, expected a torch.nn.Module"
+            f"--model {spec}: gives a {type(built).__name__}, expected a"
+            " torch.nn.Module"
         )
     return built
 
@@ -243,7 +259,8 @@ def _load_weights(torch: Any, module: Any, path: Path) -> None:
             state = state[wrapper]
     if not isinstance(state, dict):
         raise DataError(
-            f"{path}: holds a {type(state).__name__}, expected a state dict: names to tensors"
+            f"{path}: holds a {type(state).__name__}, expected a state dict: names to"
+            " tensors"
         )
     with blaming(f"{path}: does not fit the model", RuntimeError):
         module.load_state_dict(state)
@@ -274,8 +291,9 @@ class OnnxModel:
         self.name = str(path)
         inputs = self.session.get_inputs()
         if len(inputs) != 1:
+            names = ", ".join(one.name for one in inputs)
             raise DataError(
-                f"{path}: takes {len(inputs)} inputs ({', '.join(i.name for i in inputs)}), expected one"
+                f"{path}: takes {len(inputs)} inputs ({names}), expected one"
             )
         self.input = inputs[0]
         first = self.input.shape[0] if self.input.shape else None

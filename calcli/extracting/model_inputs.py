@@ -124,12 +124,15 @@ def _numbers(option: str, text: str | tuple[float, ...] | None) -> tuple[float, 
     if isinstance(text, tuple):
         return text
     try:
-        numbers = tuple(float(piece) for piece in text.split(",")) if text else ()
+        numbers: tuple[float, ...] = ()
+        if text:
+            numbers = tuple(map(float, text.split(",")))
     except ValueError:
         numbers = (nan,)
     if not all(map(isfinite, numbers)):
         raise UsageError(
-            f"{option}={text}: expected numbers with commas between, e.g. 0.485,0.456,0.406"
+            f"{option}={text}: expected numbers with commas between, e.g."
+            " 0.485,0.456,0.406"
         )
     return numbers
 
@@ -177,7 +180,8 @@ class ArrayInputs(Inputs):
         shape = tuple(self._data.shape)
         if len(shape) < 2 or shape[0] == 0:
             raise DataError(
-                f"{self.name}: has shape {shape}, expected (rows, ...) with at least one row"
+                f"{self.name}: has shape {shape}, expected (rows, ...) with at least"
+                " one row"
             )
         if self._data.dtype.kind not in "fiub":
             raise DataError(f"{self.name}: holds {self._data.dtype}, expected numbers")
@@ -284,13 +288,12 @@ def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
         return "rows"
     if len(shape) == 4 and (shape[1] in CHANNELS) != (shape[3] in CHANNELS):
         return "nchw" if shape[1] in CHANNELS else "nhwc"
-    options = (
-        "nhwc or nchw"
-        if len(shape) == 4
-        else "nhw (grey images), sequence or rows (as it is)"
-    )
+    options = "nhw (grey images), sequence or rows (as it is)"
+    if len(shape) == 4:
+        options = "nhwc or nchw"
     raise DataError(
-        f"{where}: has shape {shape}, which does not say how inputs are stored; pass --layout {options}"
+        f"{where}: has shape {shape}, which does not say how inputs are stored; pass"
+        f" --layout {options}"
     )
 
 
@@ -301,11 +304,14 @@ class ImageFolder(Inputs):
     layout = "nhwc"
 
     def __init__(self, path: Path, job: ModelJob) -> None:
-        self.path, self.name = path, str(path)
-        self.resize, self.grey = job.resize, job.grey
+        self.path = path
+        self.name = str(path)
+        self.resize = job.resize
+        self.grey = job.grey
         if job.layout not in (None, "nhwc"):
             raise UsageError(
-                f"--layout {job.layout}: is for arrays; images of a folder are read as nhwc"
+                f"--layout {job.layout}: is for arrays; images of a folder are read as"
+                " nhwc"
             )
         if job.labels is not None:
             raise UsageError(
@@ -317,7 +323,8 @@ class ImageFolder(Inputs):
         for file in self.files:
             if not (path / file).is_file():
                 raise DataError(
-                    f"{path / file}: is no ordinary file, or leads to none; expected an image"
+                    f"{path / file}: is no ordinary file, or leads to none; expected an"
+                    " image"
                 )
             note(path / file)
         self.ids = np.asarray(self.files)

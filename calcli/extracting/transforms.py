@@ -53,7 +53,8 @@ def zoom(x: Images, s: float, _: FloatArray) -> Images:
 def _zoom_matrix(size: int, s: float) -> Images:
     """Make the (size, size) matrix of one axis: padding, then linear resizing with a triangle as wide as Pillow's."""
     padding = int(size * (1 - s) / s + 1e-9)
-    wide, before = size + padding, padding // 2
+    wide = size + padding
+    before = padding // 2
     ratio = wide / size
     centre = (np.arange(size) + 0.5) * ratio
     weight = np.maximum(
@@ -180,11 +181,14 @@ TRANSFORMS: dict[str, Transform] = {
 
 
 def parse(spec: str) -> tuple[Transform, float]:
-    """Read ``name:argument``, or several with + between them, which make one transform, as ``choose`` writes them."""
-    parts = [
-        (TRANSFORMS[name], float(number))
-        for name, number in (part.split(":") for part in spec.split("+"))
-    ]
+    """Read ``name:argument``, as ``choose`` writes it.
+
+    Several with + between them make one transform.
+    """
+    parts: list[tuple[Transform, float]] = []
+    for part in spec.split("+"):
+        name, number = part.split(":")
+        parts.append((TRANSFORMS[name], float(number)))
     if len({kind.sequences for kind, _ in parts}) > 1:
         names = " and ".join(kind.apply.__name__ for kind, _ in parts)
         raise UsageError(f"transforms {names} act on different kinds of inputs")
@@ -218,12 +222,13 @@ def choose(wanted: Sequence[str], seed: int) -> tuple[str, ...]:
     for spec in wanted:
         parts = [_values(part, rng) for part in spec.split("+")]
         longest = max(map(len, parts))
-        # Draws of several parts are paired at random, not in increasing order.
-        columns = [part * longest if len(part) == 1 else part for part in parts]
-        columns[1:] = [
-            rng.permutation(column).tolist() if len(column) > 1 else column
-            for column in columns[1:]
-        ]
+        columns: list[list[str]] = []
+        for part in parts:
+            column = part * longest if len(part) == 1 else part
+            if columns and len(column) > 1:
+                # Draws of several parts are paired at random, not in increasing order.
+                column = rng.permutation(column).tolist()
+            columns.append(column)
         chosen += ["+".join(column) for column in zip(*columns, strict=True)]
     for spec in chosen:
         parse(spec)
@@ -234,25 +239,27 @@ def choose(wanted: Sequence[str], seed: int) -> tuple[str, ...]:
 
 def _values(spec: str, rng: np.random.Generator) -> list[str]:
     """Expand one spec into ``name:argument`` with exact arguments."""
-    name, *given = spec.strip().split(":")
+    name, *numbers = spec.strip().split(":")
     if name not in TRANSFORMS:
         raise unknown_name("transform", name, TRANSFORMS)
-    if len(given) not in (1, 2, 3):
+    if len(numbers) not in (1, 2, 3):
         raise UsageError(
             f"transform {spec!r}: expected {name}:NUMBER or {name}:FROM:TO[:N]"
         )
     kind = TRANSFORMS[name]
     count = DRAWS
-    if len(given) == 3:
-        count = _count(given.pop(), spec)
-    low, *high = (_number(text, spec, kind) for text in given)
-    if not high:
+    if len(numbers) == 3:
+        count = _count(numbers.pop(), spec)
+    low = _number(numbers[0], spec, kind)
+    if len(numbers) == 1:
         return [f"{name}:{low:g}"]
-    size = int(np.ceil((high[0] - low) / kind.step - 1e-9))
+    high = _number(numbers[1], spec, kind)
+    size = int(np.ceil((high - low) / kind.step - 1e-9))
     if size < count:
-        told = f"has {max(size, 0)} values {low:g}, {low + kind.step:g}, … below {high[0]:g}"
         raise UsageError(
-            f"transform {spec!r}: {told}, expected at least {count}; write {name}:FROM:TO:N"
+            f"transform {spec!r}: has {max(size, 0)} values {low:g},"
+            f" {low + kind.step:g}, … below {high:g}, expected at least {count}; write"
+            f" {name}:FROM:TO:N"
         )
     index = np.sort(rng.choice(size, size=count, replace=False))
     return [f"{name}:{round(low + kind.step * int(i), 6):g}" for i in index]
@@ -276,9 +283,10 @@ def _number(text: str, spec: str, kind: Transform) -> float:
     inside = kind.low <= value <= kind.high
     if inside and (kind.step < 1 or value == int(value)):
         return value
-    expected = (
-        "a whole number" if inside else f"a number from {kind.low:g} to {kind.high:g}"
-    )
+    expected = f"a number from {kind.low:g} to {kind.high:g}"
+    if inside:
+        expected = "a whole number"
     raise UsageError(
-        f"transform {spec!r}: {text!r} is not allowed, expected {expected}: {kind.argument}"
+        f"transform {spec!r}: {text!r} is not allowed, expected {expected}:"
+        f" {kind.argument}"
     )
