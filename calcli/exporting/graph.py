@@ -54,13 +54,12 @@ class GraphValue(NDArrayOperatorsMixin):
         shape: Shape,
         dtype: Any = np.float64,
     ) -> None:
-        self.graph, self.cell, self.shape, self.dtype = (
-            graph,
-            cell,
-            shape,
-            np.dtype(dtype),
-        )
-        self.ndim, self.size = len(shape), prod(shape)
+        self.graph = graph
+        self.cell = cell
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self.ndim = len(shape)
+        self.size = prod(shape)
 
     @property
     def place(self) -> int:
@@ -79,19 +78,17 @@ class GraphValue(NDArrayOperatorsMixin):
         self, node: "GraphValue", dtype: Any = np.float64, shape: Shape | None = None
     ) -> "GraphValue":
         """Value of another node, in this one's shape or a given one."""
-        return GraphValue(
-            self.graph, [node.place], self.shape if shape is None else shape, dtype
-        )
+        if shape is None:
+            shape = self.shape
+        return GraphValue(self.graph, [node.place], shape, dtype)
 
     def view(self, *shape: int) -> "GraphValue":
         return GraphValue(self.graph, self.cell, shape, self.dtype)
 
     def floats(self) -> "GraphValue":
-        return (
-            self
-            if self.dtype == np.float64
-            else self.like(self.graph.op("float", self))
-        )
+        if self.dtype == np.float64:
+            return self
+        return self.like(self.graph.op("float", self))
 
     # ---- attributes and methods of arrays
 
@@ -121,12 +118,11 @@ class GraphValue(NDArrayOperatorsMixin):
 
     def reshape(self, *shape: Any) -> "GraphValue":
         wanted = shape[0] if isinstance(shape[0], tuple) else shape
-        known = -prod(wanted)
-        return self.view(
-            *self.graph.checked(
-                tuple(self.size // known if n == -1 else n for n in wanted)
-            )
-        )
+        sizes = list(wanted)
+        if -1 in sizes:
+            known = -prod(wanted)
+            sizes[sizes.index(-1)] = self.size // known
+        return self.view(*self.graph.checked(tuple(sizes)))
 
     def copy(self) -> "GraphValue":
         return self.like(self, self.dtype)
@@ -187,7 +183,8 @@ class GraphValue(NDArrayOperatorsMixin):
     # ---- indexing
 
     def __getitem__(self, key: Any) -> "GraphValue":
-        rows, op = self.graph.rows, self.graph.op
+        rows = self.graph.rows
+        op = self.graph.op
         match key:
             case slice() | (slice(), slice()) if key in (ALL, (ALL, ALL)):
                 return self
@@ -198,46 +195,41 @@ class GraphValue(NDArrayOperatorsMixin):
             ):
                 picked = np.arange(self.width)[columns]
                 shape = (rows,) if picked.ndim == 0 else (rows, len(picked))
-                return GraphValue(
-                    self.graph,
-                    (op("columns", self, np.atleast_1d(picked)).place,),
-                    shape,
-                    self.dtype,
-                )
+                node = op("columns", self, np.atleast_1d(picked))
+                return GraphValue(self.graph, (node.place,), shape, self.dtype)
             case int() if self.turned:
-                return self.T[
-                    :, key
-                ]  # raises the IndexError at which a loop over columns ends
+                # raises the IndexError at which a loop over columns ends
+                return self.T[:, key]
             case (who, GraphValue() as label) if (
                 label.dtype == np.int64 and self._some_rows(who)
             ):
                 return self.like(op("at", self, label), self.dtype, (rows,))
-            case GraphValue() if (
-                key.dtype == np.bool_
-            ):  # some rows: all are computed, only those wanted written
+            case GraphValue() if key.dtype == np.bool_:
+                # some rows: all are computed, only those wanted written
                 return self.copy()
         raise refused(f"takes [{key!r}] of an array")
 
     def __setitem__(self, key: Any, value: Operand) -> None:
-        def column(x: Operand) -> Operand:
-            return x[:, None] if np.ndim(x) == 1 else x
-
         match key:
             case slice() | (slice(), slice()) if key in (ALL, (ALL, ALL)):
                 self.write(np.full_like(self, value))
                 return
             case (slice(), int() as one) if key[0] == ALL:
-                here: Operand = np.arange(self.width) == one
+                is_written: Operand = np.arange(self.width) == one
+                written = _as_column(value)
             case (who, GraphValue() as label) if (
                 label.dtype == np.int64 and self._some_rows(who)
             ):
-                here = column(label) == np.arange(self.width)
-                here = here & column(who) if isinstance(who, GraphValue) else here
+                is_written = _as_column(label) == np.arange(self.width)
+                if isinstance(who, GraphValue):
+                    is_written = is_written & _as_column(who)
+                written = _as_column(value)
             case GraphValue() if key.dtype == np.bool_:
-                here, column = (column(key) if self.ndim == 2 else key), lambda x: x
+                is_written = _as_column(key) if self.ndim == 2 else key
+                written = value
             case _:
                 raise refused(f"writes [{key!r}] of an array")
-        self.write(np.where(here, column(value), self))
+        self.write(np.where(is_written, written, self))
 
     def _some_rows(self, who: Any) -> bool:
         """True for a first index that lists all rows in order, or is a mask of rows."""
@@ -318,41 +310,44 @@ class Graph:
         return GraphValue(self, (self.op("group").place,), (self.rows,), np.int64)
 
     def op(self, op: str, *inputs: Operand, dtype: Any = np.float64) -> GraphValue:
-        """Add an operation on nodes as they are; the result has the shape of the first input that is a value."""
-        places = tuple(
-            x.place if isinstance(x, GraphValue) else self.const(x) for x in inputs
-        )
-        shape = next((x.shape for x in inputs if isinstance(x, GraphValue)), ())
-        return GraphValue(
-            self, [self._add(Node(op, places), (op, *places))], shape, dtype
-        )
+        """Add an operation on nodes as they are.
+
+        The result has the shape of the first input that is a value.
+        """
+        shapes: list[Shape] = []
+        places: list[int] = []
+        for x in inputs:
+            if isinstance(x, GraphValue):
+                shapes.append(x.shape)
+                places.append(x.place)
+            else:
+                places.append(self.const(x))
+        node = self._add(Node(op, tuple(places)), (op, *places))
+        return GraphValue(self, [node], shapes[0] if shapes else (), dtype)
 
     def checked(self, shape: Shape) -> Shape:
         """Return a shape that a value can have. Raises UsageError for others."""
-        n, columns = self.rows, prod(shape) // self.rows
-        if columns == n or shape not in (
-            (n,),
-            (n, columns),
-            (columns, n),
-            (n * columns,),
-        ):
+        n = self.rows
+        columns = prod(shape) // n
+        possible = ((n,), (n, columns), (columns, n), (n * columns,))
+        if columns == n or shape not in possible:
             raise refused(f"makes an array of shape {shape}, for {n} rows,")
         return shape
 
     def laid_out(self, x: Operand, shape: Shape) -> Operand:
-        """Operand for a result of that shape; constants become (1, columns) or one number."""
+        """Operand for a result of that shape.
+
+        Constants become (1, columns) or one number.
+        """
         if isinstance(x, GraphValue):
             return x
         array = np.asarray(x)
         if array.ndim:
             array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-            array = (
-                array[:, None]
-                if array.ndim == 1
-                else array
-                if shape[0] == self.rows
-                else array.T
-            )
+            if array.ndim == 1:
+                array = array[:, None]
+            elif shape[0] != self.rows:
+                array = array.T
             if not (array == array[:1]).all():
                 raise refused("has one constant for every row")
             array = array[:1] if array.shape[1] > 1 else array[0, 0]
@@ -417,28 +412,43 @@ REDUCTIONS = {
 def elementwise(name: str, *inputs: Operand) -> GraphValue:
     """Add a ufunc or ``numpy.where``, by NumPy's rules for shapes and types."""
     graph = next(x.graph for x in inputs if isinstance(x, GraphValue))
-    first = int(name == "where")
-    arrays = [x if isinstance(x, GraphValue) else np.asarray(x) for x in inputs]
-    shape = graph.checked(np.broadcast_shapes(*(a.shape for a in arrays)))
-    kinds = {a.dtype.kind for a in arrays[first:]}
+    arrays = list(map(_as_array, inputs))
+    shape = graph.checked(np.broadcast_shapes(*(array.shape for array in arrays)))
+    first = int(name == "where")  # the condition is no number
+    kinds = {array.dtype.kind for array in arrays[first:]}
     nodes = [graph.laid_out(x, shape) for x in inputs]
+    dtype: Any = np.float64
     if name in LOGICAL:
         if kinds != {"b"}:
             raise refused(f"calls numpy.{name} of what is not true or false")
-    elif not (kinds == {"i"} and name in WHOLE):
-        rest = [
-            n.floats() if isinstance(n, GraphValue) else np.asarray(n, np.float64)[()]
-            for n in nodes[first:]
-        ]
-        nodes, kinds = [*nodes[:first], *rest], {"f"}
-    dtype = (
-        np.bool_
-        if name in LOGICAL | COMPARISONS
-        else np.int64
-        if kinds == {"i"}
-        else np.float64
-    )
+        dtype = np.bool_
+    elif kinds == {"i"} and name in WHOLE:
+        dtype = np.int64
+    else:
+        nodes = [*nodes[:first], *map(_as_floats, nodes[first:])]
+    if name in COMPARISONS:
+        dtype = np.bool_
     return GraphValue(graph, [graph.op(name, *nodes).place], shape, dtype)
+
+
+def _as_array(x: Operand) -> Any:
+    """A value, which stands for an array, or a constant as an array."""
+    if isinstance(x, GraphValue):
+        return x
+    return np.asarray(x)
+
+
+def _as_floats(x: Operand) -> Operand:
+    if isinstance(x, GraphValue):
+        return x.floats()
+    return np.asarray(x, np.float64)[()]
+
+
+def _as_column(x: Operand) -> Operand:
+    """Numbers per row as a column; arrays of several columns, and constants, as is."""
+    if np.ndim(x) == 1:
+        return x[:, None]
+    return x
 
 
 def _matmul(a: Operand, b: Operand) -> GraphValue:
@@ -475,12 +485,23 @@ def _beside(parts: Any, axis: int = 0) -> GraphValue:
     if axis not in (1, -1):
         raise refused("puts rows below each other")
     first = next(p for p in parts if isinstance(p, GraphValue))
-    graph, one = first.graph, first[:, 0] if first.ndim == 2 else first
-    nodes: list[Operand] = [
-        p if isinstance(p, GraphValue) else np.full_like(one, p) for p in parts
-    ]
-    made = reduce(partial(graph.op, "beside"), (node.floats() for node in nodes))
-    return made.like(made, shape=(graph.rows, sum(node.width for node in nodes)))
+    graph = first.graph
+    one_column = first[:, 0] if first.ndim == 2 else first
+    nodes: list[Any] = []
+    for part in parts:
+        if isinstance(part, GraphValue):
+            nodes.append(part)
+        else:
+            nodes.append(np.full_like(one_column, part))
+    joined = reduce(partial(graph.op, "beside"), (node.floats() for node in nodes))
+    return joined.like(joined, shape=(graph.rows, sum(node.width for node in nodes)))
+
+
+def _stack(parts: Any, axis: int = 0) -> GraphValue:
+    """Join one-dimensional arrays as columns."""
+    if all(np.ndim(part) == 1 for part in parts):
+        return _beside(parts, axis)
+    return _beside(parts)
 
 
 def _rows_of_products(how: str, a: Operand, b: Operand) -> Operand:
@@ -511,9 +532,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.matmul: _matmul,
     np.dot: _matmul,
     np.where: partial(elementwise, "where"),
-    np.stack: lambda parts, axis=0: _beside(
-        parts, axis if all(np.ndim(p) == 1 for p in parts) else 0
-    ),
+    np.stack: _stack,
     np.concatenate: _beside,
     np.column_stack: lambda parts: _beside(parts, 1),
     np.full_like: lambda x, value, dtype=None: np.where(x == x, value, value),

@@ -117,7 +117,9 @@ def _free_names(model: Any, path: str) -> list[str]:
         raise UsageError(
             f"{path}: has a tensor {joined[0]!r}: it is joined to a calibrator already"
         )
-    names = [OTHERWISE + name if name in used else name for name in NAMES]
+    names = []
+    for name in NAMES:
+        names.append(OTHERWISE + name if name in used else name)
     clashes = sorted(used.intersection(names))
     if clashes:
         raise UsageError(
