@@ -24,7 +24,7 @@ from calcli.statistics.corp import (
     decompose,
 )
 from calcli.statistics.intervals import wilson_interval
-from calcli.statistics.luck import effects_of_bins
+from calcli.statistics.shared_luck import effects_of_bins
 
 Scheme = Literal["width", "mass"]
 

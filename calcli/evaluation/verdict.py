@@ -10,7 +10,7 @@ from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.joint_test import JointTest
 from calcli.metrics.losses import FEW
 from calcli.statistics.intervals import normal_quantile, normal_tail
-from calcli.statistics.luck import FEWEST_UNITS
+from calcli.statistics.shared_luck import FEWEST_UNITS
 
 VerdictKind = Literal[
     "calibrated", "overconfident", "underconfident", "mixed", "too_few", "check_labels"

@@ -105,7 +105,7 @@ class Splitting:
 
 def refuse_second_split(readings: Sequence[Reading], where: str) -> None:
     """Raise UsageError for a source that is split already."""
-    for model in {reading.model for reading in readings}:
+    for model in dict.fromkeys(reading.model for reading in readings):
         splits = [reading.split for reading in readings if reading.model == model]
         if len(splits) > 1:
             listing = ", ".join(splits)

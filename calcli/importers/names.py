@@ -157,7 +157,7 @@ ROLES: dict[str, Role] = {
     "not a unit": Role("repeats, and is no unit", (), r"(?i)folds?|epoch"),
     "weight by name": Role("weights of the rows", (), r"(?i)w|.*weights?"),
     "answers": Role(
-        "right answers, in a file of their own",
+        "right answers, proposed as labels, in this file or one of their own",
         (
             *("answer", "answer_key", "correct_answer", "truth", "class", "target"),
             *("expected", "expected_answer", "reference", "reference_answer"),
@@ -489,7 +489,7 @@ def is_largest(name: str) -> bool:
 
 
 def is_answer(name: str) -> bool:
-    """True for a name of right answers in a file of their own."""
+    """True for a name of right answers: proposed as labels, not read unasked."""
     return _is_word("answers", name)
 
 

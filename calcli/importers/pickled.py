@@ -242,7 +242,10 @@ def load_arrays(data: bytes, where: str) -> Any:
 
 
 def _content(item: Any, in_list: bool) -> Any:
-    """Replace a stand-in by its array; an array of objects becomes a list."""
+    """Replace a stand-in by its array; an array of objects becomes a list.
+
+    in_list : as ``rebuilt`` says of every item; arrays are the same everywhere.
+    """
     if not isinstance(item, _Array):
         return item
     if item.content is None:

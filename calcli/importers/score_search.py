@@ -183,7 +183,7 @@ def _are_classes(array: Any, k: int) -> bool:
 def _pairs(names: Sequence[Name], arrays: Arrays) -> dict[str, str]:
     """Paths {scores: labels} of several sets: ``a_scores a_targets b_scores …``.
 
-    None for anything else.
+    Empty for anything else.
     """
     labels = {}
     for name in names:

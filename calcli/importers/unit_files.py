@@ -18,7 +18,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table, constant
 from calcli.io.locate import natural
 from calcli.numerics import AnyArray
-from calcli.statistics.luck import FEWEST_UNITS
+from calcli.statistics.shared_luck import FEWEST_UNITS
 
 FILE = "file"
 """Value of ``--unit`` for the files of a folder."""

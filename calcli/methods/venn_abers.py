@@ -31,8 +31,8 @@ class VennAbers(BinaryCalibrator):
     the further they are apart the less the rows say. q = p1 / (1 - p0 + p1), which errs
     least in log loss. ``apply`` writes p0 and p1 beside (of class 1 of two, or of the
     prediction's being right). Both are steps in s: found for all scores at once from
-    the corners of the cumulative sums. With sample weights the row itself weighs as
-    much as the mean row (sum w^2 / sum w).
+    the corners of the cumulative sums. With sample weights the row itself weighs
+    sum w^2 / sum w: the others are scaled by the inverse, so that it weighs 1.
 
     Reference: Vovk, Petej, Fedorova (2015), arXiv 1511.00213, algorithms 1 to 6; the
     package venn-abers of Petej gives the same numbers.
@@ -57,8 +57,7 @@ class VennAbers(BinaryCalibrator):
     def fit_map(cls, sample: Sample, options: Any) -> MapFit:
         weight = row_weights(sample.weight, len(sample.s))
         weight = weight * (weight.sum() / (weight @ weight))
-        # As if the outcome were 0 is as if it were 1, with scores and outcomes turned
-        # round.
+        # An added outcome of 0 is an added outcome of 1 of the mirrored rows: -s, 1 - y.
         falls, misses = as_if_right(-sample.s, 1.0 - sample.hit, weight)
         rises, hits = as_if_right(sample.s, sample.hit, weight)
         return MapFit(

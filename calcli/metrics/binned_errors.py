@@ -18,8 +18,8 @@ from calcli.metrics.registry import metric
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import Interval, max_distance, min_distance
-from calcli.statistics.luck import Luck
 from calcli.statistics.nulls import Null, class_bin_outcomes
+from calcli.statistics.shared_luck import Luck
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.units import Units
 

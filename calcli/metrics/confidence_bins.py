@@ -12,7 +12,6 @@ from calcli.metrics.settings import Label
 from calcli.numerics import FloatArray
 from calcli.records import Record
 from calcli.statistics.intervals import wilson_interval
-from calcli.statistics.luck import effects_of_bins
 from calcli.statistics.nulls import EXACT_ROWS
 from calcli.statistics.p_values import (
     FEW_OUTCOMES,
@@ -22,6 +21,7 @@ from calcli.statistics.p_values import (
     rarer_p_value,
     sum_p_value,
 )
+from calcli.statistics.shared_luck import effects_of_bins
 
 # tens of percent, and the last one by itself
 EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])

@@ -18,7 +18,6 @@ from calcli.metrics.values import Undefined
 from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_ties
 from calcli.parallel import check_memory
 from calcli.records import cached_property
-from calcli.statistics.luck import FEW_WRONG, FEWEST_UNITS, Luck, opposed_luck
 from calcli.statistics.nulls import (
     Laws,
     Null,
@@ -28,6 +27,7 @@ from calcli.statistics.nulls import (
     null_of,
     outcome_draws,
 )
+from calcli.statistics.shared_luck import FEW_WRONG, FEWEST_UNITS, Luck, opposed_luck
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
@@ -53,7 +53,7 @@ FEWEST_COPIED = 4
 """Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of scores with one
 outcome each tell, which drawn rows have with chance .002 at 4 x 100, and less of more rows."""
 
-# how nulls of rows that belong together are drawn (``statistics.luck.Luck``)
+# how nulls of rows that belong together are drawn (``statistics.shared_luck.Luck``)
 SHARED_LUCK = "shared luck"
 
 

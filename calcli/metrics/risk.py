@@ -29,7 +29,6 @@ from calcli.statistics.intervals import (
 )
 from calcli.statistics.inverse_temperature import fit_inverse_temperature
 from calcli.statistics.lowess import Lowess, SmoothedErrors
-from calcli.statistics.luck import FEW_WRONG, FEWEST_UNITS
 from calcli.statistics.recalibration import (
     CERTAIN,
     Recalibration,
@@ -43,6 +42,7 @@ from calcli.statistics.recalibration import (
 )
 from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
+from calcli.statistics.shared_luck import FEW_WRONG, FEWEST_UNITS
 from calcli.statistics.ties import Ranked
 from calcli.statistics.units import design_effect, numbered
 from calcli.statistics.weights import effective_number

@@ -15,7 +15,7 @@ from calcli.binning import BinStats
 from calcli.metrics.label_agreement import LabelAgreement, UnitAnswers
 from calcli.numerics import AnyArray, FloatArray, IntArray, row_weights
 from calcli.records import Sums, cached_property
-from calcli.statistics.luck import FEWEST_UNITS
+from calcli.statistics.shared_luck import FEWEST_UNITS
 from calcli.statistics.units import Units, design_effect, label_effect
 from calcli.statistics.weights import effective_weights
 

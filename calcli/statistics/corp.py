@@ -178,7 +178,7 @@ class ConsistencyBand(Band):
 
 @dataclass(frozen=True)
 class UnitDraws:
-    """Random generator and units of rows, to draw their outcomes. share : a^2 of ``statistics.luck.Luck``."""
+    """Random generator and units of rows, to draw their outcomes. share : a^2 of ``statistics.shared_luck.Luck``."""
 
     rng: np.random.Generator
     units: Units

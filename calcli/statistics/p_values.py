@@ -8,8 +8,8 @@ import numpy as np
 
 from calcli.numerics import FloatArray, row_weights
 from calcli.statistics.intervals import normal_p_value, t_p_value
-from calcli.statistics.luck import Luck
 from calcli.statistics.nulls import EXACT_ROWS, poisson_binomial, reaching
+from calcli.statistics.shared_luck import Luck
 from calcli.statistics.units import Units
 from calcli.statistics.weighted_sums import (
     FEW_JUMPS,
@@ -117,7 +117,7 @@ def luck_p_value(
         if many and has_freedom:
             return t_p_value(t, luck.units - 1.0)
         return jump_p_value(observed - expected, jumps, luck.effect)
-    if luck.rows >= 10.0 * luck.effect and has_freedom:
+    if luck.independent_variance >= 10.0 * luck.effect and has_freedom:
         return t_p_value(t, luck.units - 1.0)
     n = len(scores)
     mean, count = min((expected, observed), (n - expected, n - observed))

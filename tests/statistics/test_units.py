@@ -23,8 +23,13 @@ from calcli.rows import ArrayRows
 from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.areas import area_under_roc, delong, delong_of_units
 from calcli.statistics.intervals import t_quantile
-from calcli.statistics.luck import Luck, opposed_luck, pair_covariance, wrong_units
 from calcli.statistics.p_values import luck_p_value
+from calcli.statistics.shared_luck import (
+    Luck,
+    opposed_luck,
+    pair_covariance,
+    wrong_units,
+)
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.squared_errors import UnitPairs
 from calcli.statistics.ties import Ranked
@@ -51,7 +56,7 @@ def test_luck_of_a_case_done_by_hand():
     assert (
         found.share == 1.0
         and found.variance == pytest.approx(2.1525 + 2.375)
-        and found.rows == pytest.approx(2.1525)
+        and found.independent_variance == pytest.approx(2.1525)
     )
 
 
@@ -104,7 +109,9 @@ def test_units_of_one_row_share_no_luck():
     units = Units.of(np.arange(12))
     assert units.single
     found = Luck.of(C, Y, units)
-    assert found.estimate == 0.0 and found.variance == pytest.approx(found.rows)
+    assert found.estimate == 0.0 and found.variance == pytest.approx(
+        found.independent_variance
+    )
     assert wrong_units(C, units) == pytest.approx(float((1 - C).sum()))
     mean, se = unit_mean(C - Y, units)
     assert (mean, se) == pytest.approx(
@@ -497,7 +504,9 @@ def test_the_law_of_a_rare_count_where_rows_are_alike():
     y = np.zeros(20)
     y[:2] = 1
     luck = Luck.of(c, y, unit, both=True)
-    assert luck.share == 1.0 and luck.variance == pytest.approx(2 * luck.rows)
+    assert luck.share == 1.0 and luck.variance == pytest.approx(
+        2 * luck.independent_variance
+    )
     assert luck_p_value(luck, c, y) == pytest.approx(2 * (1 - math.exp(-0.1)))
 
 

@@ -63,7 +63,7 @@ class FitNotes:
     def fit(self, calibrator: C) -> Fit[C]:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
-    def absent_classes(self, what_happens: str) -> bool:
+    def warn_of_absent_classes(self, what_happens: str) -> bool:
         """Warn of classes without rows.
 
         Returns True if at least two classes have some.
@@ -289,10 +289,10 @@ def solve(
     return minimise_convex(objective, theta, aim=aim, progress=progress)
 
 
-def refuse_hopeless(rows: Rows, fits: int, advice: str) -> str:
-    """Raise FitError if matrix fits would take hours.
+def time_of_matrix_fits(rows: Rows, fits: int, advice: str) -> str:
+    """The time that matrix fits take, as text for the progress line.
 
-    Returns the estimated time, as text for the progress line.
+    Empty below a minute. Raises FitError if they would take hours.
     """
     work = 4.0 * rows.n * rows.k**2 * (PRODUCTS_TIGHT + PRODUCTS_LOOSE * (fits - 1))
     minutes = work / TYPICAL_RATE / 60

@@ -25,10 +25,10 @@ from calcli.methods._affine.fitting import (
     held_back,
     identity_map,
     objective_of,
-    refuse_hopeless,
     refuse_level,
     solve,
     split_map,
+    time_of_matrix_fits,
     uniform_ridge,
 )
 from calcli.methods._affine.objective import (
@@ -151,12 +151,12 @@ class RidgeMap(AffineMap):
         theta = cls.identity(rows.k)
         build = cast(Callable[..., Self], cls)
         absent = ABSENT if cls.full else ABSENT.replace("row", "scale")
-        if not notes.absent_classes(absent):
+        if not notes.warn_of_absent_classes(absent):
             return notes.fit(build(*split_map(theta)))
         notes.too_many_parameters(theta.size, "ts or svs")
         what = SCALES
         if cls.full:
-            what = f"fitting{refuse_hopeless(rows, 1, '')}"
+            what = f"fitting{time_of_matrix_fits(rows, 1, '')}"
         chunks = rows_to_fit(rows, cls.features, cls.full).chunks()
         objective = objective_of(chunks, uniform_ridge(options.ridge, *theta.shape))
 
@@ -196,14 +196,14 @@ class OdirMap(FullMap):
             refuse_level(rows)
         notes = FitNotes(rows, context)
         theta = cls.identity(rows.k)
-        if not notes.absent_classes(ABSENT):
+        if not notes.warn_of_absent_classes(ABSENT):
             return notes.fit(cls.single(theta))
         notes.too_many_parameters(theta.size, "svs")
         grid = GRID if options.lambda_ is None else (options.lambda_,)
         folds = min(options.folds, rows.n)
         one_fit = options.lambda_ is not None and options.final == "refit"
         fits = 1 if one_fit else folds * (len(grid) + 1)
-        long = refuse_hopeless(
+        long = time_of_matrix_fits(
             rows, fits, "use svs, or give lambda and --set final=refit for one fit"
         )
         fold = None if one_fit else content_folds(rows, folds, context.seed)

@@ -18,8 +18,8 @@ from calcli.methods._affine.fitting import (
     folded,
     held_back,
     objective_of,
-    refuse_hopeless,
     split_map,
+    time_of_matrix_fits,
 )
 from calcli.methods._affine.maps import SCALES, AffineMap
 from calcli.methods._affine.objective import (
@@ -78,7 +78,7 @@ class Structured(AffineMap):
             )
 
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
-        if not notes.absent_classes("only the ridge speaks for them"):
+        if not notes.warn_of_absent_classes("only the ridge speaks for them"):
             return notes.fit(build(*split_map(theta)))
         lam = options.lambda_
         folds = min(5, rows.n)
@@ -95,7 +95,7 @@ class Structured(AffineMap):
             if lam == "auto":
                 lam = 1.0
             fits = folds * len(LAMBDAS) + 1 if lam == "cv" else 1
-            long = refuse_hopeless(rows, fits, "use svs, or give lambda")
+            long = time_of_matrix_fits(rows, fits, "use svs, or give lambda")
             what = f"fitting{long}"
         fold = content_folds(rows, folds, context.seed) if lam == "cv" else None
         source = rows_to_fit(rows, features, cls.full, fold)

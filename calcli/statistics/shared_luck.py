@@ -1,4 +1,4 @@
-"""How much the rows of a unit share their luck: dependence of outcomes within units."""
+"""Shared luck: how much the outcomes of the rows of a unit depend on each other."""
 
 import math
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class Luck:
     estimate : a^2, 0 to 1. wrong : expected number of units with a row of the rarer
     outcome. observed : number of such units here. share : a^2 as used, the estimate times
     ``fewer_than_expected``, or 1 where too few units are wrong. units : their number.
-    rows : variance of the sum of outcomes, weights squared, of independent rows.
+    independent_variance : of the sum of outcomes, weights squared, of independent rows.
     variance : the same with shared luck.
     """
 
@@ -66,7 +66,7 @@ class Luck:
     observed: int
     share: float
     units: int
-    rows: float
+    independent_variance: float
     variance: float
 
     @classmethod
@@ -107,22 +107,22 @@ class Luck:
         share = 1.0
         if not few:
             share = min(1.0, estimate * fewer_than_expected(score, outcome, w))
-        rows = float(spread.sum())
+        independent = float(spread.sum())
         return cls(
             estimate=estimate,
             wrong=wrong,
             observed=observed,
             share=share,
             units=units.n,
-            rows=rows,
-            variance=rows + share * pairs,
+            independent_variance=independent,
+            variance=independent + share * pairs,
         )
 
     @property
     def effect(self) -> float:
         """Design effect: variance of the sum over that of independent rows."""
-        if self.rows > 0.0:
-            return self.variance / self.rows
+        if self.independent_variance > 0.0:
+            return self.variance / self.independent_variance
         return 1.0
 
 
