@@ -46,6 +46,7 @@ from calcli.importers.names import (
     sounds_sure,
 )
 from calcli.importers.table import Columns
+from calcli.io.locate import columns_in
 from calcli.numerics import AnyArray
 
 MOST_COLUMNS = 40
@@ -248,6 +249,12 @@ def without_commands(problem: CalcliError, reason: str) -> CalcliError:
 # ---- guesses
 
 
+def _are_intersections(path: str, columns: Columns) -> bool:
+    """True for the array that --group-by has made of several other columns."""
+    parts = columns_in(columns[path].shown)
+    return len(parts) > 1 and all(part in columns for part in parts)
+
+
 class _Guesses:
     """Guesses at the arrays of a source, and what follows from them."""
 
@@ -256,7 +263,8 @@ class _Guesses:
         self.request = request
         names = [parse_name(path) for path in columns]
         paths = [path for path in real_names(names) if "/" not in path]
-        self.paths = paths[:MOST_COLUMNS]
+        single = [path for path in paths if not _are_intersections(path, columns)]
+        self.paths = single[:MOST_COLUMNS]
         self.looks: dict[str, Look] = {}
         self.has_percent_columns = False
         for path in self.paths:

@@ -587,3 +587,15 @@ def test_words_that_name_no_column_say_what_to_do(
     Path("words.csv").write_text(text, "utf-8")
     line = runner(monkeypatch, capsys)("evaluate", "words.csv").err.splitlines()[-1]
     assert f"no command is proposed, as {reason}" in line
+
+
+def test_intersections_of_named_columns_are_no_column_of_the_file(run, tmp_path):
+    sites = np.tile(["a", "b"], N // 2)
+    sexes = np.repeat(["c", "d"], N // 2)
+    rows = zip(P, Y, sites, sexes, strict=True)
+    path = tmp_path / "a.csv"
+    path.write_text(table("risk,died,site,sex", rows))
+    options = ["--scores", "risk", "--labels", "died"]
+    done = run("run", str(path), *options, "--group-by", "site", "--group-by", "sex")
+    assert done.code == 2
+    assert "site (groups?), sex (groups?); to try" in done.err
