@@ -420,6 +420,9 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 avoid.
 """
 
+NOT_ALLOWED = {errno.EROFS, errno.EACCES, errno.EPERM}
+"""Errors of places that may not be written to, whatever stands there."""
+
 
 def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
     """Open an ordinary file, not a link, or create it; returns its descriptor.
@@ -434,7 +437,7 @@ def open_job_file(path: Path, mode: int = 0o666, *, create: bool = True) -> int:
     try:
         descriptor = os.open(path, flags, mode)
     except OSError as problem:
-        if os.path.lexists(path):
+        if os.path.lexists(path) and problem.errno not in NOT_ALLOWED:
             what = "a symbolic link" if path.is_symlink() else problem.strerror
             raise UsageError(
                 f"{path}: is in the way ({what}); move it or choose another -o"

@@ -198,6 +198,8 @@ def test_the_status_is_shown_on_a_disk_that_cannot_be_written(calcli, desk, disk
         shown = calcli("watch", "--state", path, cwd=desk)
         assert (shown.code, shown.out, shown.err) == (first.code, first.out, "")
         done = calcli("watch", f"{desk}/first.h5", "--state", path, "-q", cwd=desk)
-        assert done.code == 2 and "watch.json" in one_line(done)
+        said = one_line(done)
+        assert done.code == 2
+        assert "watch.json: cannot be written: Read-only file system" in said
     finally:
         disk.set_read_only(False)
