@@ -8,8 +8,8 @@ from calcli.calibrator import Context
 from calcli.errors import DataError, FitError
 from calcli.methods._affine.fitting import (
     identity_map,
-    refuse_hopeless,
     solve,
+    time_of_matrix_fits,
     uniform_ridge,
 )
 from calcli.methods._affine.objective import Walked, logits_as
@@ -413,8 +413,8 @@ def test_hours_of_cross_validation_are_refused_with_the_reason():
     with pytest.raises(
         FitError, match=r"56 matrix fits of 25000 x 1000 scores .* hours .* use svs"
     ):
-        refuse_hopeless(Large(), 56, "use svs")
-    assert refuse_hopeless(Large(), 1, "") == " (about 22 min)"
+        time_of_matrix_fits(Large(), 56, "use svs")
+    assert time_of_matrix_fits(Large(), 1, "") == " (about 22 min)"
 
 
 @pytest.mark.parametrize("name", ["vs", "ms", "ms-odir"])

@@ -167,7 +167,7 @@ class Gaps(Figure):
         words, negative, positive = self.words
         label = (
             f"{words}, {100 * self.level:g} % interval\n"
-            "thin: adjusted; filled: significant, the thin line is off 0"
+            "thin: adjusted; filled: significant"
         )
         axes.set(ylim=(-0.8, n_lines - 0.2), xlabel=label)
         axes.set_yticks(np.arange(n_lines)[::-1], names, fontsize=6.5)
