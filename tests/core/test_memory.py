@@ -77,7 +77,8 @@ def test_an_evaluation_takes_the_same_memory_for_four_times_the_rows(tmp_path, w
     """4e6 x 10 against 1e6 x 10: a table would take 72 bytes a row, 206 MiB more.
 
     What is kept are confidences in order, 8 bytes a row: of the uncalibrated scores and
-    of one calibrator 46 MiB more.
+    of one calibrator 46 MiB more. The bound is 80: blocks in flight depend on how the
+    threads are scheduled, 64 MiB were seen once on a busy machine.
     """
     peaks = []
     for n in (1_000_000, 4_000_000):
@@ -85,7 +86,7 @@ def test_an_evaluation_takes_the_same_memory_for_four_times_the_rows(tmp_path, w
         if not peaks:
             assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
         peaks.append(peak(tmp_path, "evaluate", "a.h5", *words, "-q"))
-    assert peaks[1] - peaks[0] < 60 * MIB
+    assert peaks[1] - peaks[0] < 80 * MIB
 
 
 @pytest.mark.slow
