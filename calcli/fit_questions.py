@@ -93,7 +93,7 @@ class FittedLog:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Calibrators of a question that have not seen a fold of the records question.
+    """Calibrators of a question, each of which has not seen one fold of the records.
 
     fold : (n,) of every row: the place of the calibrator that has not seen it.
     """
@@ -203,7 +203,7 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
 
 
 def _refuse_several_models(rows: BundleRows) -> None:
-    """Raise DataError for answers of several models: question has errors of its own."""
+    """Raise DataError for answers of several models: each has errors of its own."""
     for column in rows.beside:
         if column.rpartition(".")[2] != "model":
             continue

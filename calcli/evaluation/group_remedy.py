@@ -14,7 +14,7 @@ from calcli.calibrator import Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
 from calcli.evaluation.differences import compared
-from calcli.evaluation.facts import LOSS_WORDS, Difference, deciding_loss
+from calcli.evaluation.facts import LOSS_WORDS, ONE_SIDED, Difference, deciding_loss
 from calcli.evaluation.findings import Finding
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.overlapping_folds import over_folds
@@ -151,9 +151,8 @@ def _at_least(change: Difference) -> float | None:
     if change.interval is None:
         return None
     two_sided = normal_quantile(0.5 + change.interval.level / 2.0)
-    one_sided = normal_quantile(1.0 - LEVEL)
     half = change.interval.high - change.value
-    return -(change.value + half * one_sided / two_sided)
+    return -(change.value + half * ONE_SIDED / two_sided)
 
 
 def _in_memory(rows: Rows, choices: Mapping[str, AnyArray]) -> ArrayRows:

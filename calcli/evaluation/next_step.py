@@ -80,8 +80,8 @@ def recommended(verdict: Verdict, tried: Sequence[Tried]) -> Tried | None:
 
     It must have a significantly lower loss, adjusted for all that were tried, and a
     Brier score that is not significantly higher; failing that, a lower loss and no
-    miscalibration on held-out rows. Preferred are those fitted on other rows, then those whose accuracy is not
-    significantly lower, then the one with the least loss.
+    miscalibration on held-out rows. Preferred are those fitted on other rows, then
+    those whose accuracy is not significantly lower, then the one with the least loss.
     """
     if not verdict.has_findings:
         return None

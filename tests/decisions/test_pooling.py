@@ -65,7 +65,7 @@ def test_few_labels_of_calibrated_answers_cost_less_than_002(case, n):
 
 
 @pytest.mark.parametrize("n", [50, 100, 200, 300])
-def test_wrong_answers_are_mended(n):
+def test_wrong_answers_are_corrected(n):
     rng = np.random.default_rng(n)
     over = [gains(pooling.TemperatureQuestion, rng, n, [(1.6,)] * 3) for _ in range(20)]
     under = [gains(pooling.LineQuestion, rng, n, [(2.2, 0.5)] * 2) for _ in range(20)]

@@ -58,16 +58,16 @@ def whole(monkeypatch, capsys, tmp_path):
 
 def test_the_keys_of_the_json_output(whole):
     assert list(whole) == ["calcli_evaluation", "results", "ranks", "limits"]
-    plain, mended = whole["results"][:2]
+    plain, calibrated = whole["results"][:2]
     parts = ["report", "per_class", "per_group"]
     assert list(plain) == [*RESULT, "warnings", *parts]
-    assert list(mended) == [*RESULT, "warnings", "paired", *parts]
+    assert list(calibrated) == [*RESULT, "warnings", "paired", *parts]
     assert list(plain["metrics"]) == METRICS
     for name, keys in KEYS.items():
         assert list(plain["metrics"][name]) == keys, name
-    assert list(mended["paired"]) == ["baseline", "differences"]
-    assert list(mended["paired"]["differences"]) == METRICS[:5]
-    assert list(mended["paired"]["differences"]["nll"]) == [
+    assert list(calibrated["paired"]) == ["baseline", "differences"]
+    assert list(calibrated["paired"]["differences"]) == METRICS[:5]
+    assert list(calibrated["paired"]["differences"]["nll"]) == [
         "value",
         "se",
         *INTERVAL,
