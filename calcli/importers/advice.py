@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import CalcliError, DataError, NotToRead
-from calcli.importers.column_options import option_for
+from calcli.importers.column_options import option_for, some_of
 from calcli.importers.evidence import (
     PERCENTAGES,
     agreement,
@@ -39,6 +39,7 @@ from calcli.importers.names import (
     LEFT_OVER,
     headers_path,
     is_answer,
+    is_bare_answer,
     is_prediction,
     parse_name,
     real_names,
@@ -64,7 +65,10 @@ FEW_GROUPS = 20
 NO_COMMAND = " (no command is proposed)"
 
 MOST_MODELS = 2
-"""Columns of probabilities, one of each model, up to which each gets a command."""
+"""Scores of a model each, up to which each gets a command; else the first."""
+
+SHARE_OF_ANSWERS = 0.05
+"""Rows of a text that equal the label, from which the text is an answer to it."""
 
 NAMING = ("--scores", "--labels", "--kind")
 COLUMN_OPTIONS: dict[Look, str] = {
@@ -152,6 +156,8 @@ def with_command(
         commands = guesses.command_of_each_model(where)
         if commands:
             names = " and ".join(guesses.scores)
+            if len(guesses.scores) > MOST_MODELS:
+                names = some_of(guesses.scores)
             message = f"{where}: {names} are scores of a model each"
             return type(problem)(message).advising(*commands)
         if problem.commands:
@@ -251,6 +257,8 @@ def without_commands(problem: CalcliError, reason: str) -> CalcliError:
 
 def _are_intersections(path: str, columns: Columns) -> bool:
     """True for the array that --group-by has made of several other columns."""
+    if columns[path].attributes.get("is_generated"):  # an array of scores
+        return False
     parts = columns_in(columns[path].shown)
     return len(parts) > 1 and all(part in columns for part in parts)
 
@@ -451,13 +459,17 @@ class _Guesses:
             if path in self.columns:
                 self._words_of[path] = self._words(path)
         self.labels = labels or self._labels_by_values()
+        if len(self.labels) == 1 and self.labels[0] in self.paths:
+            self.looks[self.labels[0]] = "labels"
 
     def _named_labels(self) -> list[str]:
         """Columns whose names say that they are labels."""
         named = [path for path in self.paths if parse_name(path).role == "labels"]
         if not named and self._is_single():
             named = [path for path in self.paths if is_answer(parse_name(path).core)]
-        return named
+        # beside a key of the right answers, a column "answer" holds those of the model
+        keys = [path for path in named if not is_bare_answer(path)]
+        return keys or named
 
     def _labels_by_values(self) -> list[str]:
         """Columns with as many classes as the scores: of words, if one alone; numbers."""
@@ -509,12 +521,19 @@ class _Guesses:
     def command_of_each_model(self, where: str) -> list[tuple[str, ...]]:
         """Commands that read columns of scores apart, each into a file of its own.
 
-        Empty where they do not look like the scores of a model each.
+        Of many models, that of the first alone. Empty where they do not look like the
+        scores of a model each.
         """
-        if not 1 < len(self.scores) <= MOST_MODELS or self.request.scores:
+        if len(self.scores) < 2 or self.request.scores:
             return []
+        paths = self.scores
+        if len(paths) > MOST_MODELS:
+            have_classes = all(self.columns[path].parts for path in paths)
+            if not have_classes:
+                return []
+            paths = paths[:1]
         commands = []
-        for path in self.scores:
+        for path in paths:
             request = replace(self.request, scores=(path,))
             proposal = _Guesses(self.columns, request).proposal()
             if isinstance(proposal, str):
@@ -552,9 +571,21 @@ class _Guesses:
         for path in self.paths:
             words = self._words_of.get(path, [])
             has_its_words = words and isinstance(words[0], str) and set(words) <= known
-            if path != label and (is_prediction(path) or has_its_words):
+            is_answer_to_it = has_its_words or self._often_equals(path, label)
+            if path != label and (is_prediction(path) or is_answer_to_it):
                 predictions.append(f"{path}={label}")
         return predictions
+
+    def _often_equals(self, path: str, label: str) -> bool:
+        """True for texts that are those of the label on many rows: free answers."""
+        texts = self.values(path)
+        keys = self.values(label)
+        if texts is None or keys is None or len(texts) != len(keys):
+            return False
+        if texts.dtype.kind != "U" or keys.dtype.kind != "U":
+            return False
+        are_equal = (texts == keys) & (keys != "")
+        return bool(are_equal.mean() >= SHARE_OF_ANSWERS)
 
     def _is_graded(self, path: str) -> bool:
         """True for a column of right and wrong."""

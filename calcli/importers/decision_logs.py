@@ -26,7 +26,7 @@ from calcli.decisions.wire_confidence import WORDS
 from calcli.errors import DataError, UsageError, one_line
 from calcli.importers.bundles import Imported
 from calcli.importers.dealing import Splitting, deal
-from calcli.importers.formats import IN_UTF8
+from calcli.importers.formats import to_utf_8
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark, remarks
@@ -154,7 +154,7 @@ def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
         try:
             rows = list(csv.DictReader(text))
         except UnicodeDecodeError:
-            raise DataError(f"{path}: is no text in UTF-8; {IN_UTF8}") from None
+            raise DataError(f"{path}: is no text in UTF-8; {to_utf_8(path)}") from None
         except csv.Error as problem:
             raise DataError(f"{path}: is no table: {one_line(problem)}") from None
     for number, row in enumerate(rows):

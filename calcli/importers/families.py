@@ -9,6 +9,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -439,7 +440,18 @@ def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
             ]
             if not any(members <= set(other.columns) for other in families):
                 families.append(family)
-    return families
+    return _with_own_names(families, list(columns))
+
+
+def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:
+    """Families around the words of one label (of a model each) by their columns."""
+    n_of_name = Counter(family.name for family in families)
+    named = []
+    for family in families:
+        if n_of_name[family.name] > 1:
+            family = replace(family, name=option_for(columns, family.columns))
+        named.append(family)
+    return named
 
 
 def _distinct_words(column: Column) -> list[str]:

@@ -144,7 +144,9 @@ KNOWN = "npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5"
 """The formats that most people have, for messages."""
 
 AS_CSV = "save the table as CSV"
-IN_UTF8 = "convert it: iconv -t UTF-8"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""First bytes of texts in UTF-16."""
+
 KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",): (
         f"is an Excel workbook of the old kind; {AS_CSV}"
@@ -152,7 +154,6 @@ KNOWN_BEGINNINGS: dict[tuple[bytes, ...], str] = {
     (b"BZh",): "is packed with bzip2; unpack it first",
     (b"\xfd7zXZ",): "is packed with xz; unpack it first",
     (b"\x28\xb5\x2f\xfd",): "is packed with zstd; unpack it first",
-    (b"\xff\xfe", b"\xfe\xff"): f"is text in UTF-16; {IN_UTF8}",
     (b"X\n\0\0\0", b"RDX"): "holds an R object; write it with write.csv",
     (b"<!DOCTYPE", b"<!doctype", b"<html"): (
         "is a web page; was it downloaded in place of the file?"
@@ -189,11 +190,21 @@ def _refuse_known(file: SourceFile) -> None:
         message = "is a model, expected scores that a model has given; to run it"
         command = f"calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
         raise DataError(f"{path}: {message}: {command}")
+    if file.head.startswith(UTF_16):
+        message = f"is text in UTF-16; {to_utf_8(path, 'UTF-16')}"
+        raise DataError(f"{path}: {message}")
     for beginnings, about in KNOWN_BEGINNINGS.items():
         if file.head.startswith(beginnings):
             raise DataError(f"{path}: {about}")
     if any(name.startswith("xl/") for name in members):
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
+
+
+def to_utf_8(path: Path, encoding: str = "CP1252") -> str:
+    """The command that converts a text. encoding : by default that of Windows."""
+    output = path.with_suffix(f".utf8{path.suffix}").name
+    command = f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > {quote(output)}"
+    return f"convert it: {command}"
 
 
 def _why_unknown(file: SourceFile) -> str:
@@ -204,7 +215,7 @@ def _why_unknown(file: SourceFile) -> str:
     if len(file.members or []) > 1:
         return "is a zip archive without NumPy arrays; unpack it and name the folder"
     if file.suffix == ".csv":
-        return f"is no text in UTF-8; {IN_UTF8}"
+        return f"is no text in UTF-8; {to_utf_8(file.path)}"
     if promised:
         message = f"is not the {promised} file its name promises"
         return f"{message} (cut off at its start?), {known}"

@@ -160,7 +160,9 @@ ROLES: dict[str, Role] = {
         "right answers, proposed as labels, in this file or one of their own",
         (
             *("answer", "answer_key", "correct_answer", "truth", "class", "target"),
-            *("expected", "expected_answer", "reference", "reference_answer"),
+            *("expected", "expected_answer", "expected_output", "reference"),
+            *("reference_answer", "gold_answer", "gold_label", "right_answer"),
+            *("correct_option", "correct_label", "ideal", "solution"),
         ),
     ),
     "boxes": Role(
@@ -491,6 +493,11 @@ def is_largest(name: str) -> bool:
 def is_answer(name: str) -> bool:
     """True for a name of right answers: proposed as labels, not read unasked."""
     return _is_word("answers", name)
+
+
+def is_bare_answer(name: str) -> bool:
+    """True for ``answer``, the right one or that of the model."""
+    return name.lower() == "answer"
 
 
 BOX_SIDES = (

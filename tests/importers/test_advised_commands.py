@@ -533,6 +533,77 @@ def test_each_of_two_models_in_a_table_gets_a_command(
         assert (command == "run") == Path(f"two.{model}.auto.json").exists()
 
 
+MODELS_OF_CLASSES = {
+    "prefix": (["resnet_{}", "vit_{}"], "probs"),
+    "suffix": (["{} (1st)", "{} (2nd)"], "probs"),
+    "three": (["a.{}", "b.{}", "c.{}"], "probs"),
+    "logits": (["first {}", "second {}"], "logits"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS_OF_CLASSES)
+def test_columns_named_by_model_and_class_are_no_scores_of_the_last_model(
+    name, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    patterns, kind = MODELS_OF_CLASSES[name]
+    words = ["cat", "dog", "eel"]
+    headers = ["label"]
+    scores = []
+    for number, pattern in enumerate(patterns):
+        headers += [pattern.format(word) for word in words]
+        powers = Q ** (number + 1)
+        scores.append(powers / powers.sum(axis=1, keepdims=True))
+        if kind == "logits":
+            scores[-1] = 3 * np.log(scores[-1]) + number
+    labels = [words[label] for label in C]
+    rows = zip(labels, *np.concatenate(scores, axis=1).T, strict=True)
+    Path("models.csv").write_text(table(",".join(headers), rows), "utf-8")
+    run = runner(monkeypatch, capsys)
+    done = run("run", "models.csv")
+    assert done.code != 0
+    line = done.err.splitlines()[-1]
+    assert "are scores of a model each" in line
+    commands = line.partition("to try: ")[2].split(" && ")
+    for command in commands:
+        again = run(*shlex.split(command)[1:])
+        assert again.code == 0, again.err
+    n_read = 2 if len(patterns) == 2 else 1
+    assert len(commands) == 2 * n_read
+    outputs = sorted(Path().glob("models.*.h5"))
+    assert len(outputs) == n_read
+    for path, expected in zip(outputs, scores, strict=False):
+        with h5py.File(path) as file:
+            assert np.allclose(file[kind], expected)
+
+
+@pytest.mark.parametrize("key", ["reference", "answer_key", "expected", "ideal"])
+@pytest.mark.parametrize("given", ["answer", "response", "model_answer"])
+@pytest.mark.parametrize("n_answers", [4, 10**6])
+def test_stated_confidences_beside_an_answer_and_a_key(
+    n_answers, given, key, monkeypatch, capsys, tmp_path
+):
+    """n_answers : a few classes, or free texts that nearly all differ."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    keys = rng.integers(n_answers, size=N)
+    answers = np.where(rng.random(N) < 0.6, keys, rng.integers(n_answers, size=N))
+    sure = rng.integers(50, 100, size=N)
+    rows = []
+    for row in range(N):
+        texts = (f"answer {answers[row]}", f"answer {keys[row]}", f"{sure[row]}%")
+        rows.append((f"q {row}", *texts))
+    Path("log.csv").write_text(table(f"question,{given},{key},confidence", rows))
+    run = runner(monkeypatch, capsys)
+    line = run("evaluate", "log.csv").err.splitlines()[-1]
+    command = line.partition("to try: ")[2].partition(" && ")[0]
+    done = run(*shlex.split(command)[1:])
+    assert done.code == 0, done.err
+    with h5py.File("log.h5") as file:
+        assert np.allclose(file["confidence"][:], sure / 100)
+        assert np.array_equal(file["correct"][:], answers == keys)
+
+
 LABELS_WITHOUT_COMMAND = {
     "soft": (Q, "fractions name no class"),
     "numbers": (RNG.random(N) * 3, "labels are classes counted from 0"),

@@ -306,12 +306,12 @@ def test_the_names_of_scikit_learn(run):
         (
             "t.csv",
             (HEAD + PLAIN).encode("utf-16"),
-            "is text in UTF-16; convert it: iconv",
+            "convert it: iconv -f UTF-16 -t UTF-8 t.csv > t.utf8.csv",
         ),
         (
             "t.csv",
             (HEAD + PLAIN).replace("ant", "K\xe4fer").encode("latin-1"),
-            "no text in UTF-8; convert it: iconv",
+            "convert it: iconv -f CP1252 -t UTF-8 t.csv > t.utf8.csv",
         ),
         ("t.csv", b"<!DOCTYPE html><html>", "is a web page"),
         (
