@@ -2,8 +2,9 @@
 grows.
 
 A set of rows is recognised by the sum of their hashes, in any order; rows among others
-by the smallest hashes (see ``calcli.io.rows_seen``). Where confidences have few values
-other rows have the same hashes by chance, and are not refused for it.
+by the smallest hashes (see ``calcli.io.rows_seen``), rounded ones by the numbers of rows
+with like scores (``rounded_copies``). Where confidences have few values other rows are
+equal by chance, and are not refused for it.
 """
 
 import hashlib
@@ -13,6 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.evaluation.rounded_copies import (
+    CountedScores,
+    ScoreCounts,
+    named_rows,
+    rows_of_earlier,
+)
 from calcli.io.dataset import DataSet
 from calcli.io.row_signatures import MODULUS, Signatures, total_of
 from calcli.io.rows_seen import (
@@ -23,6 +30,7 @@ from calcli.io.rows_seen import (
     SignatureSet,
     SignedRows,
     chance_of_equal,
+    is_by_design,
     matches_by_chance,
     overlap,
     part_in_words,
@@ -42,13 +50,15 @@ MOST_NAMED = 3  # earlier batches that a message names
 
 @dataclass(frozen=True)
 class EarlierBatch:
-    """A batch of the state. rows, scores, ids : its sketches, None if it has none."""
+    """A batch of the state. rows, scores, ids : its sketches, None if it has none.
+    counts : its rows by their scores, None if unknown."""
 
     name: str
     n: int
     rows: RowSketch | None
     scores: RowSketch | None
     ids: RowSketch | None
+    counts: ScoreCounts | None
 
 
 @dataclass(frozen=True)
@@ -58,24 +68,28 @@ class NewBatch:
     rows : by the scores of all classes and the label, as they are in the file. scores :
     by the calibrated score that is bet on and its outcome, which are the same in a file
     that ``apply`` has written, and nearly in one of few digits. ids : hashes of the
-    ids, None if they do not tell rows apart.
+    ids, None if they do not tell rows apart. counted : by cells of what is bet on.
     """
 
     name: str
     rows: SignedRows
     scores: SignedRows
     ids: Signatures | None
+    counted: CountedScores
     stratified: bool
 
     @classmethod
     def of(cls, rows: DataSet, score: FloatArray, outcome: FloatArray) -> "NewBatch":
         """Hash the rows. score, outcome : (n,) what is bet on."""
         ids = rows.column("ids")
+        signed = signed_rows(rows)
+        is_design = is_by_design(signed.labels, stratified=rows.is_stratified)
         return cls(
             name=rows.name,
-            rows=signed_rows(rows),
+            rows=signed,
             scores=signed_scores(score, outcome),
             ids=None if ids is None else id_signatures(ids, rows.total),
+            counted=CountedScores.of(score, outcome, signed.labels, is_design),
             stratified=rows.is_stratified,
         )
 
@@ -95,6 +109,7 @@ class NewBatch:
             rows=self.rows.take(kept),
             scores=self.scores.take(kept),
             ids=None if self.ids is None else self.ids[kept],
+            counted=self.counted.take(kept),
             stratified=self.stratified,
         )
 
@@ -231,6 +246,7 @@ def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
             names.append(member.name)
             share += overlap_share
     if not (by_ids or by_scores):
+        _check_not_rounded(batch, earlier, most)
         return
     counted = f"{part_in_words(share)} of these rows"
     if share >= ALL:
@@ -242,6 +258,28 @@ def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
         f"{batch.name}: {counted} were already counted ({_listed(by_ids + by_scores)});"
         f" {advice}"
     )
+
+
+def _check_not_rounded(
+    batch: NewBatch, earlier: Sequence[EarlierBatch], most: float
+) -> None:
+    """Refuse a batch that begins with the rows of an earlier one, rounded. Raises
+    DataError. most : chance above which other rows may be as much alike."""
+    names, numbers = list[str](), list[int]()
+    for member in earlier:
+        ids_tell = batch.ids is not None and member.ids is not None
+        if ids_tell or member.counts is None:
+            continue
+        n = rows_of_earlier(batch.counted, member.counts, most)
+        if n is not None:
+            names.append(member.name)
+            numbers.append(n)
+    if names:
+        counted = named_rows(numbers, len(batch.rows))
+        raise DataError(
+            f"{batch.name}: {counted} were already counted ({_listed(names)}); a row"
+            " counts once: give the new rows alone"
+        )
 
 
 def _share_of_ids(ids: Signatures, stored: RowSketch) -> float:

@@ -293,6 +293,7 @@ def _with_batch(
         row_sketch=batch.row_sketch,
         score_sketch=batch.score_sketch,
         id_sketch=batch.id_sketch or UNSET,
+        score_counts=batch.counted.counts,
         left_out=first or UNSET,
         repeated=int(repeated.sum()) or UNSET,
     )
@@ -347,6 +348,7 @@ def _earlier(batch: Batch) -> EarlierBatch:
         rows=batch.row_sketch or None,
         scores=batch.score_sketch or None,
         ids=batch.id_sketch or None,
+        counts=batch.score_counts or None,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from calcli import __version__
 from calcli.errors import DataError, UsageError
+from calcli.evaluation.rounded_copies import ScoreCounts
 from calcli.io.atomic import (
     in_use,
     lock,
@@ -95,6 +96,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     row_sketch, score_sketch, id_sketch : to recognise the rows by the scores of all
     classes and the label, by what is bet on, and by their ids if they have any.
+    score_counts : rows by cells of what is bet on, which rounding leaves alone.
     left_out : first rows of the file that were in earlier batches, which are not
     counted in n. repeated : rows behind them of units that were, in the sketches but not
     in n. calcli 0.2 wrote none of these.
@@ -111,6 +113,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     row_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     score_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
     id_sketch: RowSketch | msgspec.UnsetType = msgspec.UNSET
+    score_counts: ScoreCounts | msgspec.UnsetType = msgspec.UNSET
     left_out: int | msgspec.UnsetType = msgspec.UNSET
     repeated: int | msgspec.UnsetType = msgspec.UNSET
 

@@ -337,7 +337,7 @@ def chance_of_equal(rows: SignedRows, *, stratified: bool = False) -> float:
     of_label = np.bincount(rows.labels)
     of_label = of_label[of_label > 0]
     counts = _times(rows.signatures)
-    is_design = stratified or of_label.max() - of_label.min() <= 1
+    is_design = is_by_design(rows.labels, stratified=stratified)
     strata = of_label if is_design else np.array([len(rows)])
     orders = _log_factorials(strata) - _log_factorials(counts)
     within = _log_powers(counts) - _log_powers(strata)
@@ -348,6 +348,14 @@ def chance_of_equal(rows: SignedRows, *, stratified: bool = False) -> float:
     of_scores = _times(rows.scores)
     pooled = _log_powers(of_scores) - len(rows) * math.log(len(rows))
     return max(chance, _bounded(orders + pooled, of_scores))
+
+
+def is_by_design(labels: IntArray, *, stratified: bool) -> bool:
+    """True where the numbers of rows per class are no chance: of a split by label, or
+    equal. stratified : the rows are of such a split."""
+    of_label = np.bincount(labels)
+    of_label = of_label[of_label > 0]
+    return stratified or bool(of_label.max() - of_label.min() <= 1)
 
 
 def _times(row_signatures: Signatures) -> IntArray:

@@ -109,6 +109,64 @@ def test_probabilities_of_six_digits_are_known_again(run, k, size):
     taken(run, "new.h5")
 
 
+def bfloat16(values):
+    """Round to the nearest, as torch does."""
+    bits = np.asarray(values, "f4").view("u4")
+    rounded = bits + ((bits >> 16) & 1) + 0x7FFF
+    return (rounded & 0xFFFF0000).astype("u4").view("f4")
+
+
+ROUNDED = {
+    "float16": lambda z: ("logits", z.astype("f2")),
+    "bfloat16": lambda z: ("logits", bfloat16(z)),
+    "two decimals": lambda z: ("logits", z.round(2)),
+    "float16 probabilities": lambda z: ("probs", softmax(z).astype("f2")),
+    "three digits": lambda z: ("probs", softmax(z).round(3)),
+    "four digits": lambda z: ("probs", softmax(z).round(4)),
+}
+
+
+@pytest.mark.parametrize(
+    ("k", "size"), [(2, 2.0), (4, 2.0), (10, 8.0), (100, 2.0), (100, 8.0)]
+)
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_rounded_rows_are_known_again(run, rounding, k, size):
+    """In any order, and whichever of both files has the digits."""
+    z, y = drawn(400, k, 1, size)
+    order = np.random.default_rng(2).permutation(400)
+    kind, scores = ROUNDED[rounding](z[order])
+    write("exact.h5", z, y)
+    write("rounded.h5", scores, y[order], kind)
+    for first, second in (("exact", "rounded"), ("rounded", "exact")):
+        Path("s.json").unlink(missing_ok=True)
+        taken(run, f"{first}.h5")
+        assert f"({first}.h5)" in refused(run, f"{second}.h5")
+        write("new.h5", *drawn(400, k, 3, size))
+        taken(run, "new.h5")
+
+
+def test_rounded_first_rows_of_a_log_that_grows_are_refused(run):
+    z, y = drawn(900, seed=4)
+    write("a.h5", z[:300], y[:300])
+    write("b.h5", z[300:600], y[300:600])
+    write("all.h5", z.astype("f2"), y)
+    write("last.h5", z[600:].astype("f2"), y[600:])
+    taken(run, "a.h5")
+    taken(run, "b.h5")
+    assert "first 300 of 900 rows, or rounded copies" in refused(run, "all.h5")
+    taken(run, "last.h5")
+
+
+def test_rounded_confidences_are_known_again(run):
+    rng = np.random.default_rng(5)
+    c = 1.0 - 10.0 ** -rng.uniform(0.5, 3.0, 500)
+    right = rng.random(500) < c
+    write("a.h5", c, right, "confidence")
+    write("b.h5", c.astype("f2"), right, "confidence")
+    taken(run, "a.h5")
+    refused(run, "b.h5")
+
+
 def test_rows_that_apply_has_written_are_known_again(run):
     """In the one batch the calibrator is applied to the scores, in the other it was: they belong to one episode."""
     write("cal.h5", *drawn(500, seed=50))
@@ -224,6 +282,10 @@ def confidences(kind, n, rng):
         c = (rng.binomial(5, 0.8, n) + 0.5) / 6.0
     elif kind == "float16":
         c = rng.beta(5, 2, n).astype("f2").astype(float)
+    elif kind == "near 1":
+        c = 1.0 - 10.0 ** -rng.uniform(1.5, 7.0, n)
+    elif kind == "so many per decile":
+        c = 0.5 + (np.arange(n) % 10 + rng.random(n)) / 20.0
     else:
         c = np.where(rng.random(n) < 0.6, 1.0, rng.beta(4, 2, n))
     return c, (rng.random(n) < c).astype(float)
@@ -235,7 +297,16 @@ def confidences(kind, n, rng):
 @pytest.mark.parametrize("n", [20, 100, 400])
 @pytest.mark.parametrize(
     "kind",
-    ["all 1", "three values", "two decimals", "votes", "float16", "certain ones"],
+    [
+        "all 1",
+        "three values",
+        "two decimals",
+        "votes",
+        "float16",
+        "near 1",
+        "so many per decile",
+        "certain ones",
+    ],
 )
 def test_new_rows_with_few_values_are_counted(tmp_path, kind, n):
     """Of 50 batches of 20 rows with confidence 1, 48 "were there before". Nothing here repeats a batch."""
@@ -250,7 +321,14 @@ def test_new_rows_with_few_values_are_counted(tmp_path, kind, n):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
-    "kind", ["integer logits", "trees", "certain classes", "popular questions"]
+    "kind",
+    [
+        "integer logits",
+        "trees",
+        "certain classes",
+        "popular questions",
+        "a confidence per class",
+    ],
 )
 def test_new_rows_of_several_classes_with_few_values_are_counted(tmp_path, kind):
     rng = np.random.default_rng(8)
@@ -268,6 +346,10 @@ def test_new_rows_of_several_classes_with_few_values_are_counted(tmp_path, kind)
             p = np.array([rng.multinomial(10, row) for row in p]) / 10.0
         elif kind == "certain classes":
             p = np.eye(3)[y]
+        elif kind == "a confidence per class":  # as many rows of each, all right
+            y = np.arange(150) % 3
+            p = np.eye(3)[y] * [0.7, 0.9, 0.99]
+            p += (1.0 - p.sum(axis=1, keepdims=True)) / 3.0
         found = calcli.watch(
             p, y, kind="probs", state=tmp_path / "s.json", tolerance=0.4
         )
