@@ -3,14 +3,19 @@
     python benchmarks/cross_fitting.py --sets 200 --rows 1000
     python benchmarks/cross_fitting.py --sets 100 --rows 500 --truth dirichlet --unit-rows 5
     python benchmarks/cross_fitting.py --sets 200 --rows 3000 --truth two --methods ts,mono
+    python benchmarks/cross_fitting.py --sets 40 --rows 2500 --methods auto --bias 0.5 --anew
 
 Logits are drawn, labels from their softmax, and the logits are multiplied by 1.5:
-temperature scaling is then right. The rows are judged as ``calcli run FILE`` does, up to the
-error of the fits, and by the exact test, which knows nothing of it. Printed are, for each
-method, the share of ``calibrated`` by both; how the cross-fitted gap varies; half the
-width of its interval over 1.96; and how often the interval holds the gap that the kept
-calibrator, fitted to all rows, has on endless new rows, which is known because the truth is.
-The line ``truth`` is of the true probabilities of the same rows, whose gap is 0.
+temperature scaling is then right; not with ``--bias``, which favours the later classes.
+The rows are judged as ``calcli run FILE`` does, up to the error of the fits, and by the
+exact test, which knows nothing of it. Printed are, for each method, the share of
+``calibrated`` by both; how the cross-fitted gap varies; half the width of its interval
+over 1.96; and how often the interval holds the gap that the kept calibrator, fitted to
+all rows, has on endless new rows, which is known because the truth is. Last come mean
+losses above the true probabilities' in 1e-3 nats, with standard errors: as cross-fitting
+states it on the rows, and as the kept calibrator has it on endless new ones. ``--anew``
+fits ``auto`` to the folds anew where its own cross-validation would serve. The line
+``truth`` is of the true probabilities of the same rows, whose gap is 0.
 Rows of a unit share the draw of their label in three units of five.
 """
 
@@ -31,7 +36,7 @@ from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.importers.open_any_file import open_rows
 from calcli.io.dataset import DataSet
 from calcli.methods.ts import TemperatureScaling
-from calcli.numerics import softmax
+from calcli.numerics import log_softmax, softmax
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
@@ -48,56 +53,81 @@ class Judged(NamedTuple):
     gap: float
     low: float
     high: float
+    excess: float
+
+
+class New(NamedTuple):
+    """Gap, and NLL above that of the truth, of a calibrator on endless rows."""
+
+    gap: float
+    excess: float
 
 
 # ---- rows whose truth is known
 
 
 def true_logits(truth: str, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Calibrated logits of ten even classes, of five uneven ones, or of two."""
+    """Calibrated logits of ten even classes, a hundred, five uneven ones, or two."""
     if truth == "two":
         return np.stack([np.zeros(rows), rng.normal(size=rows) * 2.0 - 0.5], axis=1)
     if truth == "dirichlet":
         p = rng.dirichlet([0.8, 0.5, 0.3, 0.2, 0.1], rows)
         return np.log(np.maximum(p, 1e-12))
-    z = rng.normal(size=(rows, 10)) * 1.5
-    z[np.arange(rows), rng.integers(0, 10, rows)] += rng.gamma(2.0, 2.0, rows)
+    k = 100 if truth == "hundred" else 10
+    z = rng.normal(size=(rows, k)) * 1.5
+    margin = rng.gamma(2.0, 2.0, rows) + np.log(k / 10)
+    z[np.arange(rows), rng.integers(0, k, rows)] += margin
     return z
 
 
 def draw(
-    path: Path, rows: int, truth: str, unit_rows: int, rng: np.random.Generator
-) -> None:
-    """Write overconfident logits with labels, and units of several rows."""
-    z = true_logits(truth, rows, rng)
+    path: Path,
+    z: np.ndarray,
+    bias: float,
+    unit_rows: int,
+    rng: np.random.Generator,
+) -> float:
+    """Write overconfident logits with labels drawn from softmax of z, and units.
+
+    Returns the NLL of the truth on these rows.
+    """
+    rows = len(z)
     noise = rng.gumbel(size=z.shape)
-    arrays = {"logits": FACTOR * z}
+    arrays = {"logits": stated(z, bias)}
     if unit_rows > 1:
         unit = np.arange(rows) // unit_rows
         is_sharing = rng.random(unit.max() + 1) < SHARING_UNITS
         noise = np.where(is_sharing[unit][:, None], noise[unit * unit_rows], noise)
         arrays["unit"] = unit
-    np.savez(path, labels=(z + noise).argmax(axis=1), **arrays)
+    y = (z + noise).argmax(axis=1)
+    np.savez(path, labels=y, **arrays)
+    return -float(log_softmax(z)[np.arange(rows), y].mean())
 
 
-def gap_on_new_rows(calibrator: Calibrator, z: np.ndarray) -> float:
-    """Mean confidence minus accuracy on rows whose truth is softmax of z."""
+def stated(z: np.ndarray, bias: float) -> np.ndarray:
+    """Logits as the model states them. bias : of the last class; minus that of the first."""
+    return FACTOR * z + np.linspace(-bias, bias, z.shape[1])
+
+
+def on_new_rows(calibrator: Calibrator, z: np.ndarray, bias: float) -> New:
+    """Mean confidence minus accuracy, and NLL, on rows whose truth is softmax of z."""
     p = softmax(z)
-    gap = 0.0
-    for block in ArrayRows(FACTOR * z, None, "logits").blocks():
-        prediction = calibrator.apply(block)
+    gap = excess = 0.0
+    for block in ArrayRows(stated(z, bias), None, "logits").blocks():
+        log_q = calibrator.apply(block).log_probs
         rows = slice(block.start, block.start + len(block.z))
-        q = np.exp(prediction.log_probs)
+        q = np.exp(log_q)
         true = p[rows][np.arange(len(q)), q.argmax(axis=1)]
         gap += float((q.max(axis=1) - true).sum())
-    return gap / len(z)
+        excess += float((p[rows] * (np.log(p[rows]) - log_q)).sum())
+    return New(gap / len(z), excess / len(z))
 
 
 # ---- verdicts
 
 
-def judged(rows: DataSet, calibrator: Calibrator) -> Judged:
-    """Verdict on a calibrator."""
+def judged(rows: DataSet, calibrator: Calibrator, nll_of_truth: float) -> Judged:
+    """Verdict on a calibrator, and its loss above that of the truth."""
     candidate = Candidate("of the benchmark", "any", calibrator)
     if isinstance(calibrator, CrossFitted):
         n_folds = len(calibrator.parts)
@@ -111,7 +141,8 @@ def judged(rows: DataSet, calibrator: Calibrator) -> Judged:
         candidate = replace(candidate, fit_size=fit_size, n_folds=n_folds)
     candidates = [Candidate(None, "uncalibrated", None), candidate]
     plan = Plan(metrics=("nll",), split=False)
-    report = assess(Subject.of(rows, None), candidates, plan).results[1].report
+    result = assess(Subject.of(rows, None), candidates, plan).results[1]
+    report = result.report
     assert report is not None
     over = report.facts.overconfidence
     return Judged(
@@ -120,10 +151,17 @@ def judged(rows: DataSet, calibrator: Calibrator) -> Judged:
         gap=over.value,
         low=over.interval.low,
         high=over.interval.high,
+        excess=result.scores["nll"].value - nll_of_truth,
     )
 
 
-def table_line(name: str, found: list[tuple[Judged, float]]) -> str:
+def mean_with_error(values: np.ndarray) -> str:
+    """Mean in 1e-3 and its standard error."""
+    error = values.std() / np.sqrt(len(values))
+    return f"{1e3 * values.mean():.2f} ({1e3 * error:.2f})"
+
+
+def table_line(name: str, found: list[tuple[Judged, New]]) -> str:
     """Figures of one method."""
     n = len(found)
     kinds = Counter(each.kind for each, _ in found)
@@ -131,7 +169,9 @@ def table_line(name: str, found: list[tuple[Judged, float]]) -> str:
     gaps = np.array([each.gap for each, _ in found])
     lows = np.array([each.low for each, _ in found])
     highs = np.array([each.high for each, _ in found])
-    kept = np.array([gap for _, gap in found])
+    kept = np.array([new.gap for _, new in found])
+    excess = mean_with_error(np.array([each.excess for each, _ in found]))
+    true_excess = mean_with_error(np.array([new.excess for _, new in found]))
     stated = float((highs - lows).mean() / 2 / 1.96)
     covered = float(((lows <= kept) & (kept <= highs)).mean())
     missed = float(np.std(gaps - kept))
@@ -140,6 +180,7 @@ def table_line(name: str, found: list[tuple[Judged, float]]) -> str:
         f"  exact {exact['calibrated'] / n:.3f}  sd of gap {gaps.std():.4f}"
         f"  said {stated:.4f}  sd of gap minus that of the kept {missed:.4f}"
         f"  covered {covered:.3f}  {dict(kinds)}"
+        f"  NLL above the truth's: stated {excess}, kept {true_excess}"
     )
 
 
@@ -149,32 +190,35 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument(
-        "--truth", choices=("normal", "dirichlet", "two"), default="normal"
+        "--truth", choices=("normal", "dirichlet", "two", "hundred"), default="normal"
     )
     parser.add_argument("--methods", default="ts,mono,svs")
     parser.add_argument("--unit-rows", type=int, default=1)
+    parser.add_argument("--bias", type=float, default=0.0)
+    parser.add_argument("--anew", action="store_true")
     args = parser.parse_args()
-    found: dict[str, list[tuple[Judged, float]]] = {}
+    found: dict[str, list[tuple[Judged, New]]] = {}
     new = true_logits(args.truth, NEW_ROWS, np.random.default_rng(987654321))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rows.npz")
         for number in range(args.sets):
-            draw(
-                path,
-                args.rows,
-                args.truth,
-                args.unit_rows,
-                np.random.default_rng(args.first_seed + number),
-            )
+            rng = np.random.default_rng(args.first_seed + number)
+            z = true_logits(args.truth, args.rows, rng)
+            nll = draw(path, z, args.bias, args.unit_rows, rng)
             with open_rows(str(path)) as rows:
                 for name in args.methods.split(","):
                     options = parse_options(name, {})
-                    whole = method(name).fit(rows, options, Context()).calibrator
-                    crossed = cross_fitted(name, options, rows, Context())
-                    pair = judged(rows, crossed), gap_on_new_rows(whole, new)
-                    found.setdefault(name, []).append(pair)
-                true = TemperatureScaling(temperature=FACTOR)
-                found.setdefault("truth", []).append((judged(rows, true), 0.0))
+                    fit = method(name).fit(rows, options, Context())
+                    known = None if args.anew else fit.cross_fits
+                    crossed = cross_fitted(name, options, rows, Context(), known)
+                    kept = on_new_rows(fit.calibrator, new, args.bias)
+                    found.setdefault(name, []).append(
+                        (judged(rows, crossed, nll), kept)
+                    )
+                if args.bias == 0.0:
+                    true = TemperatureScaling(temperature=FACTOR)
+                    pair = judged(rows, true, nll), New(0.0, 0.0)
+                    found.setdefault("truth", []).append(pair)
     for name, pairs in found.items():
         print(table_line(name, pairs))
 

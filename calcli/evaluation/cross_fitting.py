@@ -12,6 +12,8 @@ import numpy as np
 from calcli.calibrator import (
     Calibrator,
     Context,
+    CrossFits,
+    CrossFitting,
     Fit,
     Laws,
     Options,
@@ -122,30 +124,48 @@ def cross_fitting_folds(rows: Rows, seed: int) -> list[Fold]:
 
 
 def cross_fitted(
-    name: str, options: Options, rows: DataSet, context: Context
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+    known: CrossFitting | None = None,
 ) -> CrossFitted:
     """Fit a method to all but each fold of the rows, and attach the folds to them.
 
     The contents of the rows decide their folds (see ``content_folds``): rows of a unit stay
     together, and so do exact copies of a row. Rows of weight 0 are in no fit; the first
-    calibrator maps them. options : explicit, as of ``fitting.fit.resolved``. Needs at
-    least two of ``cross_fitting_folds``. Raises FitError where a fit is impossible.
+    calibrator maps them. options : explicit, as of ``fitting.fit.resolved``. known : what
+    the fit to all rows gives in their place (``Fit.cross_fits``). Needs at least two of
+    ``cross_fitting_folds``. Raises FitError where a fit is impossible.
     """
-    folds = cross_fitting_folds(rows, context.seed)
+    try:
+        if known is not None:
+            fits = known(context.progress)
+        else:
+            fits = fitted_anew(name, options, rows, context)
+    except BREAKDOWNS as problem:
+        raise FitError(f"method {name} broke down ({problem})") from problem
     weight = rows.weights()
     counted = np.arange(rows.n)
     if weight is not None:
         counted = np.flatnonzero(weight > 0.0)
-    parts = []
     fold_of_row = np.zeros(rows.n, dtype=np.int64)
+    fold_of_row[counted] = fits.fold
+    codes = Codes(fold_names(len(fits.parts)), fold_of_row)
+    rows.columns = {**rows.columns, FOLD_COLUMN: codes}
+    return CrossFitted(tuple(fits.parts))
+
+
+def fitted_anew(
+    name: str, options: Options, rows: DataSet, context: Context
+) -> CrossFits:
+    """Fit a method to all but each fold of the rows of positive weight."""
+    folds = cross_fitting_folds(rows, context.seed)
+    parts = []
+    fold = np.zeros(rows.counted().n, dtype=np.int64)
     progress = progress_of_folds(context.progress, "cross-fitting", len(folds))
     for number, (learn, _, held_out) in enumerate(folds):
-        try:
-            fitted = fitted_part(name, options, learn, context, next(progress))
-        except BREAKDOWNS as problem:
-            raise FitError(f"method {name} broke down ({problem})") from problem
+        fitted = fitted_part(name, options, learn, context, next(progress))
         parts.append(fitted.calibrator)
-        fold_of_row[counted[held_out]] = number
-    codes = Codes(fold_names(len(parts)), fold_of_row)
-    rows.columns = {**rows.columns, FOLD_COLUMN: codes}
-    return CrossFitted(tuple(parts))
+        fold[held_out] = number
+    return CrossFits(parts, fold)

@@ -1,12 +1,13 @@
 """Fit a method to rows: an artifact, with its record of the fit."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from calcli.calibrator import Context, Fit, Options
+from calcli.calibrator import Context, CrossFitting, Fit, Options
 from calcli.errors import FitError
 from calcli.fit_summary import Summary
 from calcli.fitting.fit_warnings import FittedRows, judged_fit
@@ -31,7 +32,6 @@ FOR_OPTIONS = "ts,ft,mono,iop"
 """Candidates of ``auto`` where columns are the options of the row."""
 
 
-@same_threads()
 def fit_artifact(
     name: str,
     options: Options,
@@ -39,6 +39,27 @@ def fit_artifact(
     context: Context,
     keep_predictions: bool | None = None,
 ) -> Artifact:
+    """Fit a method; see ``fit_with_cross_fits``."""
+    fitted = fit_with_cross_fits(name, options, rows, context, keep_predictions)
+    return fitted.artifact
+
+
+@dataclass(frozen=True)
+class FittedArtifact:
+    """An artifact, and calibrators without each fold where the fit has them."""
+
+    artifact: Artifact
+    cross_fits: CrossFitting | None = None
+
+
+@same_threads()
+def fit_with_cross_fits(
+    name: str,
+    options: Options,
+    rows: DataSet,
+    context: Context,
+    keep_predictions: bool | None = None,
+) -> FittedArtifact:
     """Fit a method and describe what it did to the calibration data.
 
     options : the method's own, from ``parse_options``. keep_predictions : of a method
@@ -56,7 +77,7 @@ def fit_artifact(
         raise _breakdown(name, rows, str(problem)) from problem
     if not np.isfinite(list(fitted.after.values().values())).all():
         raise _breakdown(name, rows, "its probabilities are not finite")
-    return Artifact(
+    artifact = Artifact(
         method=fitted.name,
         options=fitted.options.recorded(),
         calibrator=fitted.result.calibrator.counting(rows.zeros),
@@ -66,6 +87,7 @@ def fit_artifact(
         fit=_record(fitted, rows, context),
         seconds=context.seconds,
     )
+    return FittedArtifact(artifact, fitted.result.cross_fits)
 
 
 def _fit(

@@ -282,7 +282,7 @@ def test_what_fails_later_leaves_nothing(run, fault, monkeypatch):
         raise FitError("a fault made by this test")
 
     places = {
-        "fit": "calcli.cli.commands.fit.fit_artifact",
+        "fit": "calcli.cli.commands.fit.fit_with_cross_fits",
         "evaluation": "calcli.reporting.gather.assess",
         "page": "calcli.cli.commands.run.report_page",
         "writing": "calcli.io.atomic.NewFile.read_back",

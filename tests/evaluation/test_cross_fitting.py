@@ -11,6 +11,7 @@ from calcli.evaluation import cross_fitting
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, cross_fitted
 from calcli.importers.open_any_file import open_rows
 from calcli.registry import method, parse_options
+from calcli.rows import ArrayRows
 
 
 def written(path, n=300, k=4, **columns):
@@ -86,6 +87,53 @@ def test_copies_of_a_row_are_judged_by_a_fit_that_saw_none_of_them(tmp_path):
     np.savez(tmp_path / "a.npz", logits=z[source], labels=y[source])
     _, fold = judged(tmp_path / "a.npz")
     assert all(len(set(fold[source == row])) == 1 for row in range(300))
+
+
+def crossed_by_the_fit(path):
+    """Calibrators without each fold of ``auto``, from its own fit, with the fold of each row."""
+    with open_rows(str(path)) as rows:
+        options = parse_options("auto", {"candidates": "ts,svs"})
+        fit = method("auto").fit(rows.counted(), options, Context())
+        crossed = cross_fitted("auto", options, rows, Context(), fit.cross_fits)
+        log_p = [crossed.apply(block).log_probs for block in rows.blocks()]
+        return crossed, rows.columns[FOLD_COLUMN].code, np.concatenate(log_p)
+
+
+def test_members_that_judge_a_row_did_not_see_it(tmp_path):
+    weights = np.random.default_rng(4).integers(0, 3, 3600).astype(float)
+    z, y = written(tmp_path / "a.npz", n=3600, k=50, weights=weights)
+    crossed, fold, _ = crossed_by_the_fit(tmp_path / "a.npz")
+    assert len(crossed.parts) == 5
+    for number, part in enumerate(crossed.parts):
+        learned = (fold != number) & (weights > 0.0)
+        rows = ArrayRows(z[learned], y[learned], "logits", weight=weights[learned])
+        options = parse_options("ts", {"prior": "0.25"})
+        alone = method("ts").fit(rows, options, Context()).calibrator
+        member = next(m for m in part.members if m.method == "ts")
+        # a trial's search ends with a step that promises 3e-4 nats or less
+        assert member.calibrator.temperature == pytest.approx(
+            alone.temperature, rel=2e-3
+        )
+
+
+def test_shuffled_rows_are_judged_alike_from_the_fit(tmp_path):
+    z, y = written(tmp_path / "a.npz", n=2500, k=40)
+    order = np.random.default_rng(5).permutation(2500)
+    np.savez(tmp_path / "b.npz", logits=z[order], labels=y[order])
+    _, fold, log_p = crossed_by_the_fit(tmp_path / "a.npz")
+    _, moved, shuffled = crossed_by_the_fit(tmp_path / "b.npz")
+    np.testing.assert_array_equal(moved, fold[order])
+    np.testing.assert_allclose(np.exp(shuffled), np.exp(log_p[order]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "is_known"), [(1500, 80, False), (2500, 10, False), (2500, 40, True)]
+)
+def test_few_rows_or_scores_are_fitted_anew(n, k, is_known):
+    z, y = truth(n, k, seed=6)
+    options = parse_options("auto", {"candidates": "ts,mono"})
+    fit = method("auto").fit(ArrayRows(z, y, "logits"), options, Context())
+    assert (fit.cross_fits is not None) == is_known
 
 
 @pytest.mark.parametrize("name", ["ts", "auto", "svs"])

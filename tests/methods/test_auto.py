@@ -25,7 +25,7 @@ from calcli.methods._auto.held_out import (
     Plan,
     rows_of_some_classes,
 )
-from calcli.methods._auto.trials import clearly_behind
+from calcli.methods._auto.trials import clearly_behind, helpful_in_average
 from calcli.methods._auto.weights import share_of_safe
 from calcli.methods.auto import Auto
 from calcli.methods.ts_by import TemperatureByGroup
@@ -55,7 +55,8 @@ def tilted(n, k=4, seed=0):
     [
         (300, 10, 5, 5, 2),  # drawn twice up to 1000 rows
         (2000, 10, 5, 5, 1),
-        (5000, 100, FEWER_FOLDS, FEWER_FOLDS, 1),
+        (5000, 100, 5, 5, 1),
+        (12_000, 100, FEWER_FOLDS, FEWER_FOLDS, 1),
         (12_000, 200, 5, 3, 1),  # 2400 rows a fold: three make 5000
         (26_000, 80, 5, 1, 1),
     ],
@@ -86,6 +87,22 @@ def test_a_candidate_is_left_out_beyond_four_standard_errors():
     both = {"best": log_p["best"], "5": -3.0 - np.repeat(noise[:300], 2) - 5 * error}
     assert not clearly_behind(both, None, pairs)
     assert clearly_behind(both, None, None)
+
+
+def test_a_candidate_that_is_behind_stays_where_an_average_needs_it():
+    """One candidate is right on the first 400 rows of 600, another on the rest alone.
+
+    The likelihood of their mixture is largest at the weight 16/21 of the first.
+    """
+    early = np.arange(600) < 400
+    log_p = {
+        "most": np.log(np.where(early, 0.9, 0.2)),
+        "rest": np.log(np.where(early, 0.2, 0.9)),
+        "never": np.log(np.where(early, 0.3, 0.1)),
+    }
+    assert set(clearly_behind(log_p, None, None)) == {"rest", "never"}
+    share = np.full(600, 1.0 / 600.0)
+    assert helpful_in_average(log_p, share) == {"most", "rest"}
 
 
 def test_rows_of_some_classes_are_as_many_a_class():

@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from calcli.calibrator import Context, Options
+from calcli.calibrator import Context, CrossFitting, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
 from calcli.cli.fit_log import fit_log_command, is_whole_log
@@ -42,7 +42,7 @@ from calcli.cli.render import (
     print_table,
 )
 from calcli.errors import CalcliError, DataError, FitError, UsageError
-from calcli.fitting.fit import fit_artifact
+from calcli.fitting.fit import fit_artifact, fit_with_cross_fits
 from calcli.io.artifact import Artifact, save
 from calcli.io.atomic import check_output, make_folder
 from calcli.io.dataset import DataSet
@@ -449,11 +449,12 @@ class Fitted:
     """A calibrator before it is saved.
 
     seconds : processor time of the fit; printed, never stored, as an artifact has the
-    same bytes every time.
+    same bytes every time. cross_fits : of the same fit, where it has them.
     """
 
     artifact: Artifact
     seconds: float
+    cross_fits: CrossFitting | None = None
 
 
 def with_default_method(args: FitArgs, rows: DataSet) -> FitArgs:
@@ -484,10 +485,10 @@ def fit_rows(args: FitArgs, rows: DataSet, command: CommandContext) -> Fitted:
     rows.progress = command.progress
     context = context_of(args, rows, command)
     start = time.process_time()
-    artifact = fit_artifact(args.method, args.options(), rows, context, args.keep)
+    fitted = fit_with_cross_fits(args.method, args.options(), rows, context, args.keep)
     seconds = time.process_time() - start
     command.clear()
-    return Fitted(artifact, seconds)
+    return Fitted(fitted.artifact, seconds, fitted.cross_fits)
 
 
 def context_of(args: FitArgs, rows: DataSet, command: CommandContext) -> Context:

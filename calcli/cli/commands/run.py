@@ -26,6 +26,7 @@ from typing import Annotated, ClassVar
 
 import typer
 
+from calcli.calibrator import CrossFitting
 from calcli.cli import options as o
 from calcli.cli.commands import fit
 from calcli.cli.commands.report import (
@@ -187,15 +188,15 @@ def run(args: RunArgs) -> int:
             else:
                 _check_two_parts(fitting, calibration)
             command.say_read(calibration)
-            fitted = fit.fit_rows(fitting, calibration, command).artifact
+            fitted = fit.fit_rows(fitting, calibration, command)
             # It is judged as it will be read from its file.
-            text = dumps(fitted)
+            text = dumps(fitted.artifact)
             artifact = loads(text, str(outputs.calibrator))
             command.say(fitted_sentence(artifact))
             job = _job(args, command, artifact, outputs)
             if test is None:
                 model, results = _judge_by_cross_fitting(
-                    job, fitting, artifact, calibration
+                    job, fitting, artifact, calibration, fitted.cross_fits
                 )
         if test is not None:
             bundles = expand(test, args.where, args.ignored)
@@ -359,13 +360,20 @@ def _job(
 
 
 def _judge_by_cross_fitting(
-    job: EvaluationJob, fitting: fit.FitArgs, artifact: Artifact, rows: DataSet
+    job: EvaluationJob,
+    fitting: fit.FitArgs,
+    artifact: Artifact,
+    rows: DataSet,
+    cross_fits: CrossFitting | None,
 ) -> tuple[ModelResults, list[Result]]:
-    """Judge a calibrator on the rows of its fit, each by a fit that did not see it."""
+    """Judge a calibrator on the rows of its fit, each by a fit that did not see it.
+
+    cross_fits : of the fit to all rows, where it has them.
+    """
     context = fit.context_of(fitting, rows, job.command)
     name, options = resolved(fitting.method, fitting.options(), rows, fitting.keep)
     try:
-        crossed = cross_fitted(name, options, rows, context)
+        crossed = cross_fitted(name, options, rows, context, cross_fits)
     except FitError as problem:
         what = f"{rows.name}: cross-fitting: {problem}"
         advice = f"{_fit_command(fitting)} fits without a judgement"

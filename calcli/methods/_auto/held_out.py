@@ -1,7 +1,7 @@
 """Which rows of the calibration data are held out, and rows in memory."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ FEWER_FOLDS = 3
 """Folds from ``MANY_SCORES`` scores on: costs .0001 nats at 100 classes and saves a
 quarter of the time.
 """
-MANY_SCORES = 250_000
+MANY_SCORES = 1_000_000
 CHEAP_SCORES = 2_000_000
 """Scores up to which every fold is held out in turn. Beyond, as many as give
 ``HELD_ROWS``.
@@ -34,14 +34,25 @@ FEWEST_CLASSES = 20  # that stand for all
 Part = tuple[int, int]  # number of a draw of folds, and of the fold that is held out
 
 
-def in_memory(rows: Rows, seed: int | None = None) -> Rows:
+def shuffled_in_memory(rows: Rows, seed: int) -> tuple[Rows, IntArray]:
+    """Hold rows in memory, in a random order that their contents decide.
+
+    What works on the first rows, or on rows at regular distances, then does not depend
+    on the order of the source. Returns the rows, and the index of each in the source;
+    rows that cannot be held in memory stay in their order.
+    """
+    held = in_memory(rows)
+    if not isinstance(held, ArrayRows) or held is rows:
+        return rows, np.arange(rows.n)
+    order = content_order(rows, seed)
+    return reordered(held, order), order
+
+
+def in_memory(rows: Rows) -> Rows:
     """Hold rows in memory if they are small and have no transforms.
 
-    Others are returned as they are.
-    Logits in float64 where that is small, else the scores in their own precision. seed
-    : put them in a random order that their contents decide, so that what works on the
-    first rows, or on rows at regular distances, does not depend on the order of the
-    source.
+    Others are returned as they are. Logits in float64 where that is small, else the
+    scores in their own precision.
     """
     kind: ScoreKind = rows.kind
     is_small = 8 * rows.n * rows.k <= KEPT_BYTES
@@ -59,10 +70,7 @@ def in_memory(rows: Rows, seed: int | None = None) -> Rows:
     if blocks[0].original is not None:
         predictions = [block.original_prediction for block in blocks]
         in_place.original = np.concatenate(predictions)
-    in_place = in_place.counting(rows.zeros)
-    if seed is None:
-        return in_place
-    return reordered(in_place, content_order(rows, seed))
+    return in_place.counting(rows.zeros)
 
 
 def reordered(rows: ArrayRows, order: IntArray) -> ArrayRows:
@@ -131,6 +139,12 @@ class Plan:
     def places(self, part: Part) -> IntArray:
         """Places of a part's rows in ``index``."""
         return np.searchsorted(self.index, self.held(part))
+
+    def without(self, part: Part) -> "Plan":
+        """The plan of the rows outside a part, for a single draw of folds."""
+        index = np.setdiff1d(self.index, self.held(part))
+        parts = tuple(other for other in self.parts if other != part)
+        return replace(self, parts=parts, index=index)
 
     def split(self, rows: Rows, part: Part) -> tuple[Rows, Rows]:
         """Training rows and held-out rows of a part."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -24,6 +24,7 @@ from calcli.methods._auto.held_out import (
     in_memory,
     rows_of_some_classes,
 )
+from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.numerics import FloatArray, IntArray, shares_of
 from calcli.parallel import in_order
@@ -68,6 +69,12 @@ class Trial:
     def calibrator(self) -> Calibrator:
         """The first of the fits."""
         return next(iter(self.fits.values()))
+
+    def on(self, places: IntArray) -> "Trial":
+        """The same on some of the held-out rows alone."""
+        if self.failed:
+            return self
+        return replace(self, log_p=self.log_p[:, places], brier=self.brier[:, places])
 
 
 # ---- one candidate on one part
@@ -415,8 +422,11 @@ class Trying:
         """Leave out those of some candidates that are clearly behind the best."""
         log_p = {name: outcome.log_p for name, outcome in outcomes.items()}
         behind = clearly_behind(log_p, judge.weights(), judge.units())
+        helpful = set()
+        if behind and self.rows.n * self.rows.k <= CHEAP_SCORES:
+            helpful = helpful_in_average(log_p, shares_of(judge.weights(), judge.n))
         for name, reason in behind.items():
-            if name in only and name != self.first_name:
+            if name in only and name != self.first_name and name not in helpful:
                 self.left_out[name] = reason
 
 
@@ -446,6 +456,19 @@ def clearly_behind(
                 f" {z:.1f} standard errors"
             )
     return reasons
+
+
+def helpful_in_average(log_p: Mapping[str, FloatArray], share: FloatArray) -> set[str]:
+    """Candidates with weight in the average, whether or not they are good alone.
+
+    log_p : as for ``clearly_behind``. share : (n,) weights of the rows, of sum 1.
+    """
+    weights = likelihood_weights(np.stack(list(log_p.values()), axis=1)[None], share)
+    helpful = set()
+    for name, weight in zip(log_p, weights.tolist(), strict=True):
+        if weight >= LEAST_WEIGHT:
+            helpful.add(name)
+    return helpful
 
 
 def standardised_mean(

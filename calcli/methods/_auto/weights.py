@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from calcli.methods._auto.candidates import stored_numbers
+from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
 from calcli.methods._auto.trials import Trial, standardised_mean
 from calcli.numerics import FloatArray
 from calcli.statistics.units import Units
 
 MEMBERS = 6
-LEAST_WEIGHT = 0.01
 # Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
 # rows of k classes. It falls from one standard error above the best held-out NLL on, to
 # 0 at ``FADED`` standard errors.
@@ -25,11 +25,6 @@ FLOOR_ROWS = 0.1
 """Weight of the uniform distribution, in rows of n + 1, in the held-out probabilities
 that determine the weights, so that none of them can cost 20 nats.
 """
-# Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
-# early shrinks towards them, which more rows need less.
-LEAST_STEPS = 200
-MOST_STEPS = 1000
-ROWS_PER_STEP = 5
 # A safe candidate takes over the share (SAFE_ROWS / (SAFE_ROWS + wrong rows))^2 of all
 # weight where the average's gain over it is at most UNSURE standard errors, none from
 # SURE on: held-out rows that are nearly all right cannot tell sharp members from safe
@@ -37,35 +32,6 @@ ROWS_PER_STEP = 5
 SAFE_ROWS = 5.0
 UNSURE = 1.0
 SURE = 3.0
-
-
-def effective_number_of_shares(share: FloatArray) -> float:
-    """Kish's effective number of rows of shares (n,) that sum to 1."""
-    if share.min() == share.max():
-        return float(len(share))  # without rounding
-    return 1.0 / float(share @ share)
-
-
-def likelihood_weights(
-    log_p: FloatArray, share: FloatArray, prior_rows: float = 0.0
-) -> FloatArray:
-    """Mixture weights (m,) by EM from equal ones, with prior weight on the first.
-
-    log_p : (draws, n, m) held-out log-probabilities of the labels. share : (n,) row
-    weights, sum 1. prior_rows : prior weight of the first candidate, in rows.
-    """
-    draws, rows, m = log_p.shape
-    n = effective_number_of_shares(share)
-    likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True))
-    likelihood = likelihood.reshape(draws * rows, m)
-    share = np.tile(share / draws, draws)
-    w = np.full(m, 1.0 / m)
-    prior = np.eye(m)[0] * prior_rows
-    steps = min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)
-    for _ in range(steps):
-        w = w * (likelihood.T @ (share / (likelihood @ w)))
-        w = (n * w + prior) / (n + prior_rows)
-    return np.asarray(w / w.sum())
 
 
 def sparse_weights(
