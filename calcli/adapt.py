@@ -11,6 +11,7 @@ from calcli.calibrator import Calibrator, Context
 from calcli.composition import Composition, Stage
 from calcli.errors import DataError, FitError, UsageError
 from calcli.fitting.compatibility import check_fits
+from calcli.fitting.rows_of_fit import fitted_on, is_whole_fit
 from calcli.folds import content_folds
 from calcli.io.artifact import Artifact, FitRecord
 from calcli.io.dataset import DataSet
@@ -311,15 +312,15 @@ def _held_out(
 ) -> FloatArray:
     """Calibrated probabilities of labelled rows, (n, k).
 
-    Cross-fitted in 5 folds where they are the rows of the fit.
+    Cross-fitted in 5 folds where rows of the fit are among them, in any order.
     """
     p = _probabilities(artifact.calibrator, source)
-    if artifact.fit.data_sha256 != source.data_sha256:
-        if is_of_fit:
-            raise DataError(
-                f"{source.name}: holds other rows than at the fit; name labelled rows"
-                " of the model before: --source BUNDLE"
-            )
+    if is_of_fit and not is_whole_fit(artifact, source):
+        raise DataError(
+            f"{source.name}: holds other rows than at the fit; name labelled rows of the"
+            " model before: --source BUNDLE"
+        )
+    if not is_of_fit and fitted_on(artifact, source) is None:
         return p
     fold = content_folds(source, FOLDS, context.seed)
     for f in np.unique(fold):

@@ -20,9 +20,16 @@ from calcli.errors import DataError
 from calcli.logits import SCORE_KINDS as SCORE_KINDS
 from calcli.logits import ScoreKind as ScoreKind
 from calcli.logits import to_logits
-from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
+from calcli.numerics import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    row_weights,
+)
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
+from calcli.statistics.copies import first_copies
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_number, effective_weights
 from calcli.zeros import Zeros
@@ -196,6 +203,16 @@ class Block:
         """Logits under the ``which``-th transform asked for, (b, k) float64."""
         assert self.transformed is not None, "no transforms were asked for"
         return np.asarray(self.transformed[which], dtype=np.float64)
+
+
+def score_keys(block: Block) -> FloatArray:
+    """Number of each row's scores, (b,), that rows share only if their scores are equal.
+
+    A sum with random factors; a class without a probability counts as ``PADDING``.
+    """
+    factors = np.random.default_rng(0).random(block.scores.shape[1])
+    scores = np.maximum(block.scores, PADDING, dtype=np.float64)
+    return np.asarray(np.einsum("ij,j->i", scores, factors))
 
 
 def _rows_of(column: Any, rows: Any) -> Any:
@@ -410,22 +427,49 @@ class Rows(ABC):
         index = np.concatenate(
             [np.arange(start, stop) for start, stop in sample_runs(self.n, count)]
         )
-        some = SubsetRows(self, index)
+        some = self.take(index)
         drawn = ArrayRows(some.array(), some.labels(), self.kind, weight=some.weights())
         return drawn.counting(self.zeros)
 
     def take(self, index: IntArray) -> "Rows":
         """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
-        return SubsetRows(self, index)
+        ordered = np.sort(np.asarray(index, dtype=np.int64))
+        return SubsetRows(self, ordered, _rows_of(self.weights(), ordered))
+
+    @cached_property
+    def first_copies(self) -> IntArray | None:
+        """First of the copies of each labelled row inside its unit, (n,) indices.
+
+        None without units, or where no rows were copied.
+        """
+        units = self.units()
+        if units is None:
+            return None
+        keys = np.concatenate(list(self.each(score_keys)))
+        return first_copies(keys, self.labels(), units)
 
     def counted(self) -> "Rows":
-        """Select the rows of positive weight, which fits and metrics use; all rows if no weight is positive. Drops
-        weights that are all 1."""
+        """Select the rows that fits and metrics use.
+
+        These are the rows of positive weight; all rows if no weight is positive. Copies of
+        a row inside its unit are one row with the weight of all. Drops weights that are
+        all 1.
+        """
         weight = self.weights()
-        if weight is None or (weight > 0).all() or not (weight > 0).any():
+        if weight is not None and not (weight > 0).any():
+            return self
+        first = self.first_copies
+        if first is not None:
+            of_all = np.bincount(first, weights=row_weights(weight, self.n))
+            index = np.flatnonzero(of_all > 0.0)
+            kept = effective_weights(of_all[index].astype(np.float64))
+            return SubsetRows(self, index, kept)
+        if weight is None or (weight > 0).all():
             return self
         index = np.flatnonzero(weight > 0)
-        return SubsetRows(self, index, weighted=bool((weight[index] != 1.0).any()))
+        if (weight[index] == 1.0).all():
+            return SubsetRows(self, index, None)
+        return SubsetRows(self, index, weight[index])
 
 
 class ArrayRows(Rows):
@@ -506,12 +550,15 @@ class ArrayRows(Rows):
 
 
 class SubsetRows(Rows):
-    """Subset of the rows of a source, in its order, selected block by block. weighted : keep their weights?"""
+    """Subset of the rows of a source, in its order, selected block by block."""
 
-    def __init__(self, source: Rows, index: IntArray, weighted: bool = True) -> None:
+    def __init__(
+        self, source: Rows, index: IntArray, weight: FloatArray | None
+    ) -> None:
+        """index : (n,) ascending. weight : (n,) of these rows, in effective rows."""
         self.source = source
-        self.weighted = weighted
-        self.index = np.sort(np.asarray(index, dtype=np.int64))
+        self.index = index
+        self.weight = weight
         self.n = len(self.index)
         self.k = source.k
         self.kind = source.kind
@@ -534,18 +581,14 @@ class SubsetRows(Rows):
             if stop == start:
                 continue
             some = block.take(self.index[start:stop] - block.start, start)
-            if not self.weighted:
-                some = replace(some, weight=None)
-            yield some
+            yield replace(some, weight=_rows_of(self.weight, slice(start, stop)))
             start = stop
 
     def labels(self) -> IntArray:
         return self.source.labels()[self.index]
 
     def weights(self) -> FloatArray | None:
-        if not self.weighted:
-            return None
-        return _rows_of(self.source.weights(), self.index)
+        return self.weight
 
     def units(self) -> Units | None:
         units = self.source.units()

@@ -91,7 +91,7 @@ def diagram(
         scores, labels, kind, artifacts, groups, again, weights=weights, units=units
     ) as (rows, notes):
         calibrators_fitted = [artifact.calibrator for artifact in artifacts]
-        tables = collect_all(rows, [None, *calibrators_fitted])
+        tables = collect_all(rows.counted(), [None, *calibrators_fitted])
         notes += [*rows.caveats, *label_warnings(tables[0], rows.class_names)]
         names = [title_of(rows.upstream), *(artifact.method for artifact in artifacts)]
         sets = []

@@ -89,9 +89,9 @@ def assess(
     None for the first candidate. Raises DataError for calibrators that do not fit.
     """
     ordered = plan.settings.ordered_levels or subject.rows.ordered
+    subject = _with_place_to_fit(subject.counted(), candidates)
     settings = replace(plan.settings, unit=subject.unit, ordered_levels=ordered)
     plan = replace(plan, settings=settings)
-    subject = _with_place_to_fit(subject.counted(), candidates)
     if subject.rows.k == 1 and plan.per_class:
         raise DataError(
             f"{subject.name}: holds one confidence a row and no classes, which"

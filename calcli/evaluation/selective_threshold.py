@@ -344,10 +344,15 @@ def search_threshold(
     the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
     check_unweighted(rows)
     confidence, correct = _confidences(artifact, rows)
-    search = ThresholdSearch.of(confidence, correct, rows.given_units)
+    kept = _without_copies(rows)
+    confidence, correct = confidence[kept], correct[kept]
+    units = rows.given_units
+    if units is not None:
+        units = Units.of(units.code[kept])
+    search = ThresholdSearch.of(confidence, correct, units)
     choice = search.choose(accuracy, level)
     best = choice.best
-    independent = rows.given_units is None or rows.given_units.single
+    independent = units is None or units.single
     coverage_ci = None
     groups: list[dict[str, Any]] | UnsetType = UNSET
     if best is not None:
@@ -355,7 +360,8 @@ def search_threshold(
             coverage_ci = list(exact_interval(best.accepted, best.n, level))
         group = rows.column("group")
         if group is not None:
-            groups = _by_group(group, correct, confidence >= best.threshold)
+            accepted = confidence >= best.threshold
+            groups = _by_group(group[kept], correct, accepted)
     level_of_points = level if independent else None
     output = ThresholdOutput(
         calcli_threshold=1,
@@ -379,7 +385,7 @@ def search_threshold(
             for coverage in COVERAGES
         ],
         groups=groups,
-        units=_units_output(rows, choice),
+        units=_units_output(rows, units, choice),
     )
     content: dict[str, Any] = msgspec.to_builtins(output)
     if best is None:
@@ -388,8 +394,23 @@ def search_threshold(
     return SearchedThreshold(choice, content, "")
 
 
-def _units_output(rows: DataSet, choice: Choice) -> ThresholdUnits | UnsetType:
-    units = rows.given_units
+def _without_copies(rows: DataSet) -> IntArray:
+    """Indices of the rows without the copies that every row has inside its unit.
+
+    All rows where some have more copies than others: the guarantee is of rows, and the
+    design effect counts the copies.
+    """
+    first = rows.first_copies
+    if first is None:
+        return np.arange(rows.n)
+    kept, times = np.unique(first, return_counts=True)
+    return kept if times.min() == times.max() else np.arange(rows.n)
+
+
+def _units_output(
+    rows: DataSet, units: Units | None, choice: Choice
+) -> ThresholdUnits | UnsetType:
+    """Units of the rows in the JSON. units : of those that count."""
     if units is None:
         return UNSET if rows.unit is None else ThresholdUnits(name=rows.unit)
     design_effect: float | UnsetType = UNSET

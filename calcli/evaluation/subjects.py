@@ -8,7 +8,7 @@ from msgspec import UNSET
 from calcli.calibrator import Calibrator
 from calcli.evaluation.facts import FitSize
 from calcli.io.artifact import Artifact, Link
-from calcli.io.dataset import DataSet
+from calcli.io.dataset import NO_UNIT, DataSet
 from calcli.io.locate import Location, columns_in, columns_of
 from calcli.metrics.catalog import (
     metric,
@@ -18,7 +18,7 @@ from calcli.metrics.catalog import (
 from calcli.metrics.settings import Label, MetricSettings
 from calcli.numerics import AnyArray
 from calcli.registry import is_by_group
-from calcli.rows import Rows
+from calcli.rows import Rows, SubsetRows
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,19 @@ class Subject:
         )
 
     def counted(self) -> "Subject":
-        """Copy without the rows of weight 0."""
+        """Subject of the rows that count (see ``Rows.counted``)."""
         rows = self.rows.counted()
-        weight = self.rows.weights()
-        if rows is self.rows or weight is None:
+        if not isinstance(rows, SubsetRows) or rows is self.rows:
             return self
-        kept = weight > 0
+        unit = self.unit
+        if unit != NO_UNIT and rows.units() is None:
+            unit = None
         return replace(
             self,
             rows=rows,
-            group=None if self.group is None else self.group[kept],
-            margins={name: values[kept] for name, values in self.margins.items()},
+            unit=unit,
+            group=None if self.group is None else self.group[rows.index],
+            margins={name: values[rows.index] for name, values in self.margins.items()},
         )
 
 

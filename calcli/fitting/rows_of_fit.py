@@ -37,17 +37,29 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     return _whole_fit(artifact, rows) or _part_of_fit(artifact, rows)
 
 
+def is_whole_fit(artifact: Artifact, rows: DataSet) -> bool:
+    """True for rows that hold the same as those of the fit, in any order."""
+    return _is_in_order_of_fit(artifact, rows) or _is_shuffled_fit(artifact, rows)
+
+
+def _is_in_order_of_fit(artifact: Artifact, rows: DataSet) -> bool:
+    sha256 = artifact.fit.data_sha256
+    return sha256 is not None and sha256 == rows.data_sha256
+
+
+def _is_shuffled_fit(artifact: Artifact, rows: DataSet) -> bool:
+    sketch = artifact.fit.row_sketch
+    total = None if sketch is None else sketch.sum
+    return total is not None and total == facts_of(rows).total
+
+
 def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for rows that are those of the fit, all of them; None for others."""
-    fit = artifact.fit
-    facts = facts_of(rows)
-    is_same = fit.data_sha256 is not None and fit.data_sha256 == rows.data_sha256
-    is_same_file = bool(rows.location.name) and fit.source == rows.name
+    is_same = _is_in_order_of_fit(artifact, rows)
+    is_same_file = bool(rows.location.name) and artifact.fit.source == rows.name
     if is_same and is_same_file:
         return "these very rows"
-    total = None if fit.row_sketch is None else fit.row_sketch.sum
-    is_shuffled = total is not None and total == facts.total
-    if not (is_same or is_shuffled):
+    if not is_same and not _is_shuffled_fit(artifact, rows):
         return None
     chance = chance_of_equal(some_signed_rows(rows), stratified=rows.is_stratified)
     if chance > CHANCE_OF_EQUAL:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calcli.digits import SUM_TOLERANCE
+from calcli.errors import DataError
 from calcli.folds import hashes_of_block
 from calcli.io.row_signatures import (
     KEPT,
@@ -213,18 +214,24 @@ def _has_distinct_ids(rows: "Rows") -> bool:
 
 def copies(rows: "Rows") -> list[str]:
     """Warning if many rows duplicate scores and label of another, which intervals and
-    tests treat as independent.
+    tests treat as independent. Copies inside units, which count once, are named too.
 
     With two classes many rows repeat by chance; so do the scores of trees, and rounded
     ones.
     """
+    try:
+        units = rows.units()
+    except DataError:  # invalid ones are refused where they are used
+        return []
+    if units is not None:
+        return _copies_in_units(rows)
     if _has_distinct_ids(rows):
         return []
     facts = facts_of(rows)
     share = 0.0
     if len(facts.signatures):
         share = share_repeated(facts.signatures)
-    if rows.k < 3 or facts.n < FEW or share < COPIED or rows.units() is not None:
+    if rows.k < 3 or facts.n < FEW or share < COPIED:
         return []
     # Signatures are rounded: rows of coarse logits may share one. Now all digits count.
     hashes = _exact_hashes(rows, facts)
@@ -238,6 +245,19 @@ def copies(rows: "Rows") -> list[str]:
     )
     advice = "keep one of each, or name what repeats with --unit NAME"
     return [f"{message} Intervals and p-values take every row for a new one; {advice}"]
+
+
+def _copies_in_units(rows: "Rows") -> list[str]:
+    if next(iter(rows.blocks())).y is None:
+        return []
+    first = rows.first_copies
+    if first is None:
+        return []
+    n_copies = int((first != np.arange(rows.n)).sum())
+    return [
+        f"{n_copies} of the {rows.n} rows are copies of another row of their unit: each"
+        " counts once, with the weight of its copies"
+    ]
 
 
 def _exact_hashes(rows: "Rows", facts: RowFacts) -> Signatures:

@@ -309,8 +309,9 @@ def class_bin_outcomes(
         return
     ratio = np.divide(variance, score, out=np.ones_like(score), where=score > 0)
     chance = np.clip(1.0 - ratio, 1e-12, 1.0)
-    size = np.maximum(np.rint(score / chance), 1.0)
-    chance = np.clip(score / size, 0.0, 1.0)
+    # Sums of rows in another order differ by roundings, which would change draws.
+    size = np.maximum(np.rint(np.round(score / chance, 9)), 1.0)
+    chance = np.asarray(np.round(np.clip(score / size, 0.0, 1.0), 12))
     for _ in range(resamples):
         yield rng.binomial(size.astype(np.int64), chance).astype(np.float64)
 

@@ -43,7 +43,7 @@ class SharedOutcomes:
         b^2 of ``opposed_luck``; with chance b a row takes a second number of its unit,
         mirrored (1 - V) for probabilities below one half.
         """
-        order = np.argsort(score, kind="stable")
+        order = _order_of_draws(score, units)
         n = len(order)
         code = by_first_row(units.code[order])
         c = score[order].astype(np.float32)
@@ -148,3 +148,20 @@ class SharedOutcomes:
             in_last_byte = ONES[chunk[:, last] & mask]
             counts[start : start + step] = in_whole_bytes + in_last_byte
         return counts
+
+
+def _order_of_draws(score: FloatArray, units: Units) -> IntArray:
+    """Order of the rows by ascending score, (n,); that of the file changes no draw.
+
+    Rows with equal scores are in the order of the sums and squares of their units; of
+    units with the same scores one is before the other throughout.
+    """
+    by_score = np.argsort(score, kind="stable")
+    ordered = score[by_score]
+    if not (ordered[1:] == ordered[:-1]).any():
+        return by_score
+    # Sums of numbers in order are rounded alike, however the rows were stored.
+    sorted_units = Units(units.code[by_score], units.count)
+    sums = sorted_units.sums(ordered)[units.code]
+    squares = sorted_units.sums(ordered**2)[units.code]
+    return np.lexsort((units.code, squares, sums, score))

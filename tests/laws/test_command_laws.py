@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+import calcli
+
 FORMATS = ("h5", "npz", "csv", "jsonl", "parquet")
 
 
@@ -208,6 +210,38 @@ def test_adapt_does_not_depend_on_the_order_of_rows_or_names_of_units(
     if has_units:
         renamed = rng.permutation(180).repeat(3)
         assert_nearly(adapted(run, renamed), expected)
+
+
+@pytest.mark.parametrize("part", ["shuffled", "half"])
+def test_adapt_cross_fits_a_source_of_rows_of_the_fit(run, tmp_path, monkeypatch, part):
+    """Rows of the fit in another order passed for held-out ones, on which vs is sure."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(91)
+    k = 8
+    y = rng.integers(0, k, 1000)
+    logits = 2.0 * np.eye(k)[y] + 1.5 * rng.normal(size=(1000, k))
+    order = rng.permutation(160)
+    if part == "half":
+        order = np.concatenate([order[:80], np.arange(160, 240)])
+    sources = {"fit": np.arange(160), "source": order}
+    for name, rows in sources.items():
+        np.savez(f"{name}.npz", logits=logits[rows], labels=y[rows])
+    np.savez("new.npz", logits=logits[240:])
+    assert run("fit", "fit.npz", "-m", "ms", "-q", "-o", "ms.json").code == 0
+    shares = {}
+    for name in sources:
+        done = run(
+            *("adapt", "ms.json", "new.npz", "--source", f"{name}.npz", "-q", "--json"),
+            *("-o", f"{name}.json", "--again"),
+        )
+        assert done.code == 0, done.err
+        shares[name] = [one["source"] for one in json.loads(done.out)["classes"]]
+    # Folds follow what rows hold, so that another order gives the same folds.
+    if part == "shuffled":
+        assert shares["source"] == pytest.approx(shares["fit"], abs=1e-7)
+    else:
+        in_sample = calcli.load("ms.json").predict_proba(logits[order]).mean(axis=0)
+        assert shares["source"] != pytest.approx(in_sample, abs=1e-4)
 
 
 def assert_nearly(found, expected):

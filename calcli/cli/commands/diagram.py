@@ -43,6 +43,7 @@ from calcli.diagrams.style import Figure, Request, check, style, style_titles
 from calcli.diagrams.terminal import Look, draw
 from calcli.errors import DataError, UsageError, check_choice
 from calcli.evaluation.caveats import not_held_out
+from calcli.evaluation.subjects import Subject
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -385,7 +386,10 @@ def _row_tables(
     if args.ordered and group is not None:
         command.tell_order(rows, group)
     calibrators = [None, *(artifact.calibrator for _, artifact in artifacts)]
-    return collect_all(rows, calibrators, group=group, progress=command.progress)
+    counted = Subject(rows, group=group).counted()
+    return collect_all(
+        counted.rows, calibrators, group=counted.group, progress=command.progress
+    )
 
 
 def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
