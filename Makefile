@@ -2,7 +2,7 @@
 # make test   set up with test dependencies, run the suite; SLOW=1 adds what takes seconds a test, as CI does
 # make fuzz   mutated files and full disks for an hour (CALCLI_FUZZ_SECONDS)
 # make lint   ruff and mypy
-# make bench  every benchmark; needs nothing but this checkout
+# make bench  every benchmark that needs nothing but this checkout
 # make papers  the published tables and figures from real logits: make papers DATA=FOLDER
 # make reports  the report pages that the documentation shows, and their pictures: make reports DATA=FOLDER
 # make exports  docs/exports.json: how far every export is from apply: make exports DATA=FOLDER
@@ -75,8 +75,11 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Not cuda.py, which needs a GPU, and machinery.py, which compares two revisions.
+BENCHMARKS = $(filter-out benchmarks/cuda.py benchmarks/machinery.py,$(wildcard benchmarks/[a-z]*.py))
+
 bench: $(VENV)/.test
-	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Runs whose files are in DATA; a network that is missing leaves its part as it is stored. At most half an hour on two cores.
 papers: $(VENV)/.plot

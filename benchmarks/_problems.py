@@ -5,9 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _draws import draw_labels_of_logits
 from numpy.typing import NDArray
 
+from calcli.rows import ArrayRows
+
 Array = NDArray[Any]
+Task = dict[str, Any]
+"""What is stored of a split: ``data``, ``group``, ``rows``, ``seed``, and figures."""
 
 SAFE_IN_TWO_CLASSES: dict[str, tuple[str, dict[str, Any]]] = {
     "venn-abers": ("venn-abers", {}),
@@ -20,6 +25,10 @@ GROUPS = {
     "cifar10": "ten-class nets",
     "vlm": "vision-language",
 }
+"""Group of a file by how its name begins; the first that fits."""
+
+FLOOR = 1e-30
+"""What smaller probabilities count as, where their logarithms are the scores."""
 
 
 class Problem(NamedTuple):
@@ -31,79 +40,99 @@ class Problem(NamedTuple):
     labels: Array
 
 
+def log_of(p: Array) -> Array:
+    return np.log(np.maximum(p, FLOOR))
+
+
+# ---- saved scores
+
+
 def saved(path: Path) -> Iterator[Problem]:
     """Scores of a file, one model after the other: arrays named logits*, or probs."""
     with np.load(path) as file:
         for array in file.files:
-            if not array.startswith("logits") and array != "probs":
+            if array == "probs":
+                z = log_of(file[array].astype(float))
+            elif array.startswith("logits"):
+                z = file[array].astype(float)
+            else:
                 continue
-            z = file[array].astype(float)
-            z = np.log(np.maximum(z, 1e-30)) if array == "probs" else z
-            other = "two classes" if z.shape[1] == 2 else "other fields"
-            group = next(
-                (
-                    group
-                    for start, group in GROUPS.items()
-                    if path.stem.startswith(start)
-                ),
-                other,
-            )
-            yield Problem(
-                f"{path.stem}:{array[7:]}".rstrip(":"), group, z, file["labels"]
-            )
+            model = array.removeprefix("logits").removeprefix("probs")[1:]
+            name = f"{path.stem}:{model}".rstrip(":")
+            yield Problem(name, group_of(path, z.shape[1]), z, file["labels"])
+
+
+def group_of(path: Path, n_classes: int) -> str:
+    for start, group in GROUPS.items():
+        if path.stem.startswith(start):
+            return group
+    return "two classes" if n_classes == 2 else "other fields"
+
+
+# ---- scores of a known truth
 
 
 def simulated(seed: int = 0) -> Iterator[Problem]:
-    """Problems whose truth is known: labels are drawn from softmax of ``true``."""
+    """Problems whose truth is known: labels are drawn from the softmax of true logits."""
     rng = np.random.default_rng(seed)
+    rows = 10_000
 
-    def drawn(name: str, z: Array, true: Array) -> Problem:
-        return Problem(
-            name, "simulated", z, (true + rng.gumbel(size=true.shape)).argmax(axis=1)
-        )
+    def problem(name: str, z: Array, true: Array) -> Problem:
+        return Problem(name, "simulated", z, draw_labels_of_logits(true, rng))
 
-    s = 3 * rng.standard_normal(10_000)
+    s = 3 * rng.standard_normal(rows)
     bent = 0.5 * s + 1.5 - 0.05 * s**2
-    yield drawn(
-        "two classes, bias and curvature",
-        np.stack([0 * s, s], 1),
-        np.stack([0 * s, bent], 1),
-    )
-    z = 2 * rng.standard_normal((10_000, 4))
-    yield drawn("two of four classes absent", z, z + np.array([0.0, 0.5, -30.0, -30.0]))
-    z = 12 * np.eye(10)[rng.integers(0, 10, 10_000)] + 2 * rng.standard_normal(
-        (10_000, 10)
-    )
-    yield drawn("near-perfect accuracy", z, 0.8 * z)
-    z = 2 * rng.standard_normal((10_000, 50)) - 0.1 * np.arange(50)
-    yield drawn("long tail", z, 0.6 * z - 0.05 * np.arange(50))
-    z = 2 * rng.standard_normal((10_000, 1000))
-    yield drawn("1000 classes", z, 0.7 * z)
+    zeros = np.zeros(rows)
+    z, true = np.stack([zeros, s], axis=1), np.stack([zeros, bent], axis=1)
+    yield problem("two classes, bias and curvature", z, true)
+
+    z = 2 * rng.standard_normal((rows, 4))
+    absent = np.array([0.0, 0.5, -30.0, -30.0])
+    yield problem("two of four classes absent", z, z + absent)
+
+    strong_class = 12 * np.eye(10)[rng.integers(0, 10, rows)]
+    z = strong_class + 2 * rng.standard_normal((rows, 10))
+    yield problem("near-perfect accuracy", z, 0.8 * z)
+
+    place = np.arange(50)
+    z = 2 * rng.standard_normal((rows, 50)) - 0.1 * place
+    yield problem("long tail", z, 0.6 * z - 0.05 * place)
+
+    z = 2 * rng.standard_normal((rows, 1000))
+    yield problem("1000 classes", z, 0.7 * z)
 
 
-def tables(seed: int = 1) -> Iterator[tuple[str, Array, Array, int]]:
-    """Name, features, labels and training rows: scikit-learn's own data, and made ones with few positives and many
-    classes; labels drawn anew for 15 or 20 % of the rows where the name says noise."""
+# ---- scores of models that are trained here
+
+
+class Table(NamedTuple):
+    """Features (n, m), labels (n,), and the number of rows to train on."""
+
+    name: str
+    features: Array
+    labels: Array
+    training_rows: int
+
+
+def tables(seed: int = 1) -> Iterator[Table]:
+    """Scikit-learn's own data, and made ones with few positives and with many classes.
+
+    Where the name says noise, the labels of 15 or 20 % of the rows are drawn anew.
+    """
     from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 
     rng = np.random.default_rng(seed)
     x, y = load_digits(return_X_y=True)
-    yield "digits", x, y, 500
-    yield (
-        "digits, noise",
-        x,
-        np.where(rng.random(len(y)) < 0.2, rng.integers(0, 10, len(y)), y),
-        500,
-    )
-    yield "digits, even", x, y % 2, 400
-    yield (
-        "digits, noise, above 4",
-        x,
-        np.where(rng.random(len(y)) < 0.15, rng.integers(0, 2, len(y)), y > 4),
-        400,
-    )
-    yield "digits, eights", x, (y == 8).astype(int), 400
-    yield "breast cancer", *load_breast_cancer(return_X_y=True), 150
+    yield Table("digits", x, y, 500)
+    is_noise = rng.random(len(y)) < 0.2
+    noisy = np.where(is_noise, rng.integers(0, 10, len(y)), y)
+    yield Table("digits, noise", x, noisy, 500)
+    yield Table("digits, even", x, y % 2, 400)
+    is_noise = rng.random(len(y)) < 0.15
+    noisy = np.where(is_noise, rng.integers(0, 2, len(y)), y > 4)
+    yield Table("digits, noise, above 4", x, noisy, 400)
+    yield Table("digits, eights", x, (y == 8).astype(int), 400)
+    yield Table("breast cancer", *load_breast_cancer(return_X_y=True), 150)
     for positive in (0.01, 0.06):
         made = make_classification(
             9000,
@@ -113,50 +142,60 @@ def tables(seed: int = 1) -> Iterator[tuple[str, Array, Array, int]]:
             flip_y=0,
             random_state=seed,
         )
-        yield f"{100 * positive:.0f} % positive", *made, 3000
-    yield (
-        "five, noise",
-        *make_classification(
-            9000, 20, n_informative=10, n_classes=5, flip_y=0.15, random_state=4
-        ),
-        2000,
+        yield Table(f"{100 * positive:.0f} % positive", *made, 3000)
+    made = make_classification(
+        9000, 20, n_informative=10, n_classes=5, flip_y=0.15, random_state=4
     )
-    many = make_classification(
+    yield Table("five, noise", *made, 2000)
+    made = make_classification(
         9000, 30, n_informative=15, n_classes=26, n_clusters_per_class=1, random_state=3
     )
-    yield "26 classes", *many, 3000
+    yield Table("26 classes", *made, 3000)
+
+
+def models_of_tables(seed: int) -> dict[str, Any]:
+    """Five kinds of model, by name."""
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.svm import SVC
+
+    return {
+        "forest": RandomForestClassifier(100, random_state=seed),
+        "boosting": GradientBoostingClassifier(n_estimators=40, random_state=seed),
+        "naive Bayes": GaussianNB(),
+        "net": MLPClassifier((50,), max_iter=150, random_state=seed),
+        "SVM": SVC(random_state=seed),
+    }
 
 
 def trained(seed: int = 1) -> Iterator[Problem]:
     """Scores of five kinds of model on the rows that they were not trained on."""
-    from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.neural_network import MLPClassifier
     from sklearn.preprocessing import StandardScaler
-    from sklearn.svm import SVC
 
-    for name, x, y, count in tables(seed):
+    for table in tables(seed):
+        y = table.labels
         order = np.random.default_rng(seed).permutation(len(y))
-        learn, rest = order[:count], order[count:]
-        x = StandardScaler().fit(x[learn]).transform(x)
-        models = {
-            "forest": RandomForestClassifier(100, random_state=seed),
-            "boosting": GradientBoostingClassifier(n_estimators=40, random_state=seed),
-            "naive Bayes": GaussianNB(),
-            "net": MLPClassifier((50,), max_iter=150, random_state=seed),
-            "SVM": SVC(random_state=seed),
-        }
-        for kind, model in models.items():
+        learn, rest = order[: table.training_rows], order[table.training_rows :]
+        x = StandardScaler().fit(table.features[learn]).transform(table.features)
+        for kind, model in models_of_tables(seed).items():
             if kind == "boosting" and y.max() > 10:
                 continue  # a minute of training
             model.fit(x[learn], y[learn])
-            if kind == "SVM":
-                z = model.decision_function(x[rest])
-                z = np.stack([0 * z, z], axis=1) if z.ndim == 1 else z
-            else:
-                z = np.log(np.maximum(model.predict_proba(x[rest]), 1e-30))
+            z = scores_of(model, x[rest])
             group = "trained, two classes" if y.max() == 1 else "trained, more classes"
-            yield Problem(f"{name}: {kind}", group, z, y[rest].astype(int))
+            name = f"{table.name}: {kind}"
+            yield Problem(name, group, z, y[rest].astype(int))
+
+
+def scores_of(model: Any, x: Array) -> Array:
+    """Logits (n, k) of a model: its decision function, else the logarithms of its chances."""
+    if hasattr(model, "predict_proba"):
+        return log_of(model.predict_proba(x))
+    z = model.decision_function(x)
+    if z.ndim == 1:
+        return np.stack([0 * z, z], axis=1)
+    return z
 
 
 def text(seed: int = 1) -> Iterator[Problem]:
@@ -166,24 +205,27 @@ def text(seed: int = 1) -> Iterator[Problem]:
     from sklearn.naive_bayes import MultinomialNB
 
     rng = np.random.default_rng(seed)
-    words, topics, documents = 1500, 20, 9000
-    common = rng.dirichlet(np.full(words, 0.1))
-    own = rng.dirichlet(np.full(words, 0.05), topics)
-    y = rng.integers(0, topics, documents)
-    share = rng.beta(2.0, 6.0, documents)
-    length = rng.poisson(80, documents)
-    chances = (1.0 - share[:, None]) * common + share[:, None] * own[y]
-    x = np.stack([rng.multinomial(n, p) for n, p in zip(length, chances, strict=True)])
+    n_words, n_topics, n_documents, n_training = 1500, 20, 9000, 2000
+    common = rng.dirichlet(np.full(n_words, 0.1))
+    of_topic = rng.dirichlet(np.full(n_words, 0.05), n_topics)
+    y = rng.integers(0, n_topics, n_documents)
+    share = rng.beta(2.0, 6.0, n_documents)[:, None]
+    length = rng.poisson(80, n_documents)
+    chances = (1.0 - share) * common + share * of_topic[y]
+    documents = zip(length, chances, strict=True)
+    x = np.stack([rng.multinomial(words, chance) for words, chance in documents])
     models = {
         "naive Bayes": MultinomialNB(),
         "regression": LogisticRegression(max_iter=200),
         "forest": RandomForestClassifier(60, random_state=seed),
     }
-    learn = slice(0, 2000)
     for kind, model in models.items():
-        model.fit(x[learn], y[learn])
-        z = np.log(np.maximum(model.predict_proba(x[2000:]), 1e-30))
-        yield Problem(f"documents: {kind}", "trained, documents", z, y[2000:])
+        model.fit(x[:n_training], y[:n_training])
+        z = scores_of(model, x[n_training:])
+        yield Problem(f"documents: {kind}", "trained, documents", z, y[n_training:])
+
+
+# ---- splits, and tasks made of them
 
 
 def split(y: Array, rows: int, seed: int) -> tuple[Array, Array]:
@@ -191,7 +233,38 @@ def split(y: Array, rows: int, seed: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
-    side = np.arange(len(y)) % 2 == rng.integers(2)
-    first, test = order[side], order[~side]
-    kept = np.unique(np.linspace(0, len(first) - 1, min(rows, len(first))).astype(int))
-    return rng.permutation(first[kept]), test
+    is_first = np.arange(len(y)) % 2 == rng.integers(2)
+    first, test = order[is_first], order[~is_first]
+    places = np.linspace(0, len(first) - 1, min(rows, len(first)))
+    chosen = np.unique(places.astype(int))
+    return rng.permutation(first[chosen]), test
+
+
+def has_rows(problem: Problem, rows: int) -> bool:
+    """Whether half of a problem has so many rows, or nearly."""
+    return 2 * rows <= 1.05 * len(problem.labels)
+
+
+def key_of(task: Task) -> tuple[str, int, int]:
+    """What tells a split from others."""
+    return task["data"], task["rows"], task["seed"]
+
+
+def new_task(problem: Problem, rows: int, seed: int) -> Task:
+    """A split of which no calibrator is scored yet."""
+    return {
+        "data": problem.name,
+        "group": problem.group,
+        "rows": rows,
+        "seed": seed,
+        "scores": {},
+    }
+
+
+def mean_test_nll(calibrator: Any, z: Array, labels: Array) -> float:
+    """Mean NLL of rows under a calibrator of calcli."""
+    total = 0.0
+    for block in ArrayRows(z, labels).blocks():
+        log_p = calibrator.apply(block).log_probs
+        total -= float(log_p[np.arange(len(block)), block.labels].sum())
+    return total / len(labels)

@@ -1,141 +1,139 @@
-"""Whole-process cost of the default report beside reading the file, that of units, and sums over 4e7 rows.
+"""What the default report costs beside reading the file, what units cost, and long sums.
 
 python benchmarks/evaluate.py [--rows 40000000] [--repeats 3]
-python benchmarks/evaluate.py --units [--repeats 5]     # exit code 1 where units take three times the time of none
+python benchmarks/evaluate.py --units [--repeats 5]
+
+The first measures whole processes, and the ECE of so many rows, in this process, against
+the exact integers. The second ends with code 1 where a page of rows in units takes more
+than three times the processor time of the same rows without.
 """
 
-import argparse
-import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import h5py
 import numpy as np
-from _measure import calcli, median_costs, workspace
+from _measure import (
+    calcli,
+    make_bundle_apart,
+    median_costs,
+    own_peak,
+    parser_of,
+    peer,
+    print_cost,
+    print_cost_head,
+    workspace,
+)
 
 from calcli.binning import BinStats, binned_error, width_edges
 
-HERE = Path(__file__).parent
-MAKE = "import sys, _measure; _measure.make_bundle(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
-READ = """
-import sys, h5py, numpy, typer
-with h5py.File(sys.argv[1]) as file:
-    scores = file["logits"]
-    step = max(1, (4 << 20) // (4 * scores.shape[1]))
-    for at in range(0, len(scores), step):
-        scores[at : at + step]
-"""
+SIZES = ((25_000, 1000), (10_000, 10))
+ROWS_IN_UNITS, CLASSES_IN_UNITS, UNITS = 100_000, 100, 1000
+MOST_FOR_UNITS = 3.0  # times the processor time without units
+STEP = 4_000_000  # rows that are summed at once
+TICKS = 1 << 20  # confidences are multiples of 1 / TICKS
+BINS = 16
+TICKS_OF_BIN = TICKS // BINS
 
 
-def reports(repeats):
-    print(f"{'':34} {'wall s':>8} {'cpu s':>8} {'peak MiB':>9}")
+def print_reports(repeats):
+    """Print what a report costs, with and without the split of the loss."""
+    width = 34
+    print_cost_head(width)
     with workspace() as folder:
-        for n, k in ((25_000, 1000), (10_000, 10)):
+        for n, k in SIZES:
             path = Path(folder) / f"{n}x{k}.h5"
-            # In a process of its own: a child's peak memory starts from its parent's.
-            subprocess.run(
-                [sys.executable, "-c", MAKE, str(path), str(n), str(k)],
-                cwd=HERE,
-                check=True,
-            )
+            make_bundle_apart(path, n, k)
+            without_split = ("evaluate", path, "--no-decomposition", "-q")
             commands = {
-                "read": [sys.executable, "-c", READ, str(path)],
-                "evaluate --no-decomposition": [
-                    sys.executable,
-                    "-m",
-                    "calcli",
-                    "evaluate",
-                    str(path),
-                    "--no-decomposition",
-                    "-q",
-                ],
-                "evaluate": [
-                    sys.executable,
-                    "-m",
-                    "calcli",
-                    "evaluate",
-                    str(path),
-                    "-q",
-                ],
+                "read": peer("floor", str(path)),
+                "evaluate --no-decomposition": calcli(*without_split),
+                "evaluate": calcli("evaluate", path, "-q"),
             }
             costs = median_costs(commands, repeats)
-            for name, c in costs.items():
-                print(
-                    f"{f'{n} x {k}, {name}':34} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}"
-                )
+            for name, measured in costs.items():
+                print_cost(f"{n} x {k}, {name}", width, measured)
             ratio = costs["evaluate --no-decomposition"].cpu / costs["read"].cpu
-            print(f"{'':34} {ratio:8.1f} times the processor time of reading")
+            print(f"{'':{width}} {ratio:8.1f} times the processor time of reading")
 
 
-def by_unit(repeats):
-    """Times the processor time that a page of rows in units takes of the one of the same rows without."""
-    n, k, units = 100_000, 100, 1000
+def print_units(repeats):
+    """Print what units cost; returns the exit code."""
+    n, k = ROWS_IN_UNITS, CLASSES_IN_UNITS
+    width = 44
     with workspace() as folder:
         path = Path(folder) / "units.h5"
-        subprocess.run(
-            [sys.executable, "-c", MAKE, str(path), str(n), str(k)],
-            cwd=HERE,
-            check=True,
-        )
+        make_bundle_apart(path, n, k)
         with h5py.File(path, "a") as file:
-            file["unit"] = np.random.default_rng(1).integers(0, units, n)
+            file["unit"] = np.random.default_rng(1).integers(0, UNITS, n)
         page = calcli("report", path, "-o", Path(folder) / "page.html", "--force", "-q")
-        costs = median_costs(
-            {"by unit": page, "without": [*page, "--unit", "none"]}, repeats
-        )
+        commands = {"by unit": page, "without": [*page, "--unit", "none"]}
+        costs = median_costs(commands, repeats)
+    for name, measured in costs.items():
+        print_cost(f"report of {n} x {k}, {UNITS} units, {name}", width, measured)
     ratio = costs["by unit"].cpu / costs["without"].cpu
-    for name, c in costs.items():
-        print(
-            f"{f'report of {n} x {k}, {units} units, {name}':44} {c.wall:8.2f} {c.cpu:8.2f} {c.peak:9.0f}"
-        )
-    print(f"{'':44} {ratio:8.2f} times the processor time; at most 3 are promised")
-    return int(ratio > 3.0)
+    words = f"times the processor time; at most {MOST_FOR_UNITS:g} are promised"
+    print(f"{'':{width}} {ratio:8.2f} {words}")
+    return 1 if ratio > MOST_FOR_UNITS else 0
 
 
-def many_rows(rows):
-    """ECE of confidences that are multiples of 2^-20, beside the exact integers."""
-    step, total = 4_000_000, None
-    conf_sum, hit_sum = [0] * 16, [0] * 16
+class ExactBins:
+    """Sums of confidences and of right predictions by bin, as integers."""
+
+    def __init__(self):
+        self.ticks = [0] * BINS
+        self.hits = [0] * BINS
+
+    def add(self, ticks, hits):
+        """Add rows. ticks, hits : (n,) integers."""
+        index = np.maximum((ticks + TICKS_OF_BIN - 1) // TICKS_OF_BIN - 1, 0)
+        for place in range(BINS):
+            in_bin = index == place
+            self.ticks[place] += int(ticks[in_bin].sum())
+            self.hits[place] += int(hits[in_bin].sum())
+
+    def error(self, n):
+        """The ECE of n rows."""
+        total = 0
+        for ticks, hits in zip(self.ticks, self.hits, strict=True):
+            total += abs(ticks - hits * TICKS)
+        return total / (n * TICKS)
+
+
+def print_long_sums(n):
+    """Print the ECE of n rows beside its exact value."""
+    exact = ExactBins()
+    stats = None
     seconds = 0.0
-    for start in range(0, rows, step):
-        i = np.arange(start, min(start + step, rows), dtype=np.int64)
-        ticks = (i * 7919 + 13) % (1 << 20)
-        hits = ((i * 104729 + 7) % (1 << 20) < ticks).astype(np.float64)
-        scores = ticks / (1 << 20)
+    for start in range(0, n, STEP):
+        row = np.arange(start, min(start + STEP, n), dtype=np.int64)
+        ticks = (row * 7919 + 13) % TICKS
+        hits = ((row * 104729 + 7) % TICKS < ticks).astype(np.int64)
+        scores = ticks / TICKS
         begun = time.perf_counter()
-        stats = BinStats.of(scores, hits, width_edges(16))
-        total = stats if total is None else total + stats
+        block = BinStats.of(scores, hits.astype(np.float64), width_edges(BINS))
+        stats = block if stats is None else stats + block
         seconds += time.perf_counter() - begun
-        index = np.maximum((ticks + (1 << 16) - 1) // (1 << 16) - 1, 0)
-        for b in range(16):
-            here = index == b
-            conf_sum[b] += int(ticks[here].sum())
-            hit_sum[b] += int(hits[here].astype(np.int64).sum())
-    exact = sum(abs(a - (b << 20)) for a, b in zip(conf_sum, hit_sum, strict=True)) / (
-        rows << 20
-    )
-    found = float(binned_error(total))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"\n{rows} rows: ECE {found!r}, exact {exact!r}, relative error {abs(found / exact - 1):.1e}"
-    )
-    print(f"binning took {seconds:.1f} s, peak {peak:.0f} MiB")
+        exact.add(ticks, hits)
+    ece = float(binned_error(stats))
+    expected = exact.error(n)
+    relative_error = abs(ece / expected - 1)
+    print(f"\n{n} rows: ECE {ece!r}, exact {expected!r},", end=" ")
+    print(f"relative error {relative_error:.1e}")
+    print(f"binning took {seconds:.1f} s, peak {own_peak():.0f} MiB")
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=40_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--units", action="store_true", help="only what units cost")
-    given = parser.parse_args()
-    if given.units:
-        return by_unit(given.repeats)
-    reports(given.repeats)
-    many_rows(given.rows)
+    args = parser.parse_args()
+    if args.units:
+        return print_units(args.repeats)
+    print_reports(args.repeats)
+    print_long_sums(args.rows)
     return 0
 
 

@@ -1,19 +1,22 @@
-"""Does every export of every method agree with ``apply``? Fits each on half of a file and exports it three ways.
+"""Does every export of every method agree with ``apply``?
 
-``python benchmarks/exports.py [FILE.npz|.h5…] [-o OUT.json]`` prints, per file and method, the largest difference of a
-probability on the other half, on random rows and on extreme ones, or why there is no export. Lines that OUT.json
-has already are kept, so that the command goes on where it was stopped. ``make exports DATA=FOLDER`` writes the table
-that docs/serving.md shows.
+python benchmarks/exports.py [FILE.npz|.h5 ...] [-o OUT.json]
+
+Fits each method on half of a file (sample_data/digits.h5) and exports it three ways.
+Printed is, per file and method, the largest difference of a probability on the other half,
+on random rows and on extreme ones, or why there is no export. Lines that OUT.json has
+already are kept, so that the command goes on where it was stopped. ``make exports
+DATA=FOLDER`` writes the table that docs/serving.md shows.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from _measure import REPOSITORY, parser_of
 
 import calcli
 from calcli.errors import CalcliError
@@ -24,32 +27,42 @@ from calcli.registry import method_names
 COMPOSED = ("ts+hb", "svs+beta", "ft+svs+spline")
 """Compositions, one for each way in which stages hand on."""
 
-SAMPLE = Path(__file__).resolve().parent.parent / "sample_data" / "digits.h5"
+SAMPLE = REPOSITORY / "sample_data" / "digits.h5"
 
 
-def rows_of(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class Rows(NamedTuple):
     """Logits and labels to fit to, and logits to try."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    others: np.ndarray
+
+
+def rows_of(path: Path) -> Rows:
     if path.suffix == ".h5":
         with h5py.File(path) as file:
-            return (
-                file["cal/logits"][()],
-                file["cal/labels"][()],
-                file["test/logits"][()],
-            )
+            cal = file["cal"]
+            return Rows(cal["logits"][()], cal["labels"][()], file["test/logits"][()])
     with np.load(path) as file:
-        z, y = file["logits"], file["labels"]
-    return z[: len(z) // 2], y[: len(z) // 2], z[len(z) // 2 :]
+        z, labels = file["logits"], file["labels"]
+    half = len(z) // 2
+    return Rows(z[:half], labels[:half], z[half:])
 
 
 def line_of(method: str, path: Path) -> dict[str, Any]:
-    """Largest difference per target, rows with another prediction, and the rows tried; or the reason there is none."""
-    z, y, other = rows_of(path)
-    line: dict[str, Any] = {"file": path.stem, "classes": z.shape[1], "method": method}
+    """Largest difference per target, and the rows tried; or the reason there is no export.
+
+    predictions : rows with another prediction. on_jumps : rows next to a jump of the map.
+    """
+    rows = rows_of(path)
+    n_classes = rows.logits.shape[1]
+    line: dict[str, Any] = {"file": path.stem, "classes": n_classes, "method": method}
     try:
-        artifact = calcli.fit(z, y, method=method)._artifact
+        artifact = calcli.fit(rows.logits, rows.labels, method=method)._artifact
         for target in TARGETS:
-            made = export(artifact, target)
-            agreement = made.agreement + compare(made.run, artifact, other)
+            exported = export(artifact, target)
+            on_others = compare(exported.run, artifact, rows.others)
+            agreement = exported.agreement + on_others
             line[target] = agreement.difference
             line["rows"] = agreement.rows
             line["predictions"] = line.get("predictions", 0) + agreement.labels
@@ -59,31 +72,35 @@ def line_of(method: str, path: Path) -> dict[str, Any]:
     return line
 
 
+def words_of(line: dict[str, Any]) -> str:
+    if "refused" in line:
+        return line["refused"]
+    return " ".join(f"{target} {line[target]:.1e}" for target in TARGETS)
+
+
 def main() -> None:
-    """Go through files and methods, and write after each."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("files", nargs="*", type=Path, default=[SAMPLE])
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--methods", nargs="*", default=[*method_names(), *COMPOSED])
     args = parser.parse_args()
-    found = json.loads(args.out.read_text()) if args.out and args.out.exists() else []
-    done = {(line["file"], line["method"]) for line in found}
+    lines = []
+    if args.out is not None and args.out.exists():
+        lines = json.loads(args.out.read_text(encoding="utf-8"))
+    done = {(line["file"], line["method"]) for line in lines}
     for path in args.files:
         for method in args.methods:
             if (path.stem, method) in done:
                 continue
             start = time.process_time()
             line = line_of(method, path)
-            found.append(line)
-            told = line.get("refused") or " ".join(
-                f"{target} {line[target]:.1e}" for target in TARGETS
-            )
-            print(
-                f"{path.stem} {method}: {told} ({time.process_time() - start:.1f} CPU s)",
-                flush=True,
-            )
-            if args.out:
-                args.out.write_text(json.dumps(found, indent=1) + "\n")
+            seconds = time.process_time() - start
+            lines.append(line)
+            words = f"{path.stem} {method}: {words_of(line)}"
+            print(f"{words} ({seconds:.1f} CPU s)", flush=True)
+            if args.out is not None:
+                text = json.dumps(lines, indent=1)
+                args.out.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Is the calibrator of a log by question worth it with 50 to 300 labels a question?
 
-``python benchmarks/few_labels.py DATA [RUNS] [--record FILE.json]`` reads the files of
-logits in the folder DATA, and makes questions of them: a file with more than two
-classes is a choice, one with two is yes/no, and so is "is it class c" of the small
+python benchmarks/few_labels.py DATA [RUNS] [--record FILE.json]
+
+Reads the files of logits in the folder DATA, and makes questions of them: a file with more
+than two classes is a choice, one with two is yes/no, and so is "is it class c" of the small
 ones. RUNS (40) times, so many rows of every question are drawn as its labelled answers,
-and its NLL is taken on up to 4000 others.
+and its NLL is taken on up to 4000 others. Without DATA the stored table is printed.
 
 Logs of four questions, three kinds: *alike* are four parts of one file, *different* are
 four files (or classes), *mixed* are two choices and two yes/no questions; and *alone*
@@ -18,15 +19,16 @@ same differences for one temperature that all labels of the log give together (o
 largest likelihood).
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from _measure import parser_of
 from _problems import saved
-from _stored import Lines, mean
+from _stored import Lines, mean_and_error, read_entries
 
 from calcli.decisions.pooling import (
     N_FOLDS,
@@ -38,11 +40,12 @@ from calcli.decisions.pooling import (
 from calcli.numerics import log_softmax, softmax
 from calcli.zeros import Zeros
 
+STORED = Path(__file__).with_name("few_labels.json")
 LABELS = (50, 100, 200, 300)
 FRESH = 4000
-STEP = 0.01
 MOST_CLASSES_OF_YES_NO = 10
-WIRE = Zeros((STEP,))
+WIRE = Zeros((0.01,))  # probabilities with two decimals
+KINDS = ("alone", "alike", "different", "mixed")
 
 
 @dataclass(frozen=True)
@@ -67,17 +70,21 @@ class Source:
 
     def calibrated(self) -> "Source":
         """The same rows with the map that all of them give."""
-        every = np.arange(len(self.labels))
+        all_rows = np.arange(len(self.labels))
         if self.is_yes_no:
             odds = self.log_p[:, 1] - self.log_p[:, 0]
-            line = LineQuestion(odds, self.labels, every)
-            theta = most_likely([line])
-            odds = np.exp(theta[0]) * odds + theta[1]
-            log_p = log_softmax(np.stack([np.zeros_like(odds), odds], axis=1))
+            theta = most_likely([LineQuestion(odds, self.labels, all_rows)])
+            log_p = log_p_of_odds(np.exp(theta[0]) * odds + theta[1])
         else:
-            theta = most_likely([TemperatureQuestion(self.log_p, self.labels, every)])
+            question = TemperatureQuestion(self.log_p, self.labels, all_rows)
+            theta = most_likely([question])
             log_p = log_softmax(np.exp(theta[0]) * self.log_p)
         return Source(self.name, log_p, self.labels)
+
+
+def log_p_of_odds(log_odds: np.ndarray) -> np.ndarray:
+    """Log-probabilities (n, 2) of no and yes."""
+    return log_softmax(np.stack([np.zeros_like(log_odds), log_odds], axis=1))
 
 
 def rounded(log_p: np.ndarray) -> np.ndarray:
@@ -132,64 +139,96 @@ def is_class(source: Source, c: int) -> Source:
     return Source(f"{source.name} is {c}", log_p, (source.labels == c).astype(np.int64))
 
 
-Log = list[tuple[Source, np.ndarray, np.ndarray]]
-"""Questions with the places of their labelled and their fresh rows."""
+class Asked(NamedTuple):
+    """A question of a log, with the places of its labelled and of its fresh rows."""
+
+    source: Source
+    labelled: np.ndarray
+    fresh: np.ndarray
+
+
+Log = list[Asked]
 
 
 def logs(
     kind: str, known: list[Source], n: int, rng: np.random.Generator
 ) -> Iterator[tuple[str, Log]]:
-    """Name and questions of the logs of one run."""
+    """Name and questions of the logs of one run. n : labels of a question."""
     choices = [source for source in known if not source.is_yes_no]
     yes_no = [source for source in known if source.is_yes_no]
-    if kind in ("alone", "alike"):
-        parts = 1 if kind == "alone" else 4
+    if kind == "alone" or kind == "alike":
+        n_parts = 1 if kind == "alone" else 4
         for source in known:
-            order = rng.permutation(len(source.labels))
-            fresh = order[parts * n :][:FRESH]
-            cuts = [order[part * n :][:n] for part in range(parts)]
-            yield source.name, [(source, cut, fresh) for cut in cuts]
-        return
-    if kind == "different":
-        for name, group in (("choices", choices), ("yes/no", yes_no)):
-            yield name, _drawn(_some(group, 4, rng), n, rng)
-        return
-    some = [*_some(choices, 2, rng), *_some(yes_no, 2, rng)]
-    yield "mixed", _drawn(some, n, rng)
+            yield source.name, parts_of(source, n_parts, n, rng)
+    elif kind == "different":
+        yield "choices", [asked(source, n, rng) for source in some(choices, 4, rng)]
+        yield "yes/no", [asked(source, n, rng) for source in some(yes_no, 4, rng)]
+    else:
+        mixed = [*some(choices, 2, rng), *some(yes_no, 2, rng)]
+        yield "mixed", [asked(source, n, rng) for source in mixed]
 
 
-def _some(group: list[Source], number: int, rng: np.random.Generator) -> list[Source]:
-    return [group[place] for place in rng.choice(len(group), number, replace=False)]
-
-
-def _drawn(some: list[Source], n: int, rng: np.random.Generator) -> Log:
+def parts_of(source: Source, n_parts: int, n: int, rng: np.random.Generator) -> Log:
+    """Parts of one source as questions with the same fresh rows."""
+    order = rng.permutation(len(source.labels))
+    fresh = order[n_parts * n :][:FRESH]
     log = []
-    for source in some:
-        order = rng.permutation(len(source.labels))
-        log.append((source, order[:n], order[n:][:FRESH]))
+    for part in range(n_parts):
+        labelled = order[part * n :][:n]
+        log.append(Asked(source, labelled, fresh))
     return log
 
 
-def gains(log: Log) -> tuple[float, float]:
-    """Mean gain of NLL on the fresh rows: by question, and by one temperature."""
-    labelled = [source.question(rows) for source, rows, _ in log]
-    fresh = [source.question(rows) for source, _, rows in log]
-    raw = [held.losses(np.zeros(held.n_parameters)).mean() for held in fresh]
-    by_question = np.zeros(len(log))
+def some(sources: list[Source], number: int, rng: np.random.Generator) -> list[Source]:
+    places = rng.choice(len(sources), number, replace=False)
+    return [sources[place] for place in places]
+
+
+def asked(source: Source, n: int, rng: np.random.Generator) -> Asked:
+    order = rng.permutation(len(source.labels))
+    return Asked(source, order[:n], order[n:][:FRESH])
+
+
+# ---- what is gained
+
+
+class Gain(NamedTuple):
+    """Mean gain of NLL on the fresh rows of a log."""
+
+    by_question: float
+    one_temperature: float
+
+
+def gain_of(log: Log) -> Gain:
+    labelled = [one.source.question(one.labelled) for one in log]
+    fresh = [one.source.question(one.fresh) for one in log]
+    raw = [nll_at(question, np.zeros(question.n_parameters)) for question in fresh]
+    theta_by_question = fit_by_question(labelled)
+    together = most_likely([as_choice(question) for question in labelled])
+    by_question, one_temperature = [], []
+    for question, theta, before in zip(fresh, theta_by_question, raw, strict=True):
+        by_question.append(before - nll_at(question, theta))
+        one_temperature.append(before - nll_at(as_choice(question), together))
+    return Gain(float(np.mean(by_question)), float(np.mean(one_temperature)))
+
+
+def nll_at(question: Question, theta: np.ndarray) -> float:
+    """Mean NLL of a question's rows under the parameters of a map."""
+    return question.losses(theta).mean()
+
+
+def fit_by_question(labelled: list[Question]) -> list[np.ndarray]:
+    """Parameters of every question, as calcli fits the questions of a log."""
+    theta_of = {}
     for kind in (TemperatureQuestion, LineQuestion):
         places = [i for i, one in enumerate(labelled) if isinstance(one, kind)]
         if not places:
             continue
-        some = [labelled[i] for i in places]
-        folds = [np.arange(len(one.units)) % N_FOLDS for one in some]
-        for i, theta in zip(places, fit_type(some, folds).theta, strict=True):
-            by_question[i] = raw[i] - fresh[i].losses(theta).mean()
-    together = most_likely([as_choice(one) for one in labelled])
-    one_for_all = [
-        before - as_choice(held).losses(together).mean()
-        for before, held in zip(raw, fresh, strict=True)
-    ]
-    return float(by_question.mean()), float(np.mean(one_for_all))
+        of_kind = [labelled[place] for place in places]
+        folds = [np.arange(len(question.units)) % N_FOLDS for question in of_kind]
+        thetas = fit_type(of_kind, folds).theta
+        theta_of |= dict(zip(places, thetas, strict=True))
+    return [theta_of[place] for place in range(len(labelled))]
 
 
 def as_choice(question: Question) -> TemperatureQuestion:
@@ -197,46 +236,65 @@ def as_choice(question: Question) -> TemperatureQuestion:
     if isinstance(question, TemperatureQuestion):
         return question
     assert isinstance(question, LineQuestion)
-    pair = np.stack([np.zeros_like(question.log_odds), question.log_odds], axis=1)
-    return TemperatureQuestion(log_softmax(pair), question.labels, question.units)
+    log_p = log_p_of_odds(question.log_odds)
+    return TemperatureQuestion(log_p, question.labels, question.units)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path)
-    parser.add_argument("runs", type=int, nargs="?", default=40)
-    parser.add_argument("--record", type=Path)
-    parser.add_argument("--kinds", default="alone,alike,different,mixed")
-    args = parser.parse_args()
+def gains_by_log(
+    kind: str, known: list[Source], n: int, runs: int
+) -> dict[str, list[Gain]]:
+    """Gains of all runs, by name of the log."""
+    gains: dict[str, list[Gain]] = {}
+    for run in range(runs):
+        rng = np.random.default_rng([LABELS.index(n), run])
+        for name, log in logs(kind, known, n, rng):
+            gains.setdefault(name, []).append(gain_of(log))
+    return gains
+
+
+def cells_of(gains: dict[str, list[Gain]]) -> dict[str, object]:
+    """The figures of a line of the table, in 1e-3 nats."""
+    by_log = [1e3 * np.array(of_log) for of_log in gains.values()]
+    by_question, one_temperature = np.concatenate(by_log).T
+    worst = min(of_log[:, 0].mean() for of_log in by_log)
+    better = 100.0 * float((by_question > one_temperature).mean())
+    return {
+        "logs": len(by_question),
+        "by question": mean_and_error(by_question),
+        "worst": round(float(worst), 1),
+        "one temperature": mean_and_error(one_temperature),
+        "better in %": round(better),
+    }
+
+
+def print_gains(args) -> None:
     raw = sources(args.data)
     print(f"{len(raw)} questions", file=sys.stderr)
     answers = {"raw": raw, "calibrated": [source.calibrated() for source in raw]}
     lines = Lines(args.record)
     for kind in args.kinds.split(","):
-        # every file is a log of its own there
-        runs = max(args.runs // 20, 2) if kind in ("alone", "alike") else args.runs
+        runs = args.runs
+        if kind in ("alone", "alike"):  # every file is a log of its own there
+            runs = max(args.runs // 20, 2)
         for name, known in answers.items():
             for n in LABELS:
-                found: dict[str, list[tuple[float, float]]] = {}
-                for run in range(runs):
-                    rng = np.random.default_rng([LABELS.index(n), run])
-                    for log_name, log in logs(kind, known, n, rng):
-                        found.setdefault(log_name, []).append(gains(log))
-                every = 1e3 * np.concatenate([np.array(g) for g in found.values()])
-                worst = min(1e3 * np.mean(g, axis=0)[0] for g in found.values())
-                better = 100.0 * float((every[:, 0] > every[:, 1]).mean())
-                lines.add(
-                    log=kind,
-                    answers=name,
-                    labels=n,
-                    logs=len(every),
-                    **{
-                        "by question": mean(every[:, 0]),
-                        "worst": round(float(worst), 1),
-                        "one temperature": mean(every[:, 1]),
-                        "better in %": round(better),
-                    },
-                )
+                cells = cells_of(gains_by_log(kind, known, n, runs))
+                lines.add(log=kind, answers=name, labels=n, **cells)
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("runs", type=int, nargs="?", default=40)
+    parser.add_argument("--record", type=Path)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    args = parser.parse_args()
+    if args.data is None:
+        stored = Lines()
+        for entry in read_entries(STORED):
+            stored.add(**entry)
+    else:
+        print_gains(args)
 
 
 if __name__ == "__main__":

@@ -14,13 +14,15 @@ NLL where it is named, in 1e-3 nats.
 cost : processor seconds of the comparison, by rows, classes and groups.
 """
 
-import argparse
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from _stored import Lines, mean
+from _draws import mean_nll
+from _measure import parser_of
+from _stored import Lines, mean_and_error
 
 import calcli
 from calcli.evaluation.group_remedy import best_by_group
@@ -30,30 +32,53 @@ from calcli.statistics.units import Units
 
 NEW = 20_000
 SPREADS = {"alike": 0.0, "differ a little": 0.15, "differ": 0.4}
-CELLS = [
-    (400, 2, 4, False),
-    (1000, 2, 4, False),
-    (1000, 2, 4, True),
-    (1000, 2, 30, False),
-    (4000, 2, 30, True),
-    (1000, 5, 4, False),
-    (4000, 5, 30, False),
-]
-COSTS = [(2000, 2, 5), (100_000, 2, 5), (1_000_000, 2, 500), (20_000, 100, 50)]
+"""Spread of the log slopes and offsets of groups, by what is said of them."""
+
+
+class Cell(NamedTuple):
+    """Rows of a sample, its classes and groups, and whether rows lie in units."""
+
+    rows: int
+    classes: int
+    groups: int
+    in_units: bool
+
+
+CELLS = (
+    Cell(400, 2, 4, in_units=False),
+    Cell(1000, 2, 4, in_units=False),
+    Cell(1000, 2, 4, in_units=True),
+    Cell(1000, 2, 30, in_units=False),
+    Cell(4000, 2, 30, in_units=True),
+    Cell(1000, 5, 4, in_units=False),
+    Cell(4000, 5, 30, in_units=False),
+)
+COSTS = ((2000, 2, 5), (100_000, 2, 5), (1_000_000, 2, 500), (20_000, 100, 50))
+"""Rows, classes and groups of which the cost is measured."""
+
+
+class Drawn(NamedTuple):
+    """Logits (n, k), labels, groups and units (None: independent) of rows."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    group: np.ndarray
+    unit: np.ndarray | None
 
 
 class Source:
     """Rows of groups whose maps are drawn once."""
 
     def __init__(self, rng, k, n_groups, spread):
-        self.rng, self.k = rng, k
+        self.rng = rng
+        self.k = k
         share = rng.lognormal(size=n_groups)
         self.share = share / share.sum()
         self.slope = 0.7 * np.exp(spread * rng.normal(size=n_groups))
         self.offset = spread * rng.normal(size=n_groups)
 
     def drawn(self, n, in_units=False):
-        """Logits, labels, groups and units (None: independent) of n rows."""
+        """Draw n rows."""
         rng = self.rng
         unit = np.arange(n)
         if in_units:
@@ -64,77 +89,83 @@ class Source:
         if self.k == 2:
             true[:, 1] += self.offset[group]
         luck = rng.gumbel(size=(n, self.k))
-        if in_units:
-            luck = np.where(rng.random((n, 1)) < 0.5, luck[unit], luck)
-        return z, (true + luck).argmax(axis=1), group, unit if in_units else None
+        if not in_units:
+            return Drawn(z, (true + luck).argmax(axis=1), group, None)
+        is_shared = rng.random((n, 1)) < 0.5
+        luck = np.where(is_shared, luck[unit], luck)
+        return Drawn(z, (true + luck).argmax(axis=1), group, unit)
 
 
-def nll(p, y):
-    return -np.log(p[np.arange(len(y)), y]).mean()
-
-
-def sample(seed, cell, spread):
-    """Whether it is named, and the change of the NLL on new rows."""
+def change_where_named(seed, cell, spread):
+    """Change of the NLL on new rows by a calibrator by group; None where none is named."""
     n, k, n_groups, in_units = cell
     rng = np.random.default_rng([n, k, n_groups, in_units, round(100 * spread), seed])
     source = Source(rng, k, n_groups, spread)
-    z, y, group, unit = source.drawn(n, in_units)
-    units = None if unit is None else Units.of(unit)
-    rows = ArrayRows(z, y, units=units)
-    trial = best_by_group(rows, {"group": group}, MetricSettings())
+    drawn = source.drawn(n, in_units)
+    units = None if drawn.unit is None else Units.of(drawn.unit)
+    rows = ArrayRows(drawn.logits, drawn.labels, units=units)
+    trial = best_by_group(rows, {"group": drawn.group}, MetricSettings())
     if trial is None or not trial.helps:
-        return False, 0.0
+        return None
     method = "platt" if k == 2 else "ts"
-    new_z, new_y, new_group, _ = source.drawn(NEW)
-    one = calcli.fit(z, y, method, units=unit).predict_proba(new_z)
-    by = calcli.fit(z, y, method, groups=group, units=unit)
-    groups = new_group if by.method.endswith("-by") else None
-    return True, nll(by.predict_proba(new_z, groups=groups), new_y) - nll(one, new_y)
+    new = source.drawn(NEW)
+    z, y, unit = drawn.logits, drawn.labels, drawn.unit
+    one = calcli.fit(z, y, method, units=unit)
+    by = calcli.fit(z, y, method, groups=drawn.group, units=unit)
+    groups = new.group if by.method.endswith("-by") else None
+    nll_by_group = mean_nll(by.predict_proba(new.logits, groups=groups), new.labels)
+    return nll_by_group - mean_nll(one.predict_proba(new.logits), new.labels)
 
 
-def levels(args):
-    lines = Lines(args.record)
+def print_levels(n_samples, record):
+    """Print a line per spread and cell."""
+    lines = Lines(record)
     for name, spread in SPREADS.items():
         for cell in CELLS:
-            found = [sample(seed, cell, spread) for seed in range(args.samples)]
-            changes = [1e3 * change for named, change in found if named]
-            harmful = [named and change > 0.0 for named, change in found]
-            n, k, n_groups, in_units = cell
-            lines.add(
-                rows=n,
-                classes=k,
-                groups=n_groups,
-                **{"rows are": "in units" if in_units else "independent"},
-                **{"groups are": name},
-                named=mean([named for named, _ in found]),
-                **{"named and worse": mean(harmful)},
-                **{"change where named": mean(changes) if len(changes) > 1 else None},
-            )
+            is_named, is_harmful, changes = [], [], []
+            for seed in range(n_samples):
+                change = change_where_named(seed, cell, spread)
+                is_named.append(change is not None)
+                is_harmful.append(change is not None and change > 0.0)
+                if change is not None:
+                    changes.append(1e3 * change)
+            cells = {
+                "rows": cell.rows,
+                "classes": cell.classes,
+                "groups": cell.groups,
+                "rows are": "in units" if cell.in_units else "independent",
+                "groups are": name,
+                "named": mean_and_error(is_named),
+                "named and worse": mean_and_error(is_harmful),
+                "change where named": None,
+            }
+            if len(changes) > 1:
+                cells["change where named"] = mean_and_error(changes)
+            lines.add(**cells)
 
 
-def costs():
+def print_costs():
+    """Print processor seconds of the comparison."""
     for n, k, n_groups in COSTS:
-        source = Source(np.random.default_rng(0), k, n_groups, 0.3)
-        z, y, group, _ = source.drawn(n)
+        drawn = Source(np.random.default_rng(0), k, n_groups, 0.3).drawn(n)
+        rows = ArrayRows(drawn.logits, drawn.labels)
         start = time.process_time()
-        best_by_group(ArrayRows(z, y), {"group": group}, MetricSettings())
+        best_by_group(rows, {"group": drawn.group}, MetricSettings())
         seconds = time.process_time() - start
         print(f"{n} rows, {k} classes, {n_groups} groups: {seconds:.1f} s")
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("samples", nargs="?", type=int, default=100)
     parser.add_argument("--record", type=Path, help="JSON file for the table")
     parser.add_argument("--cost", action="store_true")
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # what fits to few rows have to say
     if args.cost:
-        costs()
+        print_costs()
     else:
-        levels(args)
+        print_levels(args.samples, args.record)
 
 
 if __name__ == "__main__":

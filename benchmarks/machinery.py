@@ -24,17 +24,23 @@ orders in memory (taken)  evaluate-tall 7.1 s, 230 MiB; ece-tall has no order
 a table of all rows       evaluate-tall 45.9 s, 2017 MiB; ece-tall 8.0 s, 1101 MiB
 """
 
-import argparse
 import compileall
 import os
 import subprocess
-import sys
 import tarfile
 from io import BytesIO
 from pathlib import Path
 
-import numpy as np
-from _measure import REPOSITORY, cost, make_bundle, workspace
+from _measure import (
+    REPOSITORY,
+    Cost,
+    calcli,
+    cost,
+    make_bundle,
+    median_cost,
+    parser_of,
+    workspace,
+)
 
 SIZES = {
     "small": (5000, 100),
@@ -108,42 +114,57 @@ def chosen_names(patterns: list[str]) -> list[str]:
     return names
 
 
-def medians(name: str, trees: dict[str, Path], repeats: int, folder: str):
-    """Median (wall, cpu, peak) of a command in each tree, the trees taking turns."""
-    costs = {tree: [] for tree in trees}
+def medians(
+    name: str, trees: dict[str, Path], repeats: int, folder: str
+) -> dict[str, Cost]:
+    """Median cost of a command in each tree, the trees taking turns."""
+    costs: dict[str, list[Cost]] = {tree: [] for tree in trees}
+    command = calcli(*words_of(name))
     for _ in range(repeats):
         for tree, path in trees.items():
             os.environ["PYTHONPATH"] = str(path)
-            one = cost([sys.executable, "-m", "calcli", *words_of(name)], folder)
-            costs[tree].append((one.wall, one.cpu, one.peak))
-    return {tree: np.median(several, axis=0) for tree, several in costs.items()}
+            costs[tree].append(cost(command, folder))
+    return {tree: median_cost(several) for tree, several in costs.items()}
+
+
+def write_files(names: list[str], folder: Path) -> None:
+    """Write the files that the commands read."""
+    words = {word for name in names for word in COMMANDS[name]}
+    for size, (n, k) in SIZES.items():
+        if f"{size}.h5" in words:
+            make_bundle(folder / f"{size}.h5", n, k)
+
+
+def print_head() -> None:
+    seconds = f"{'wall a':>8} {'b':>8} {'ratio':>6} {'cpu a':>8} {'b':>8} {'ratio':>6}"
+    print(f"{'command':16} {seconds} {'MiB a':>6} {'b':>6}")
+
+
+def print_line(name: str, a: Cost, b: Cost) -> None:
+    wall = f"{a.wall:8.3f} {b.wall:8.3f} {b.wall / a.wall:6.2f}"
+    cpu = f"{a.cpu:8.3f} {b.cpu:8.3f} {b.cpu / a.cpu:6.2f}"
+    peak = f"{a.peak:6.0f} {b.peak:6.0f}"
+    print(f"{name:16} {wall} {cpu} {peak}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("revision", nargs=2)
     parser.add_argument("name", nargs="*")
     parser.add_argument("--repeats", type=int, default=7)
-    options = parser.parse_args()
-    names = chosen_names(options.name)
+    args = parser.parse_intermixed_args()
+    names = chosen_names(args.name)
+    first, second = args.revision
     with workspace() as folder:
-        trees = {}
-        for letter, revision in zip("ab", options.revision, strict=True):
-            trees[letter] = tree_of(revision, Path(folder) / letter)
-        for size, (n, k) in SIZES.items():
-            if any(f"{size}.h5" in COMMANDS[name] for name in names):
-                make_bundle(Path(folder) / f"{size}.h5", n, k)
-        print(f"{'command':16} {'wall a':>8} {'b':>8} {'ratio':>6}", end="")
-        print(f" {'cpu a':>8} {'b':>8} {'ratio':>6} {'MiB a':>6} {'b':>6}")
+        trees = {
+            "a": tree_of(first, Path(folder) / "a"),
+            "b": tree_of(second, Path(folder) / "b"),
+        }
+        write_files(names, Path(folder))
+        print_head()
         for name in names:
-            found = medians(name, trees, options.repeats, folder)
-            (wall_a, cpu_a, peak_a), (wall_b, cpu_b, peak_b) = found.values()
-            print(
-                f"{name:16} {wall_a:8.3f} {wall_b:8.3f} {wall_b / wall_a:6.2f}"
-                f" {cpu_a:8.3f} {cpu_b:8.3f} {cpu_b / cpu_a:6.2f}"
-                f" {peak_a:6.0f} {peak_b:6.0f}",
-                flush=True,
-            )
+            costs = medians(name, trees, args.repeats, folder)
+            print_line(name, costs["a"], costs["b"])
 
 
 if __name__ == "__main__":

@@ -11,16 +11,16 @@ with its standard error, of the samples that have one; the share in which the jo
 of (intercept, slope) = (0, 1) rejects at 5 %; and the share without an interval of the
 slope. Neither the design of the intervals nor its choices saw these generators.
 
-``bootstrap``: how often a 95 % percentile bootstrap interval of the ICI holds the ICI
+``--bootstrap``: how often a 95 % percentile bootstrap interval of the ICI holds the ICI
 of a calibrated model in the limit, which is 0, and the mean of its lower ends.
 """
 
-import argparse
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from _stored import Lines, mean
+from _measure import parser_of
+from _stored import Lines, mean_and_error
 
 from calcli.metrics.catalog import metric
 from calcli.metrics.collect import collect
@@ -39,7 +39,9 @@ from calcli.statistics.recalibration import (
 from calcli.statistics.units import Units
 
 FREQUENCIES = (0.02, 0.2, 0.5)
-SPREAD, SHARED, CORRELATION = 1.0, 0.5, 0.8
+SHARED = 0.5  # share of the variance of log-odds that units share
+CORRELATION = 0.8  # of the luck of rows that follow each other in a unit
+LEAST_SAMPLES = 50  # of which a share is stated
 LARGE = 400_000  # rows of which the true values are
 
 TRUTHS = {
@@ -52,11 +54,11 @@ NAMES = ("slope", "intercept", "oe_ratio", "net_benefit")
 
 def drawn_log_odds(rng, n, unit=None):
     """Skewed log-odds about 0; half of their variance is shared within units."""
-    own = rng.gumbel(size=n) - np.euler_gamma
+    of_row = rng.gumbel(size=n) - np.euler_gamma
     if unit is None:
-        return SPREAD * own
-    together = (rng.gumbel(size=unit.max() + 1) - np.euler_gamma)[unit]
-    return SPREAD * (np.sqrt(SHARED) * together + np.sqrt(1.0 - SHARED) * own)
+        return of_row
+    of_unit = rng.gumbel(size=unit.max() + 1) - np.euler_gamma
+    return np.sqrt(SHARED) * of_unit[unit] + np.sqrt(1.0 - SHARED) * of_row
 
 
 def units_of(rng, n):
@@ -113,27 +115,57 @@ def true_values(truth, centre, frequency, kind):
 
 def drawn_context(rng, n, kind, truth, centre):
     """A sample of rows, as ``evaluate`` sees it."""
-    unit = units_of(rng, n) if kind == "in units" else None
+    unit, units, weight = None, None, None
+    if kind == "in units":
+        unit = units_of(rng, n)
+        units = Units.of(unit)
     log_odds = drawn_log_odds(rng, n, unit) + centre
     uniform = rng.random(n) if unit is None else dependent_uniforms(rng, unit)
-    rows = ArrayRows(
-        np.stack([np.zeros(n), log_odds], axis=1),
-        (uniform < truth(log_odds)).astype(np.int64),
-        weight=rng.exponential(size=n) if kind == "weighted" else None,
-        units=None if unit is None else Units.of(unit),
-    )
-    return MetricContext(collect(rows, top_only=True), MetricSettings())
+    if kind == "weighted":
+        weight = rng.exponential(size=n)
+    outcome = (uniform < truth(log_odds)).astype(np.int64)
+    return context_of(log_odds, outcome, MetricSettings(), weight=weight, units=units)
+
+
+def context_of(log_odds, outcome, settings, **columns):
+    scores = np.stack([np.zeros(len(log_odds)), log_odds], axis=1)
+    rows = ArrayRows(scores, outcome, **columns)
+    return MetricContext(collect(rows, top_only=True), settings)
 
 
 def measured(context, frequency):
     """Value of every metric; net benefit at the frequency as threshold."""
-    values = {name: metric(name).measure for name in NAMES[:3]}
-    values["net_benefit"] = metric(f"net_benefit({frequency})").measure
-    found = {}
-    for name, measure in values.items():
+    values = {}
+    for name in NAMES:
+        word = f"net_benefit({frequency})" if name == "net_benefit" else name
         with suppress(Undefined):  # no slope or intercept is finite
-            found[name] = measure(context)
-    return found
+            values[name] = metric(word).measure(context)
+    return values
+
+
+class Coverage:
+    """Counts over samples.
+
+    holds : by metric, whether each interval holds the truth. rejected : whether each
+    joint test rejects. n_without : samples without an interval of the slope.
+    """
+
+    def __init__(self):
+        self.holds = {name: [] for name in NAMES}
+        self.rejected = []
+        self.n_without = 0
+
+    def add(self, values, expected):
+        """Count a sample. values : by metric. expected : the true values."""
+        for name, value in values.items():
+            if value.interval is not None:
+                holds = value.interval.holds(expected[name])
+                self.holds[name].append(float(holds))
+        slope = values.get("slope")
+        if slope is None or slope.interval is None:
+            self.n_without += 1
+        else:
+            self.rejected.append(float(slope.more["joint_p_value"] < 0.05))
 
 
 def coverage(n, frequency, kind, name, replicates):
@@ -141,32 +173,22 @@ def coverage(n, frequency, kind, name, replicates):
     truth = TRUTHS[name]
     centre = centre_of(truth, frequency, kind)
     expected = true_values(truth, centre, frequency, kind)
-    held = {metric_name: [] for metric_name in NAMES}
-    rejected, without = [], 0
+    counts = Coverage()
     for replicate in range(replicates):
-        seed = [n, round(1000 * frequency), replicate]
-        rng = np.random.default_rng(seed)
-        found = measured(drawn_context(rng, n, kind, truth, centre), frequency)
-        for metric_name, value in found.items():
-            if value.interval is not None:
-                inside = value.interval.holds(expected[metric_name])
-                held[metric_name].append(float(inside))
-        slope = found.get("slope")
-        if slope is None or slope.interval is None:
-            without += 1
-        else:
-            rejected.append(float(slope.more["joint_p_value"] < 0.05))
+        rng = np.random.default_rng([n, round(1000 * frequency), replicate])
+        context = drawn_context(rng, n, kind, truth, centre)
+        counts.add(measured(context, frequency), expected)
     line = {"rows": n, "frequency": frequency, "rows are": kind, "truth": name}
     for metric_name in NAMES:
-        line[metric_name] = summary(held[metric_name])
-    line["joint test"] = summary(rejected)
-    line["no interval"] = without / replicates
+        line[metric_name] = summary(counts.holds[metric_name])
+    line["joint test"] = summary(counts.rejected)
+    line["no interval"] = counts.n_without / replicates
     return line
 
 
 def summary(values):
     """Mean and standard error, None of too few."""
-    return mean(values) if len(values) >= 50 else None
+    return mean_and_error(values) if len(values) >= LEAST_SAMPLES else None
 
 
 def cells(rows):
@@ -183,8 +205,10 @@ def cells(rows):
             yield 1000, frequency, "weighted", "calibrated"
 
 
-def bootstrap(replicates, n=500, resamples=200):
-    """Percentile bootstrap of the ICI of calibrated rows."""
+def print_bootstrap(replicates, n=500, resamples=200):
+    """Print how a percentile bootstrap of the ICI of calibrated rows does."""
+    settings = MetricSettings(resamples=2)
+    ici = metric("ici").measure
     low_ends = []
     for replicate in range(replicates):
         rng = np.random.default_rng([7, replicate])
@@ -192,29 +216,28 @@ def bootstrap(replicates, n=500, resamples=200):
         outcome = (rng.random(n) < sigmoid(log_odds)).astype(np.int64)
         values = []
         for _ in range(resamples):
-            again = rng.integers(0, n, n)
-            scores = np.stack([np.zeros(n), log_odds[again]], axis=1)
-            table = collect(ArrayRows(scores, outcome[again]), top_only=True)
-            context = MetricContext(table, MetricSettings(resamples=2))
-            values.append(metric("ici").measure(context).value)
+            drawn = rng.integers(0, n, n)
+            context = context_of(log_odds[drawn], outcome[drawn], settings)
+            values.append(ici(context).value)
         low_ends.append(float(np.quantile(values, 0.025)))
-    holds = np.mean(np.array(low_ends) <= 0.0)
-    print(f"ICI of {n} calibrated rows: bootstrap intervals hold 0 in {holds:.3f}")
+    share = np.mean(np.array(low_ends) <= 0.0)
+    print(f"ICI of {n} calibrated rows: bootstrap intervals hold 0 in {share:.3f}")
     print(f"mean of the lower ends {np.mean(low_ends):.4f}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("replicates", nargs="?", type=int, default=20)
     parser.add_argument("--rows", default="200,1000,5000")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--bootstrap", action="store_true")
     args = parser.parse_args()
     if args.bootstrap:
-        bootstrap(args.replicates)
+        print_bootstrap(args.replicates)
         return
     lines = Lines(args.record)
-    for cell in cells([int(n) for n in args.rows.split(",")]):
+    rows = [int(n) for n in args.rows.split(",")]
+    for cell in cells(rows):
         lines.add(**coverage(*cell, args.replicates))
 
 

@@ -1,19 +1,25 @@
-"""Do two trees of calcli give the same bytes? Hash fits, probabilities, exports and evaluations, then compare two runs.
+"""Do two trees of calcli give the same bytes? Hashes fits, probabilities, exports and evaluations.
 
-python benchmarks/same_bytes.py write FILE.json     # in the old tree and in the new one (PYTHONPATH chooses)
+python benchmarks/same_bytes.py write FILE.json     # in the old tree and in the new one
 python benchmarks/same_bytes.py compare OLD.json NEW.json
 
-Every method on nine small sets (2 to 30 classes, weights, an absent class, float16, ties, 9000 rows), compositions,
-confidences, and the long path beyond 131072 rows; the report of each set, uncalibrated and through `ts`.
+PYTHONPATH chooses the tree. Hashed are every method on nine small sets (2 to 30 classes,
+weights, an absent class, float16, ties, 9000 rows), compositions, confidences, and the long
+path beyond 131072 rows; the report of each set, uncalibrated and through ``ts``. The second
+ends with code 1 where two runs differ.
 """
 
 import hashlib
 import json
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from _draws import draw_labels_of_logits
 
 import calcli
 from calcli.errors import CalcliError
@@ -21,127 +27,166 @@ from calcli.metrics.catalog import metric_names
 from calcli.registry import method_names
 
 COMPOSED = ("ts+hb", "ft+svs", "ts+sb", "svs+beta", "ec+ir", "vs+spline")
+OF_CONFIDENCES = ("ts", "platt", "beta", "hb", "ir", "sb", "spline", "bbq")
+OF_LONG_SETS = ("ts", "ec", "ets", "vs", "hoki", "ir")
+TOO_SLOW = {"recal"}
+TOO_SLOW_FOR_LARGE = {"auto", "recal", "iop", "cts"}
+EVALUATED = ("ts", "svs")
+"""Methods that the reports of a set are also made through."""
+
+Hashes = dict[str, str]
 
 
-def sets() -> dict[str, tuple[np.ndarray, np.ndarray, dict[str, object]]]:
-    """Name -> scores, labels and the keywords of `calcli.fit`."""
+class Set(NamedTuple):
+    """Scores, labels and the keywords of ``calcli.fit``."""
 
-    def drawn(
-        n: int, k: int, seed: int, temperature: float = 1.6
-    ) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        z = rng.normal(size=(n, k)) * 2.5
-        return z, (z / temperature + rng.gumbel(size=(n, k))).argmax(axis=1)
+    scores: np.ndarray
+    labels: np.ndarray
+    keywords: dict[str, Any] = {}
 
-    made = {}
-    for name, n, k, seed in (
-        ("two", 700, 2, 0),
-        ("three", 600, 3, 1),
-        ("ten", 900, 10, 2),
-        ("thirty", 1500, 30, 3),
-    ):
-        z, y = drawn(n, k, seed)
-        made[name] = (z, y, {})
-    z, y = drawn(500, 5, 4)
-    made["weights"] = (
-        z,
-        y,
-        {"weights": np.random.default_rng(5).exponential(size=500)},
-    )
-    z, y = drawn(500, 5, 6)
-    made["absent"] = (z, np.where(y == 4, 0, y), {})
-    z, y = drawn(500, 6, 7)
-    made["float16"] = (z.astype(np.float16), y, {})
-    z, y = drawn(400, 4, 8)
-    made["ties"] = (np.round(z), y, {})
-    z, y = drawn(9000, 4, 9)
-    made["many"] = (z.astype(np.float32), y, {})
-    return made
+
+def drawn(n: int, k: int, seed: int) -> Set:
+    """Overconfident logits."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, k)) * 2.5
+    return Set(z, draw_labels_of_logits(z / 1.6, rng))
+
+
+def sets() -> dict[str, Set]:
+    """Small sets by name."""
+    weighted = drawn(500, 5, 4)
+    weights = np.random.default_rng(5).exponential(size=500)
+    absent = drawn(500, 5, 6)
+    without_last = np.where(absent.labels == 4, 0, absent.labels)
+    half = drawn(500, 6, 7)
+    tied = drawn(400, 4, 8)
+    many = drawn(9000, 4, 9)
+    return {
+        "two": drawn(700, 2, 0),
+        "three": drawn(600, 3, 1),
+        "ten": drawn(900, 10, 2),
+        "thirty": drawn(1500, 30, 3),
+        "weights": weighted._replace(keywords={"weights": weights}),
+        "absent": absent._replace(labels=without_last),
+        "float16": half._replace(scores=half.scores.astype(np.float16)),
+        "ties": tied._replace(scores=np.round(tied.scores)),
+        "many": many._replace(scores=many.scores.astype(np.float32)),
+    }
 
 
 def digest(value: object) -> str:
     """Hash of the bytes of an array, or of what an object is as JSON."""
-    data = (
-        value.tobytes()
-        if isinstance(value, np.ndarray)
-        else json.dumps(value, sort_keys=True).encode()
-    )
+    if isinstance(value, np.ndarray):
+        data = value.tobytes()
+    else:
+        data = json.dumps(value, sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def hashes() -> dict[str, str]:
-    """Every case's hash, or the sentence with which it ends."""
-    found: dict[str, str] = {}
-    for name, (z, y, how) in sets().items():
-        slow = (
-            {"auto", "recal", "iop", "cts"} if name in ("thirty", "many") else {"recal"}
-        )
-        fitted = []
-        for method in [*method_names(), *COMPOSED]:
-            if method in slow:
-                continue
-            key = f"{name}/{method}"
-            try:
-                calibrator = calcli.fit(z, y, method, **how)
-                found[key] = (
-                    digest(calibrator.to_dict())
-                    + " "
-                    + digest(calibrator.predict_proba(z))
-                )
-                fitted += [calibrator] if method in ("ts", "svs") else []
-            except CalcliError as error:
-                found[key] = f"{type(error).__name__}: {error}"
-        found[f"{name}/report"] = digest(calcli.evaluate(z, y, fitted, **how).to_dict())
-        found[f"{name}/diagram"] = digest(
-            calcli.diagram(z, y, fitted, resamples=100, **how).to_dict()
-        )
-        for metric in metric_names():
-            try:
-                found[f"{name}/metric/{metric}"] = digest(
-                    calcli.evaluate(z, y, metrics=[metric], **how).to_dict()
-                )
-            except CalcliError as error:
-                found[f"{name}/metric/{metric}"] = f"{type(error).__name__}: {error}"
-    rng = np.random.default_rng(10)
-    c = rng.uniform(0.3, 1, size=800)
-    right = rng.uniform(size=800) < c**1.3
-    for method in ("ts", "platt", "beta", "hb", "ir", "sb", "spline", "bbq"):
+def digest_of_result(work: Callable[[], Any]) -> str:
+    """Hash of a result that has ``to_dict``, or the sentence with which it ends."""
+    try:
+        return digest(work().to_dict())
+    except CalcliError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def digest_of_fit(calibrator: calcli.FittedCalibrator, scores: np.ndarray) -> str:
+    """Hashes of a calibrator and of the probabilities that it gives."""
+    p = calibrator.predict_proba(scores)
+    return f"{digest(calibrator.to_dict())} {digest(p)}"
+
+
+def hashes_of_set(name: str, rows: Set) -> Hashes:
+    """Every method, the reports and every metric on a small set."""
+    z, labels, keywords = rows
+    left_out = TOO_SLOW_FOR_LARGE if name in ("thirty", "many") else TOO_SLOW
+    hashes = {}
+    evaluated = []
+    for method in [*method_names(), *COMPOSED]:
+        if method in left_out:
+            continue
         try:
-            calibrator = calcli.fit(c, right, method, kind="confidence")
-            found[f"confidence/{method}"] = (
-                digest(calibrator.to_dict()) + " " + digest(calibrator.predict_proba(c))
-            )
+            calibrator = calcli.fit(z, labels, method, **keywords)
+            hashes[f"{name}/{method}"] = digest_of_fit(calibrator, z)
         except CalcliError as error:
-            found[f"confidence/{method}"] = f"{type(error).__name__}: {error}"
-    found["confidence/report"] = digest(
-        calcli.evaluate(c, right, kind="confidence").to_dict()
-    )
+            hashes[f"{name}/{method}"] = f"{type(error).__name__}: {error}"
+            continue
+        if method in EVALUATED:
+            evaluated.append(calibrator)
+    report = calcli.evaluate(z, labels, evaluated, **keywords)
+    hashes[f"{name}/report"] = digest(report.to_dict())
+    diagram = calcli.diagram(z, labels, evaluated, resamples=100, **keywords)
+    hashes[f"{name}/diagram"] = digest(diagram.to_dict())
+    for metric in metric_names():
+        work = partial(calcli.evaluate, z, labels, metrics=[metric], **keywords)
+        hashes[f"{name}/metric/{metric}"] = digest_of_result(work)
+    return hashes
+
+
+def hashes_of_confidences(rng: np.random.Generator) -> Hashes:
+    """Methods for one confidence a row, and the report."""
+    c = rng.uniform(0.3, 1, size=800)
+    is_right = rng.uniform(size=800) < c**1.3
+    hashes = {}
+    for method in OF_CONFIDENCES:
+        try:
+            calibrator = calcli.fit(c, is_right, method, kind="confidence")
+            hashes[f"confidence/{method}"] = digest_of_fit(calibrator, c)
+        except CalcliError as error:
+            hashes[f"confidence/{method}"] = f"{type(error).__name__}: {error}"
+    report = calcli.evaluate(c, is_right, kind="confidence")
+    hashes["confidence/report"] = digest(report.to_dict())
+    return hashes
+
+
+def hashes_of_long_set(rng: np.random.Generator) -> Hashes:
+    """Methods and the report beyond the rows that are held in memory."""
     z = rng.normal(size=(140_000, 5)).astype(np.float32) * 2
-    y = (z / 1.4 + rng.gumbel(size=z.shape)).argmax(axis=1)
-    for method in ("ts", "ec", "ets", "vs", "hoki", "ir"):
-        calibrator = calcli.fit(z, y, method)
-        found[f"long/{method}"] = (
-            digest(calibrator.to_dict()) + " " + digest(calibrator.predict_proba(z))
-        )
-    found["long/report"] = digest(calcli.evaluate(z, y).to_dict())
-    return found
+    labels = draw_labels_of_logits(z / 1.4, rng)
+    hashes = {}
+    for method in OF_LONG_SETS:
+        calibrator = calcli.fit(z, labels, method)
+        hashes[f"long/{method}"] = digest_of_fit(calibrator, z)
+    hashes["long/report"] = digest(calcli.evaluate(z, labels).to_dict())
+    return hashes
 
 
-def main(arguments: list[str]) -> int:
-    """Write the hashes, or print where two runs differ (exit code 1 where they do); without words, say how."""
-    if arguments[:1] == ["write"]:
-        warnings.simplefilter("ignore")
-        Path(arguments[1]).write_text(json.dumps(hashes(), indent=1), "utf-8")
-        return 0
-    if arguments[:1] != ["compare"]:
-        print(__doc__)
-        return 0
-    old, new = (json.loads(Path(path).read_text("utf-8")) for path in arguments[1:3])
+def all_hashes() -> Hashes:
+    """Every case's hash, or the sentence with which it ends."""
+    hashes: Hashes = {}
+    for name, rows in sets().items():
+        hashes |= hashes_of_set(name, rows)
+    rng = np.random.default_rng(10)
+    hashes |= hashes_of_confidences(rng)
+    hashes |= hashes_of_long_set(rng)
+    return hashes
+
+
+def print_differences(old: Hashes, new: Hashes) -> int:
+    """Print where two runs differ; returns the exit code."""
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     for key in differing:
         print(f"{key}: {old.get(key)} -> {new.get(key)}")
     print(f"{len(old)} cases, {len(differing)} differ")
     return 1 if differing else 0
+
+
+def read(path: str) -> Hashes:
+    return json.loads(Path(path).read_text("utf-8"))
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the words ask for; without words, say how."""
+    match arguments:
+        case ["write", path]:
+            warnings.simplefilter("ignore")
+            Path(path).write_text(json.dumps(all_hashes(), indent=1), "utf-8")
+            return 0
+        case ["compare", old, new]:
+            return print_differences(read(old), read(new))
+    print(__doc__)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,237 +1,279 @@
 """Every command beside reading the file, beside a bare NumPy script, and beside other programs.
 
-    python benchmarks/speed.py                                    5000 x 100 and 25000 x 1000, some minutes
-    python benchmarks/speed.py --full                             1e3 to 1e7 rows, 2 to 128000 classes
-    python benchmarks/speed.py --install-peers VENV               an environment for the other programs
-    python benchmarks/speed.py --peers VENV --json speed.json     with them; results as JSON too
-    python benchmarks/speed.py --only "fit auto" --json speed.json    these commands again, the others as stored
-    python benchmarks/speed.py --table speed.json                 a stored run as a table
+python benchmarks/speed.py                       # 5000 x 100 and 25000 x 1000, some minutes
+python benchmarks/speed.py --full                # 1e3 to 1e7 rows, 2 to 128000 classes
+python benchmarks/speed.py --install-peers VENV  # an environment for the other programs
+python benchmarks/speed.py --peers VENV --json speed.json    # with them; results as JSON too
+python benchmarks/speed.py --only "fit auto" --json speed.json
+python benchmarks/speed.py --table speed.json    # a stored run as a table
 
-Whole processes taking turns; the figures are medians over turns, ratios are taken within a turn. *floor* imports
-NumPy, h5py and Typer and reads the scores once; *read + write* copies them without computing. Processor time is what
-a shared machine leaves comparable. What takes longer than ``SLOW`` seconds runs once, and what is not ours is stopped
-at ``--limit``.
+Whole processes taking turns; the figures are medians over turns, ratios are taken within a
+turn. *floor* imports NumPy, h5py and Typer and reads the scores once; *read + write* copies
+them without computing. Processor time is what a shared machine leaves comparable. What
+takes longer than ``SLOW`` seconds runs once, and what is not ours is stopped at
+``--limit``. ``--only`` measures these commands again and keeps the others as stored.
 """
 
-import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import h5py
-from _measure import TooLong, calcli, cost, make_bundle, workspace
+import numpy as np
+from _measure import (
+    REPOSITORY,
+    Cost,
+    TooLong,
+    calcli,
+    cost,
+    make_bundle,
+    parser_of,
+    peer,
+    workspace,
+)
+from _stored import markdown_head, markdown_row
 
 from calcli.registry import method_names
 
-HERE = Path(__file__).parent
-
 PEERS = "scikit-learn netcal probmetrics numba torchmetrics torch scipy h5py"
 
-QUICK = ((5_000, 100, "float32"), (25_000, 1000, "float32"))
+
+class Size(NamedTuple):
+    """Rows and classes of a file, and the type of its scores."""
+
+    n: int
+    k: int
+    dtype: str
+
+
+QUICK = (Size(5_000, 100, "float32"), Size(25_000, 1000, "float32"))
 FULL = (
-    *(
-        (1_000, 10, "float32"),
-        *QUICK,
-        (50_000, 1000, "float32"),
-        (1_000_000, 10, "float32"),
-    ),
-    *((10_000_000, 2, "float16"), (2_000, 128_000, "float16")),
+    Size(1_000, 10, "float32"),
+    *QUICK,
+    Size(50_000, 1000, "float32"),
+    Size(1_000_000, 10, "float32"),
+    Size(10_000_000, 2, "float16"),
+    Size(2_000, 128_000, "float16"),
 )
 SLOW = 10.0
 """Seconds by the clock from which one turn is enough."""
 
+MOST_TURNS = 3
+"""Turns at a size that is not of ``QUICK``."""
+
 SHARDS = 40
-
-
-def peer(name, *words, python=sys.executable):
-    """One of the scripts in ``peers/``."""
-    return [python, str(HERE / "peers" / f"{name}.py"), *words]
-
-
-FIT = ("fit", "a.h5", "--force", "-q", "-o")
-
-
-def base():
-    """What the ratios are to."""
-    return {
-        "floor": ("", peer("floor", "a.h5")),
-        "read + write": ("", peer("read_write", "a.h5", "copy.h5")),
-    }
-
-
-def streaming():
-    """The commands that run at every size: (what is compared, how to run it on a.h5)."""
-    return {
-        "fit ts": ("fit", calcli(*FIT, "ts.json", "-m", "ts")),
-        "fit ec": ("fit", calcli(*FIT, "ec.json", "-m", "ec")),
-        "apply": (
-            "apply",
-            calcli("apply", "ts.json", "a.h5", "-o", "out.h5", "--force", "-q"),
-        ),
-        "evaluate --metric ece": (
-            "ece",
-            calcli("evaluate", "a.h5", "--metric", "ece", "-q"),
-        ),
-    }
-
+FEW_CLASSES = 100
 
 LEFT_OUT = ("ts", "ec", "recal", "ts-by", "platt-by", "identity")
 """Methods that have a line of their own, or need what a plain bundle lacks."""
 
 WITH_MANY_CLASSES = ("auto", "hoki", "ets", "ft", "mono", "iop", "vs", "svs")
 
+FLOOR = "floor"
+COPY = "read + write"
 
-def others_of_ours(k):
-    """More of ours, at the sizes of ``QUICK``: the report, every method that k classes allow, workers and shards."""
-    shards = ("fit", "shard-*.h5", "--force", "-q", "-o", "shards.json", "-m", "ts")
-    slower = (
-        [m for m in method_names() if m not in LEFT_OUT]
-        if k <= 100
-        else WITH_MANY_CLASSES
-    )
-    run = ("run", "a.h5", "--force", "-q", "-o", "run")
-    running = {"run CAL TEST": ("", calcli(*run, "test.h5"))}
-    if k <= 100:
-        running["run FILE"] = ("", calcli(*run))
+
+# ---- what is measured
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command. does : what is compared, of those that several programs do."""
+
+    command: list[str]
+    does: str = ""
+    is_ours: bool = False
+
+
+def ours(*words, does=""):
+    return Job(calcli(*words), does, is_ours=True)
+
+
+def fit(output, *words, does=""):
+    """A fit of a.h5."""
+    return ours("fit", "a.h5", "--force", "-q", "-o", output, *words, does=does)
+
+
+def yardsticks():
+    """What the ratios are to."""
     return {
-        "evaluate": ("", calcli("evaluate", "a.h5", "-q")),
-        **running,
-        **{f"fit {m}": ("", calcli(*FIT, f"{m}.json", "-m", m)) for m in slower},
-        **{
-            f"fit ts --workers {n}": (
-                "",
-                calcli(*FIT, "ts.json", "-m", "ts", "--workers", n),
-            )
-            for n in (1, 2)
-        },
-        f"fit ts, {SHARDS} shards": ("", calcli(*shards)),
-        f"fit ts, {SHARDS} shards, --workers 2": (
-            "",
-            calcli(*shards, "--workers", "2"),
-        ),
-        f"fit ts, {SHARDS} shards, Dask cluster and its start": (
-            "",
-            peer("dask_fit", *shards),
-        ),
+        FLOOR: Job(peer("floor", "a.h5")),
+        COPY: Job(peer("read_write", "a.h5", "copy.h5")),
     }
+
+
+def at_every_size():
+    """The commands of ours that run at every size, on a.h5."""
+    apply_words = ("apply", "ts.json", "a.h5", "-o", "out.h5", "--force", "-q")
+    ece_words = ("evaluate", "a.h5", "--metric", "ece", "-q")
+    return {
+        "fit ts": fit("ts.json", "-m", "ts", does="fit"),
+        "fit ec": fit("ec.json", "-m", "ec", does="fit"),
+        "apply": ours(*apply_words, does="apply"),
+        "evaluate --metric ece": ours(*ece_words, does="ece"),
+    }
+
+
+def at_quick_sizes(k):
+    """More of ours: the report, every method that k classes allow, workers and shards."""
+    jobs = {"evaluate": ours("evaluate", "a.h5", "-q")}
+    run = ("run", "a.h5", "--force", "-q", "-o", "run")
+    jobs["run CAL TEST"] = ours(*run, "test.h5")
+    methods = WITH_MANY_CLASSES
+    if k <= FEW_CLASSES:
+        jobs["run FILE"] = ours(*run)
+        methods = [name for name in method_names() if name not in LEFT_OUT]
+    for name in methods:
+        jobs[f"fit {name}"] = fit(f"{name}.json", "-m", name)
+    for n in ("1", "2"):
+        jobs[f"fit ts --workers {n}"] = fit("ts.json", "-m", "ts", "--workers", n)
+    shards = ("fit", "shard-*.h5", "--force", "-q", "-o", "shards.json", "-m", "ts")
+    title = f"fit ts, {SHARDS} shards"
+    jobs[title] = ours(*shards)
+    jobs[f"{title}, --workers 2"] = ours(*shards, "--workers", "2")
+    dask = Job(peer("dask_fit", *shards), is_ours=True)
+    jobs[f"{title}, Dask cluster and its start"] = dask
+    return jobs
 
 
 def bare():
     """Scripts without checks that hold everything in memory."""
     return {
-        "NumPy script, fit": ("fit", peer("bare_fit", "a.h5")),
-        "NumPy script, apply": ("apply", peer("bare_apply", "a.h5", "bare.h5")),
-        "NumPy script, ece": ("ece", peer("bare_ece", "a.h5")),
+        "NumPy script, fit": Job(peer("bare_fit", "a.h5"), "fit"),
+        "NumPy script, apply": Job(peer("bare_apply", "a.h5", "bare.h5"), "apply"),
+        "NumPy script, ece": Job(peer("bare_ece", "a.h5"), "ece"),
     }
 
 
-def peers(python):
-    """The other programs: (what they do, how to run them)."""
+def other_programs(python):
+    def job(name, does, *words):
+        return Job(peer(name, "a.h5", *words, python=python), does)
+
     return {
-        "SciPy softmax": (
-            "apply",
-            peer("scipy_softmax", "a.h5", "peer.h5", python=python),
-        ),
-        "scikit-learn": ("fit", peer("sklearn_fit", "a.h5", python=python)),
-        "netcal, float64": ("fit", peer("netcal_fit", "a.h5", python=python)),
-        "probmetrics": ("fit", peer("probmetrics_fit", "a.h5", python=python)),
-        "torch script": ("fit", peer("torch_fit", "a.h5", python=python)),
-        "torchmetrics": ("ece", peer("torchmetrics_ece", "a.h5", python=python)),
+        "SciPy softmax": job("scipy_softmax", "apply", "peer.h5"),
+        "scikit-learn": job("sklearn_fit", "fit"),
+        "netcal, float64": job("netcal_fit", "fit"),
+        "probmetrics": job("probmetrics_fit", "fit"),
+        "torch script": job("torch_fit", "fit"),
+        "torchmetrics": job("torchmetrics_ece", "ece"),
     }
 
 
-def cut(source, folder):
-    """The rows of a bundle in ``SHARDS`` files."""
-    with h5py.File(source) as file:
-        n = len(file["labels"])
-        for i in range(SHARDS):
-            rows = slice(i * n // SHARDS, (i + 1) * n // SHARDS)
-            with h5py.File(folder / f"shard-{i:02d}.h5", "w") as out:
-                out["logits"], out["labels"] = (
-                    file["logits"][rows],
-                    file["labels"][rows],
-                )
+def jobs_of(size, python, only):
+    """Jobs of one size by name. only : names to run beside the yardsticks; all if empty."""
+    jobs = at_every_size()
+    if size in QUICK:
+        jobs |= at_quick_sizes(size.k) | bare() | other_programs(python)
+    if only:
+        jobs = {name: job for name, job in jobs.items() if name in only}
+    return yardsticks() | jobs
 
 
-def in_turns(commands, ours, folder, turns, limit):
-    """Costs of every command, the commands taking turns; and why some have none. ours : names without a limit."""
-    seen, skipped, slow = {name: [] for name in commands}, {}, set()
-    for turn in range(turns):
-        for name, (_, command) in commands.items():
-            if name in skipped or (turn and name in slow):
+# ---- measuring
+
+
+@dataclass
+class Measured:
+    """Costs of a job; why it has none, where it failed."""
+
+    costs: list[Cost] = field(default_factory=list)
+    skipped: str | None = None
+
+    @property
+    def is_slow(self):
+        return any(one.wall > SLOW for one in self.costs)
+
+
+def in_turns(jobs, folder, turns, limit):
+    """``Measured`` of every job, the jobs taking turns. limit : seconds of what is not ours."""
+    results = {name: Measured() for name in jobs}
+    for _ in range(turns):
+        for name, job in jobs.items():
+            measured = results[name]
+            if measured.skipped is not None or measured.is_slow:
                 continue
+            job_limit = None if job.is_ours else limit
             try:
-                seen[name].append(
-                    cost(command, folder, None if name in ours else limit)
-                )
+                measured.costs.append(cost(job.command, folder, job_limit))
             except (TooLong, RuntimeError, OSError) as problem:
-                skipped[name] = " ".join(str(problem).strip().splitlines()[-1:])
-                continue
-            if seen[name][-1].wall > SLOW:
-                slow.add(name)
-    return seen, skipped
+                last_lines = str(problem).strip().splitlines()[-1:]
+                measured.skipped = " ".join(last_lines)
+    return results
+
+
+def write_files(size, folder):
+    """Write the files that the jobs read."""
+    source = make_bundle(folder / "a.h5", *size)
+    if size not in QUICK:
+        return
+    make_bundle(folder / "test.h5", *size, seed=1)
+    with h5py.File(source) as file:
+        for shard in range(SHARDS):
+            rows = slice(shard * size.n // SHARDS, (shard + 1) * size.n // SHARDS)
+            with h5py.File(folder / f"shard-{shard:02d}.h5", "w") as out:
+                out["logits"] = file["logits"][rows]
+                out["labels"] = file["labels"][rows]
 
 
 def measure(size, turns, python, limit, only):
-    """One size: a line per command. only : names of commands to run beside those that ratios are to; all if empty."""
-    n, k, dtype = size
-    ours = streaming() | (others_of_ours(k) if size in QUICK else {})
+    """One size, as it is stored: a line per job."""
+    if size not in QUICK:
+        turns = min(turns, MOST_TURNS)
+    jobs = jobs_of(size, python, only)
     with workspace() as folder:
-        make_bundle(Path(folder) / "a.h5", n, k, dtype)
-        if size in QUICK:
-            make_bundle(Path(folder) / "test.h5", n, k, dtype, seed=1)
-            cut(Path(folder) / "a.h5", Path(folder))
-        others = ours | (bare() | peers(python) if size in QUICK else {})
-        if only:
-            others = {name: how for name, how in others.items() if name in only}
-        commands = base() | others
-        seen, skipped = in_turns(
-            commands, ours, folder, turns if size in QUICK else min(turns, 3), limit
-        )
-    lines = [
-        line(name, what, seen, name in ours)
-        for name, (what, _) in commands.items()
-        if seen[name]
-    ]
+        write_files(size, Path(folder))
+        results = in_turns(jobs, folder, turns, limit)
+    lines = []
+    skipped = {}
+    for name, measured in results.items():
+        if measured.costs:
+            lines.append(line_of(name, jobs[name], results))
+        if measured.skipped is not None:
+            skipped[name] = measured.skipped
     return {
-        "n": n,
-        "k": k,
-        "dtype": dtype,
-        "turns": len(seen["floor"]),
+        **size._asdict(),
+        "turns": len(results[FLOOR].costs),
         "lines": lines,
         "skipped": skipped,
     }
 
 
-def line(name, what, seen, ours):
-    """The medians of one command; ratios within a turn."""
-    over = "read + write" if what == "apply" else "floor"
-    costs = seen[name]
+def line_of(name, job, results):
+    """The medians of one job; ratios within a turn."""
+    over = COPY if job.does == "apply" else FLOOR
+    costs = results[name].costs
+    pairs = zip(costs, results[over].costs, strict=False)
+    ratios = [one.cpu / least.cpu for one, least in pairs]
     return {
         "name": name,
-        "what": what,
-        "ours": ours,
+        "what": job.does,
+        "ours": job.is_ours,
         "turns": len(costs),
-        "cpu": median(c.cpu for c in costs),
-        "wall": median(c.wall for c in costs),
-        "peak_mib": median(c.peak for c in costs),
+        "cpu": median([one.cpu for one in costs]),
+        "wall": median([one.wall for one in costs]),
+        "peak_mib": median([one.peak for one in costs]),
         "load": os.getloadavg()[0],
         "over": over,
-        "ratio": median(c.cpu / f.cpu for c, f in zip(costs, seen[over], strict=False)),
+        "ratio": median(ratios),
     }
 
 
 def with_lines(case, again):
-    """A stored case with the lines that were measured again, but those that ratios are to."""
-    fresh = {
-        each["name"]: each for each in again["lines"] if each["name"] not in base()
-    }
-    lines = [fresh.pop(each["name"], each) for each in case["lines"]]
-    skipped = {name: why for name, why in case["skipped"].items() if name not in fresh}
+    """A stored size with the lines that were measured again, but the yardsticks."""
+    fresh = {line["name"]: line for line in again["lines"]}
+    for name in yardsticks():
+        fresh.pop(name, None)
+    skipped = {}
+    for name, reason in case["skipped"].items():
+        if name not in fresh:
+            skipped[name] = reason
+    lines = [fresh.pop(line["name"], line) for line in case["lines"]]
     return {
         **case,
         "lines": [*lines, *fresh.values()],
@@ -239,93 +281,119 @@ def with_lines(case, again):
     }
 
 
-def versions():
-    """What it was measured with."""
-    import numpy
+def processor():
+    """Name of the processor."""
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        for line in facts.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":")[1].strip()
+    return platform.processor()
 
-    model = platform.processor()
-    if os.path.exists("/proc/cpuinfo"):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(
-            (
-                line.split(":")[1].strip()
-                for line in lines
-                if line.startswith("model name")
-            ),
-            model,
-        )
+
+def machine():
+    """What it was measured with."""
     return {
-        "processor": model,
+        "processor": processor(),
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
+        "numpy": np.__version__,
         "h5py": h5py.__version__,
     }
+
+
+# ---- the table
 
 
 def table(run):
     """The run as Markdown."""
     cases = run["cases"]
-    out = [
-        "| CPU s (ratio), wall s, MiB | "
-        + " | ".join(f"{c['n']} x {c['k']}, {c['dtype']}" for c in cases)
-        + " |",
-        "|---" * (1 + len(cases)) + "|",
-    ]
-    known = [
-        name
-        for case in cases
-        for name in [*(each["name"] for each in case["lines"]), *case["skipped"]]
-    ]
-    for name in dict.fromkeys(known):
+    sizes = [f"{case['n']} x {case['k']}, {case['dtype']}" for case in cases]
+    lines = [markdown_head(["CPU s (ratio), wall s, MiB", *sizes])]
+    for name in names_in(cases):
         cells = [cell(name, case, run["machine"]["cores"]) for case in cases]
-        out.append(f"| {name} | " + " | ".join(cells) + " |")
-    machine = run["machine"]
-    out += [
-        "",
-        "Ratios are to *floor* (import NumPy, h5py and Typer, read the scores), for writers to *read + write*. Medians"
-        f" of up to {max(c['turns'] for c in cases)} turns of whole processes, one of those above {SLOW:g} s;"
-        f" {machine['cores']} shared cores"
-        f" ({machine['processor']}), load {machine['load']:.0f} at the start (where it is above the number of cores"
-        f" wall seconds say little; - where it was above twice that); peak memory is never"
-        f" below that of the benchmark itself; Python {machine['python']}, NumPy {machine['numpy']}.",
-    ]
-    return "\n".join(out) + "\n"
+        lines.append(markdown_row([name, *cells]))
+    lines += ["", how_measured(run)]
+    return "\n".join(lines) + "\n"
+
+
+def names_in(cases):
+    """Names of all jobs, each once."""
+    names = []
+    for case in cases:
+        names += [line["name"] for line in case["lines"]]
+        names += case["skipped"]
+    return dict.fromkeys(names)
+
+
+def how_measured(run):
+    """The sentence below the table."""
+    with_what = run["machine"]
+    most_turns = max(case["turns"] for case in run["cases"])
+    return (
+        "Ratios are to *floor* (import NumPy, h5py and Typer, read the scores), for"
+        f" writers to *read + write*. Medians of up to {most_turns} turns of whole"
+        f" processes, one of those above {SLOW:g} s; {with_what['cores']} shared cores"
+        f" ({with_what['processor']}), load {with_what['load']:.0f} at the start (where"
+        " it is above the number of cores wall seconds say little; - where it was above"
+        " twice that); peak memory is never below that of the benchmark itself; Python"
+        f" {with_what['python']}, NumPy {with_what['numpy']}."
+    )
 
 
 def cell(name, case, cores):
-    """What the table says of one command at one size; no wall seconds of a busy machine."""
-    found = next((each for each in case["lines"] if each["name"] == name), None)
-    if found is not None:
-        wall = "-" if found.get("load", 0.0) > 2 * cores else f"{found['wall']:.2f}"
-        return f"{found['cpu']:.2f} ({found['ratio']:.1f}), {wall}, {found['peak_mib']:.0f}"
-    why = case["skipped"].get(name, "")
-    return why if why.startswith("more than") else ""
+    """What the table says of one job at one size; no wall seconds of a busy machine."""
+    for line in case["lines"]:
+        if line["name"] == name:
+            is_busy = line.get("load", 0.0) > 2 * cores
+            wall = "-" if is_busy else f"{line['wall']:.2f}"
+            cpu = f"{line['cpu']:.2f} ({line['ratio']:.1f})"
+            return f"{cpu}, {wall}, {line['peak_mib']:.0f}"
+    reason = case["skipped"].get(name, "")
+    return reason if reason.startswith("more than") else ""
+
+
+# ---- the run
 
 
 def install(venv):
-    """An environment of their own for the other programs."""
+    """Make an environment for the other programs."""
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pinned = ["--constraint", str(HERE.parent / "constraints.txt")]
-    subprocess.run(
-        [
-            f"{venv}/bin/python",
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            *pinned,
-            *PEERS.split(),
-        ],
-        check=True,
-    )
+    command = [f"{venv}/bin/python", "-m", "pip", "install", "--quiet"]
+    command += ["--constraint", str(REPOSITORY / "constraints.txt"), *PEERS.split()]
+    subprocess.run(command, check=True)
+
+
+def run_all(args):
+    """Measure all sizes, and store after each; returns the run."""
+    python = sys.executable
+    if args.peers:
+        python = f"{os.path.abspath(args.peers)}/bin/python"
+    only = args.only.split(",") if args.only else []
+    run = {"machine": machine(), "cases": []}
+    if only and args.json:
+        run = json.loads(args.json.read_text())
+    places = {}
+    for place, case in enumerate(run["cases"]):
+        places[Size(case["n"], case["k"], case["dtype"])] = place
+    for size in FULL if args.full else QUICK:
+        case = measure(size, args.turns, python, args.limit, only)
+        for name, reason in case["skipped"].items():
+            place = f"{name} at {size.n} x {size.k}"
+            print(f"{place} left out: {reason}", file=sys.stderr)
+        if size in places:
+            stored = run["cases"][places[size]]
+            run["cases"][places[size]] = with_lines(stored, case)
+        else:
+            run["cases"].append(case)
+        if args.json:
+            args.json.write_text(json.dumps(run, indent=1) + "\n")
+    return run
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument(
@@ -338,33 +406,13 @@ def main():
     parser.add_argument("--peers", metavar="VENV")
     parser.add_argument("--install-peers", metavar="VENV")
     parser.add_argument("--only", default="", metavar="NAME,NAME")
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--table", metavar="FILE")
-    given = parser.parse_args()
-    if given.install_peers:
-        return install(given.install_peers)
-    if given.table:
-        return print(table(json.loads(Path(given.table).read_text())), end="")
-    python = (
-        f"{os.path.abspath(given.peers)}/bin/python" if given.peers else sys.executable
-    )
-    only = given.only.split(",") if given.only else []
-    stored = {}
-    run = {"machine": versions(), "cases": []}
-    if only and given.json:
-        run = json.loads(Path(given.json).read_text())
-        stored = {(case["n"], case["k"], case["dtype"]): case for case in run["cases"]}
-    for size in FULL if given.full else QUICK:
-        found = measure(size, given.turns, python, given.limit, only)
-        if size in stored:
-            place = run["cases"].index(stored[size])
-            run["cases"][place] = with_lines(stored[size], found)
-        else:
-            run["cases"].append(found)
-        for name, why in found["skipped"].items():
-            print(f"{name} at {size[0]} x {size[1]} left out: {why}", file=sys.stderr)
-        if given.json:
-            Path(given.json).write_text(json.dumps(run, indent=1) + "\n")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--table", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    if args.install_peers:
+        install(args.install_peers)
+        return
+    run = json.loads(args.table.read_text()) if args.table else run_all(args)
     print(table(run), end="")
 
 

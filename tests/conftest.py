@@ -1,14 +1,17 @@
-"""Fixtures: small synthetic score files with known properties, and the real ones when present."""
+"""Fixtures: real score files where they are present, and the command line in this process.
+
+Tests run faster here than commands do elsewhere: nothing is synced to the disk, and files
+that h5py wrote in this process are opened without a child that probes them first.
+"""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
-os.environ["OPENBLAS_NUM_THREADS"] = (
-    "1"  # as the command does; read when NumPy is imported
-)
-
-os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and sentences would wrap
+# As the command does; it is read when NumPy is imported.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# pytest-xdist sets it, and sentences would wrap.
+os.environ.pop("COLUMNS", None)
 
 import h5py
 import numpy as np
@@ -17,59 +20,69 @@ from run_calcli import RUNS, runner
 
 from calcli.io import probe
 
-# 10 ms of every output, and no test pulls the plug; commands in processes of their own sync as ever
-os.fsync = lambda descriptor: None
-
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED_DATA = Path(
     os.environ.get("CALCLI_TEST_DATA", REPOSITORY.parent / "shared" / "data")
 )
+SECOND = 10**9  # in nanoseconds
 
-
-WHOLE = set()
+FILES_AS_WRITTEN = set()
 """Versions of files that h5py closed in this process after writing them."""
+
+close_file = h5py.File.close
+probe_in_child = probe._forked
 
 
 def version(path):
     """A file as it is now, wherever it is moved."""
-    about = os.stat(path)
-    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    facts = os.stat(path)
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def close(file, plain=h5py.File.close):
-    """Close, and date back what was written, so that whatever changes the file within a tick of the clock shows."""
-    written = file.filename if file.id.valid and file.mode != "r" else None
-    plain(file)
-    with suppress(OSError):
-        if written is not None:
-            os.utime(
-                written,
-                ns=(os.stat(written).st_atime_ns, os.stat(written).st_mtime_ns - 10**9),
-            )
-            WHOLE.add(version(written))
+def close_and_remember(file):
+    """Close a file of h5py, and remember it as whole if it was written.
 
-
-def forked(paths, *more, plain=probe._forked):
-    """No child for files that are as h5py wrote them: a fork of a process with torch takes 30 ms, a run has thousands.
-
-    Damaged files, those of the tests of such files and all commands in processes of their own have their child.
+    It is dated back, so that whatever changes it within a tick of the clock shows.
     """
-    whole = "/fuzz/" not in os.environ.get("PYTEST_CURRENT_TEST", "") and all(
-        version(path) in WHOLE for path in paths
-    )
-    return probe.FINE if whole else plain(paths, *more)
+    was_written = file.id.valid and file.mode != "r"
+    path = file.filename if was_written else None
+    close_file(file)
+    if path is None:
+        return
+    with suppress(OSError):
+        facts = os.stat(path)
+        os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns - SECOND))
+        FILES_AS_WRITTEN.add(version(path))
 
 
-h5py.File.close = close
-probe._forked = forked
+def probe_unless_as_written(paths, *more):
+    """Probe files in a child, unless they are as h5py wrote them here.
+
+    A fork of a process with torch takes 30 ms, and a run has thousands. Damaged files, the
+    tests of such files, and commands in processes of their own have their child.
+    """
+    is_fuzz_test = "/fuzz/" in os.environ.get("PYTEST_CURRENT_TEST", "")
+    if not is_fuzz_test and all(version(path) in FILES_AS_WRITTEN for path in paths):
+        return probe.FINE
+    return probe_in_child(paths, *more)
+
+
+def sync_nothing(descriptor):
+    """Stands for ``os.fsync``: 10 ms of every output, and no test pulls the plug."""
+
+
+os.fsync = sync_nothing
+h5py.File.close = close_and_remember
+probe._forked = probe_unless_as_written
 
 
 def pytest_terminal_summary(terminalreporter):
     """The long form of the fuzz tests says how many commands each family ran."""
-    if "CALCLI_FUZZ_SECONDS" in os.environ:
-        for (file, test), times in sorted(RUNS.items()):
-            terminalreporter.write_line(f"{times:8} {file} {test}")
-        terminalreporter.write_line(f"{RUNS.total():8} runs in all")
+    if "CALCLI_FUZZ_SECONDS" not in os.environ:
+        return
+    for (file, test), times in sorted(RUNS.items()):
+        terminalreporter.write_line(f"{times:8} {file} {test}")
+    terminalreporter.write_line(f"{RUNS.total():8} runs in all")
 
 
 @pytest.fixture(scope="session")

@@ -29,40 +29,35 @@ def figure_of(sets, name="corp", **more):
 
 def rows_of(confidence, correct, weight=None):
     """Rows of which the confidence is known, and whether they are right."""
-    y = np.asarray(correct, dtype=np.int64)
-    return RowTable(
-        1, confidence, np.asarray(correct, dtype=float), y, y, weight=weight
-    )
+    correct = np.asarray(correct, dtype=float)
+    label = correct.astype(np.int64)
+    return RowTable(1, confidence, correct, label, label, weight=weight)
 
 
 def rows_like(n=1500, seed=0, power=1.6):
+    """Confidences, and whether rows are right: overconfident for a power above 1."""
     rng = np.random.default_rng(seed)
-    c = 0.2 + 0.8 * rng.random(n) ** 0.5
-    return c, (rng.random(n) < c**power).astype(float)
+    confidence = 0.2 + 0.8 * rng.random(n) ** 0.5
+    is_right = rng.random(n) < confidence**power
+    return confidence, is_right.astype(float)
 
 
 def one(**more):
-    return Corp(
-        (
-            Panel(
-                "a title", (measure_curve("uncalibrated", rows_of(*rows_like()), FAST),)
-            ),
-        ),
-        **more,
-    )
+    """A figure with one panel."""
+    curve = measure_curve("uncalibrated", rows_of(*rows_like()), FAST)
+    return Corp((Panel("a title", (curve,)),), **more)
 
 
 def tables(k=4):
+    """Row tables of scores at two temperatures; predictions of class 2 are mostly wrong."""
     rng = np.random.default_rng(3)
     z, y = truth(2000, k, temperature=1.0)
     top = z.argmax(axis=1)
-    y = np.where(
-        (top == 2) & (rng.random(2000) < 0.8), (top + 1) % k, y
-    )  # class 2 is badly wrong
-    z[top == 3] *= 1.0
+    is_wrong = (top == 2) & (rng.random(2000) < 0.8)
+    y = np.where(is_wrong, (top + 1) % k, y)
     return [
-        Measured("a.h5", label, collect(ArrayRows(z / t, y)))
-        for label, t in (("uncalibrated", 1.0), ("hot", 1.5))
+        Measured("a.h5", "uncalibrated", collect(ArrayRows(z, y))),
+        Measured("a.h5", "hot", collect(ArrayRows(z / 1.5, y))),
     ]
 
 
@@ -85,10 +80,14 @@ def laid_out(figure, paper=PLAIN):
 
 @cache
 def every_figure():
+    """A figure of every style and layout, by name."""
     sets = tables()
     many = [Measured(f"{i}.h5", f"m{i}", sets[0].table) for i in range(9)]
-    z, y = truth(300, 4)
     binary = [Measured("two.h5", "uncalibrated", collect(ArrayRows(*truth(400, 2))))]
+    epochs = []
+    for epoch in (1, 2, 10):
+        epochs += [replace(one_set, bundle=f"e.h5:{epoch}") for one_set in sets]
+    few_rows = ArrayRows(*truth(300, 4))
     return {
         "bins": figure_of(sets, "bins"),
         "bins-overlay": figure_of(sets, "bins", layout="overlay"),
@@ -101,9 +100,6 @@ def every_figure():
         "risk": figure_of(sets, "risk"),
         "decision": figure_of(binary, "decision"),
         "gaps": figure_of(sets, "gaps"),
-        "epochs": figure_of(
-            [replace(s, bundle=f"e.h5:{at}") for at in (1, 2, 10) for s in sets],
-            "epochs",
-        ),
-        "temperature": sweep_temperature(ArrayRows(z, y), "a", points=9),
+        "epochs": figure_of(epochs, "epochs"),
+        "temperature": sweep_temperature(few_rows, "a", points=9),
     }

@@ -14,27 +14,25 @@ from calcli.importers.table import Column, constant
 
 def plan(paths, request, where):
     """The readings of arrays with these paths, whose values tell nothing."""
-    one = np.eye(3)
-    return propose(
-        {path: Column(Path("x"), path, constant(one)) for path in paths}, request, where
-    )
+    values = constant(np.eye(3))
+    columns = {path: Column(Path("x"), path, values) for path in paths}
+    return propose(columns, request, where)
 
 
 def bring(sources, out, splitting=Splitting(), ignore=(), **ask):
     """Import, and give every dataset of the output by its path, and the notes."""
+    if not isinstance(sources, list):
+        sources = [sources]
+    request = ImportRequest(**ask)
     report = import_scores(
-        sources if isinstance(sources, list) else [sources],
-        out,
-        ImportRequest(**ask),
-        splitting,
-        force=True,
-        ignore_labels=ignore,
+        sources, out, request, splitting, force=True, ignore_labels=ignore
     )
-    found = {"notes": " | ".join(report.notes)}
+    arrays = {"notes": " | ".join(report.notes)}
+
+    def add(path, node):
+        if isinstance(node, h5py.Dataset):
+            arrays[path] = node[()]
+
     with h5py.File(out) as file:
-        file.visititems(
-            lambda path, node: found.update(
-                {path: node[()]} if hasattr(node, "shape") else {}
-            )
-        )
-    return found
+        file.visititems(add)
+    return arrays

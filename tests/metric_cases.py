@@ -1,5 +1,7 @@
 """Row tables and score files that the metric tests share. Streams of RandomState never change."""
 
+from functools import partial
+
 import numpy as np
 
 from calcli.metrics.catalog import measure
@@ -13,18 +15,19 @@ from calcli.rows import ArrayRows
 
 def top_label_table(confidence, correct, k=2, weight=None):
     """A row table that holds given confidences and correctness; the rest as for two classes."""
-    c, right = np.asarray(confidence, float), np.asarray(correct, float)
-    p = np.clip(c, 1e-12, 1 - 1e-12)
-    entropy = -p * np.log(p) - (1 - p) * np.log1p(-p)
+    confidence = np.asarray(confidence, float)
+    correct = np.asarray(correct, float)
+    p = np.clip(confidence, 1e-12, 1 - 1e-12)
+    p_label = np.where(correct == 1, p, 1 - p)
     return RowTable(
         k=k,
-        confidence=c,
-        correct=right,
-        prediction=np.zeros(len(c), np.int64),
-        y=(1 - right).astype(np.int64),
-        nll=-np.log(np.where(right == 1, p, 1 - p)),
-        brier=2 * (c - right) ** 2,
-        entropy=entropy,
+        confidence=confidence,
+        correct=correct,
+        prediction=np.zeros(len(confidence), np.int64),
+        y=(1 - correct).astype(np.int64),
+        nll=-np.log(p_label),
+        brier=2 * (confidence - correct) ** 2,
+        entropy=-p * np.log(p) - (1 - p) * np.log1p(-p),
         varentropy=p * (1 - p) * np.log(p / (1 - p)) ** 2,
         weight=weight,
     )
@@ -38,31 +41,28 @@ def softmax(z):
 
 def draw_labels(p, rng):
     """One label per row of probabilities."""
-    return np.minimum(
-        (p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1), p.shape[1] - 1
-    )
+    chance = rng.random_sample((len(p), 1))
+    label = (p.cumsum(axis=1) < chance).sum(axis=1)
+    return np.minimum(label, p.shape[1] - 1)
 
 
 def measured(p, y, name, kind="probs", **settings):
     """The value of one metric of scores (n, k) with labels."""
     rows = ArrayRows(np.asarray(p), np.asarray(y), kind)
-    s = MetricSettings(**settings)
-    table = collect(rows, class_bins=s.bins, tops=(2, 3, 5))
-    return measure(
-        name,
-        MetricContext(
-            table, s, lambda: class_columns(rows), lambda: class_columns(rows, raw=True)
-        ),
-    )
+    chosen = MetricSettings(**settings)
+    table = collect(rows, class_bins=chosen.bins, tops=(2, 3, 5))
+    columns = partial(class_columns, rows)
+    raw_columns = partial(class_columns, rows, raw=True)
+    return measure(name, MetricContext(table, chosen, columns, raw_columns))
 
 
 def edge_scores():
     """Probabilities that are multiples of 1/64, many of them on bin edges: (400, 5), labels."""
     rng = np.random.RandomState(7)
     p = softmax(rng.normal(size=(400, 5)) * 2)
-    q = np.floor(p * 64)
-    q[np.arange(400), p.argmax(1)] += 64 - q.sum(1)
-    return q / 64, draw_labels(p, rng)
+    parts = np.floor(p * 64)
+    parts[np.arange(400), p.argmax(axis=1)] += 64 - parts.sum(axis=1)
+    return parts / 64, draw_labels(p, rng)
 
 
 def plain_scores():

@@ -7,7 +7,8 @@ Mersenne Twister with R's own seeding, normal deviates by inversion, and one tri
 import numpy as np
 from scipy.special import ndtri
 
-WORD = 2.328306437080797e-10  # 1 / (2^32 - 1), the margin that R keeps from 0 and 1
+STEP = 2.3283064365386963e-10  # 2^-32, which R multiplies its words by
+MARGIN = 2.328306437080797e-10  # 1 / (2^32 - 1), the margin that R keeps from 0 and 1
 LARGE = 134217728.0  # 2^27, of which R makes the first digits of a normal deviate
 
 
@@ -28,12 +29,12 @@ class RRandom:
 
     def runif(self, n):
         words = self.stream.randint(0, 2**32, size=n, dtype=np.uint32)
-        uniform = words.astype(float) * 2.3283064365386963e-10
-        return np.clip(uniform, 0.5 * WORD, 1.0 - 0.5 * WORD)
+        uniform = words.astype(float) * STEP
+        return np.clip(uniform, 0.5 * MARGIN, 1.0 - 0.5 * MARGIN)
 
     def rnorm(self, n):
-        pairs = self.runif(2 * n).reshape(n, 2)
-        return ndtri((np.floor(LARGE * pairs[:, 0]) + pairs[:, 1]) / LARGE)
+        first, second = self.runif(2 * n).reshape(n, 2).T
+        return ndtri((np.floor(LARGE * first) + second) / LARGE)
 
     def rbinom_once(self, probability):
         """``rbinom(n, 1, probability)``, by inversion of the smaller probability."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +18,10 @@ RUNS: Counter[tuple[str, str]] = Counter()
 
 def count():
     """One more run of the test that is at work."""
+    # As "tests/cli/test_app.py::test_name[case] (call)".
     file, _, test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")
-    RUNS[Path(file).stem, test.partition("[")[0].partition(" ")[0]] += 1
+    name = test.partition("[")[0].partition(" ")[0]
+    RUNS[Path(file).stem, name] += 1
 
 
 @dataclass
@@ -39,29 +42,37 @@ class Result:
         return lines[0]
 
 
+@contextmanager
+def process_state_kept():
+    """Restore what the command changes in its process, as that is about to end there."""
+    handlers = {number: signal.getsignal(number) for number in entry.SIGNALS}
+    hook = sys.unraisablehook
+    threshold = gc.get_threshold()
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = hook
+        gc.set_threshold(*threshold)
+        gc.enable()
+
+
 def runner(monkeypatch, capsys):
     """A function that runs ``calcli`` with the given words, fast."""
-    monkeypatch.setenv(
-        "PYTHONSAFEPATH", ""
-    )  # the command sets it for its process, which this is not
+    # The command sets it for its process, which this is not.
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
 
     def run(*words):
         count()
         monkeypatch.setattr(sys, "argv", ["calcli", *map(str, words)])
         capsys.readouterr()
         code = 0
-        handlers = {number: signal.getsignal(number) for number in entry.SIGNALS}
-        hook, threshold = sys.unraisablehook, gc.get_threshold()
-        try:
-            entry.main()
-        except SystemExit as end:
-            code = end.code or 0
-        finally:  # the command leaves them ignored, as its process is about to end
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            sys.unraisablehook = hook
-            gc.set_threshold(*threshold)
-            gc.enable()
+        with process_state_kept():
+            try:
+                entry.main()
+            except SystemExit as end:
+                code = end.code or 0
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
 
@@ -71,7 +82,7 @@ def runner(monkeypatch, capsys):
 def process(*words, cwd, stdin=None, timeout=None):
     """Run ``calcli`` as a process of its own."""
     count()
-    done = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-m", "calcli", *map(str, words)],
         cwd=cwd,
         input=stdin,
@@ -80,4 +91,4 @@ def process(*words, cwd, stdin=None, timeout=None):
         check=False,
         timeout=timeout,
     )
-    return Result(done.returncode, done.stdout, done.stderr)
+    return Result(finished.returncode, finished.stdout, finished.stderr)

@@ -13,14 +13,18 @@ def truth(n, k, temperature=1.6, seed=0, scale=2.5):
     """Logits z (n, k) float64 and labels drawn from softmax(z / temperature)."""
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, k)) * scale
-    u = z / temperature + rng.gumbel(size=(n, k))
-    return z, u.argmax(axis=1)
+    noise = rng.gumbel(size=(n, k))
+    return z, (z / temperature + noise).argmax(axis=1)
 
 
 def transformed(z, seed=1):
     """The same rows under lossy transforms: shrunk logits with noise, (m, n, k)."""
     rng = np.random.default_rng(seed)
-    return np.stack([z * s + rng.normal(size=z.shape) * 0.8 for s in (0.5, 0.7, 0.4)])
+    moved = []
+    for factor in (0.5, 0.7, 0.4):
+        noise = rng.normal(size=z.shape)
+        moved.append(z * factor + noise * 0.8)
+    return np.stack(moved)
 
 
 def rows_of(z, y, block_rows=None, kind="logits", seed=1, **more):
@@ -38,17 +42,17 @@ def rows_of(z, y, block_rows=None, kind="logits", seed=1, **more):
 
 def fit(name, rows, seed=0, **options):
     """A method fitted to rows; an option that is one of Python's words ends in an underscore."""
-    given = {option.rstrip("_"): value for option, value in options.items()}
-    return method(name).fit(rows, parse_options(name, given), Context(seed=seed))
+    words = {option.rstrip("_"): value for option, value in options.items()}
+    return method(name).fit(rows, parse_options(name, words), Context(seed=seed))
 
 
 def predict(calibrator, rows):
     """Log-probabilities (n, k) and predictions (n,) of all rows."""
-    wanted = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
-    parts = [calibrator.apply(block) for block in rows.blocks(wanted)]
-    return np.concatenate([p.log_probs for p in parts]), np.concatenate(
-        [p.label for p in parts]
-    )
+    places = [rows.transforms.index(spec) for spec in calibrator.required_transforms]
+    parts = [calibrator.apply(block) for block in rows.blocks(places)]
+    log_p = np.concatenate([part.log_probs for part in parts])
+    predictions = np.concatenate([part.label for part in parts])
+    return log_p, predictions
 
 
 def _degenerate():

@@ -10,7 +10,8 @@ from conftest import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
-SCRIPTS = sorted((REPOSITORY / "benchmarks").glob("[a-z]*.py"))
+BENCHMARKS = REPOSITORY / "benchmarks"
+SCRIPTS = sorted(BENCHMARKS.glob("[a-z]*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -18,20 +19,21 @@ def test_every_benchmark_can_be_imported(script, monkeypatch):
     monkeypatch.syspath_prepend(str(script.parent))
     spec = importlib.util.spec_from_file_location(f"benchmark_{script.stem}", script)
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(
-        sys.modules, spec.name, module
-    )  # dataclasses look their module up
+    # Dataclasses look their module up.
+    monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
     assert callable(module.main)
 
 
 SMALL = {
     "adapt": (["2", "--rows", "200"], "| simulated | Dirichlet(1) | 200 | 2 |"),
-    "affine": (["size", "--rows", "200", "--classes", "5"], "vs 200 x 5"),
+    "affine": (["--splits", "2"], "two classes, bias and curvature: test NLL over 2"),
+    "bootstrap": (["--resamples", "20"], "simulated, 10 classes"),
     "hoki": (
         ["--rows", "60", "--classes", "8"],
         "largest error against adaptive quadrature",
     ),
+    "question_thresholds": (["2"], "| flat | 1000 | record |"),
     "recal": (
         ["--rows", "200", "--classes", "5", "--transforms", "2", "--rounds", "3"],
         "fit: ",
@@ -39,34 +41,32 @@ SMALL = {
     "risk": (["2", "--rows", "200"], "| 200 | 0.02 | independent | calibrated |"),
     "threshold": (["3"], "overconfident"),
     "watch": (["2"], "exactly calibrated"),
+    "zeros": (["2"], "half a digit"),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_benchmark_runs_to_its_end_on_little(name, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(SCRIPTS[0].parent))
-    words, said = SMALL[name]
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    words, expected = SMALL[name]
     monkeypatch.setattr(sys, "argv", [name, *words])
-    runpy.run_path(str(SCRIPTS[0].parent / f"{name}.py"), run_name="__main__")
-    assert said in capsys.readouterr().out
+    runpy.run_path(str(BENCHMARKS / f"{name}.py"), run_name="__main__")
+    assert expected in capsys.readouterr().out
 
 
 def test_the_readme_says_of_auto_what_the_stored_results_do(monkeypatch):
-    folder = SCRIPTS[0].parent
-    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     from quality import table
 
-    tasks = json.loads((folder / "quality.json").read_text(encoding="utf-8"))
-    (line,) = [
-        line for line in table(tasks).splitlines() if line.startswith("| `auto` |")
-    ]
+    tasks = json.loads((BENCHMARKS / "quality.json").read_text(encoding="utf-8"))
+    lines = table(tasks).splitlines()
+    (line,) = [line for line in lines if line.startswith("| `auto` |")]
     worse = line.split(" | ")[-2]
-    assert f"than temperature scaling on {worse} tasks" in (
-        folder.parent / "README.md"
-    ).read_text(encoding="utf-8")
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert f"than temperature scaling on {worse} tasks" in readme
 
 
-STORED_RISK = json.loads((SCRIPTS[0].parent / "risk.json").read_text("utf-8"))
+STORED_RISK = json.loads((BENCHMARKS / "risk.json").read_text("utf-8"))
 
 
 def test_the_stored_intervals_hold_the_truth():
@@ -88,7 +88,7 @@ def test_the_stored_intervals_hold_the_truth():
 @pytest.mark.parametrize("kind", ["independent", "in units"])
 def test_the_stored_coverage_is_that_of_today(kind, monkeypatch):
     """Of 60 intervals that hold with probability .95, nine or more miss in .003."""
-    monkeypatch.syspath_prepend(str(SCRIPTS[0].parent))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     from risk import coverage
 
     line = coverage(200, 0.5, kind, "calibrated", 60)

@@ -22,6 +22,12 @@ SECONDS = float(os.environ.get("CALCLI_FUZZ_SECONDS", 0))
 """How long the long form may take in all; 0 is the short form that every test run has."""
 
 
+MS_RDONLY, MS_REMOUNT, MNT_DETACH = 1, 32, 2
+"""Flags of Linux's mount and umount2."""
+
+ROOMY = 65536  # KiB of a disk that is large enough for any test
+
+
 @dataclass
 class Done:
     """What a run left behind. code : negative for a signal."""
@@ -47,24 +53,24 @@ class Warm:
 
     def __call__(self, *words, cwd, limits=None, kill=None, out=None, err=None):
         count()
-        names = {
-            "out": str(out or self.scratch / "out"),
-            "err": str(err or self.scratch / "err"),
-        }
+        out = Path(out or self.scratch / "out")
+        err = Path(err or self.scratch / "err")
         job = {
             "argv": list(map(str, words)),
             "cwd": str(cwd),
             "limits": limits or {},
             "kill": kill,
-            **names,
+            "out": str(out),
+            "err": str(err),
         }
         print(json.dumps(job), file=self.server.stdin, flush=True)
         code = int(self.server.stdout.readline())
-        texts = (
-            Path(n).read_text(errors="replace") if Path(n).is_file() else ""
-            for n in (names["out"], names["err"])
-        )
-        return Done(code, *texts)
+        return Done(code, text_of(out), text_of(err))
+
+
+def text_of(path):
+    """Text of a file; nothing of what is none, as a device."""
+    return path.read_text(errors="replace") if path.is_file() else ""
 
 
 @pytest.fixture(scope="session")
@@ -82,13 +88,15 @@ def desk(tmp_path_factory, calcli):
     z, y = truth(600, 6)
     ids = np.array([f"row {i}" for i in range(600)], dtype=object)
     with h5py.File(folder / "good.h5", "w") as file:
-        file["logits"], file["labels"], file["ids"] = z.astype("f4"), y, ids
+        file["logits"] = z.astype("f4")
+        file["labels"] = y
+        file["ids"] = ids
     shutil.copy(folder / "good.h5", folder / "again.h5")
-    z, y = truth(600, 6, seed=7)
-    with h5py.File(folder / "first.h5", "w") as file:
-        file["logits"], file["labels"] = z.astype("f4"), y
-    z, y = truth(600, 6)
     np.savez(folder / "good.npz", logits=z.astype("f4"), labels=y)
+    other_z, other_y = truth(600, 6, seed=7)
+    with h5py.File(folder / "first.h5", "w") as file:
+        file["logits"] = other_z.astype("f4")
+        file["labels"] = other_y
     assert calcli("fit", "-m", "ts", "good.h5", "-o", "ts.json", cwd=folder).code == 0
     return folder
 
@@ -99,34 +107,37 @@ class Disk:
     def __init__(self, path):
         self.path = path
         path.mkdir()
-        self._mount("rw,size=4m", 0)
+        self._mount(4096, 0)
 
-    def _mount(self, options, flags):
+    def _mount(self, kib, flags):
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mount(
-            b"calcli", os.fsencode(self.path), b"tmpfs", flags, options[3:].encode()
-        ):
+        path = os.fsencode(self.path)
+        options = f"size={kib}k".encode()
+        if libc.mount(b"calcli", path, b"tmpfs", flags, options) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def resize(self, kib):
         """Make room for so many KiB in all; 0 would be no limit."""
-        self._mount(f"rw,size={max(4, kib)}k", 32)  # MS_REMOUNT
+        self._mount(max(4, kib), MS_REMOUNT)
 
     def set_read_only(self, read_only):
-        self._mount("rw,size=65536k", 32 | int(read_only))  # MS_REMOUNT, MS_RDONLY
+        flags = MS_REMOUNT
+        if read_only:
+            flags |= MS_RDONLY
+        self._mount(ROOMY, flags)
 
     @property
     def used(self):
-        about = os.statvfs(self.path)
-        return (about.f_blocks - about.f_bfree) * about.f_frsize // 1024
+        facts = os.statvfs(self.path)
+        return (facts.f_blocks - facts.f_bfree) * facts.f_frsize // 1024
 
     def empty(self):
-        self.resize(65536)
+        self.resize(ROOMY)
         for name in os.listdir(self.path):
             (self.path / name).unlink()
 
     def close(self):
-        ctypes.CDLL(None).umount2(os.fsencode(self.path), 2)  # MNT_DETACH
+        ctypes.CDLL(None).umount2(os.fsencode(self.path), MNT_DETACH)
 
 
 @pytest.fixture(scope="session")
@@ -160,11 +171,11 @@ def one_line(done):
 
 def rounds(short, seconds):
     """Counts to ``short``, or in the long form for a share of its time."""
-    begun = time.monotonic()
-    for i in itertools.count():
-        if i >= short and time.monotonic() - begun > seconds:
+    start = time.monotonic()
+    for number in itertools.count():
+        if number >= short and time.monotonic() - start > seconds:
             return
-        yield i
+        yield number
 
 
 @contextlib.contextmanager

@@ -11,19 +11,28 @@ from run_calcli import count
 
 import calcli.cli.main as entry
 
-CPU, MEMORY = 10, 1 << 30
+CPU = 10  # processor seconds of a command
+MEMORY = 1 << 30  # bytes beyond those that the parent has
+OUTPUT = Path("said")
+"""The file that both streams of a command go to."""
+
+
+def set_limits():
+    """Limit memory and time of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        n_pages = int(file.read().split()[0])
+    memory = n_pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def live(words):
     """A child's life: one command, within limits."""
-    sink = os.open("said", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    output = os.open(OUTPUT, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
-        os.dup2(sink, stream)
-    with open("/proc/self/statm", encoding="ascii") as file:
-        present = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (present + MEMORY, present + MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU, CPU))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.dup2(output, stream)
+    set_limits()
     code = 99
     try:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
@@ -40,16 +49,16 @@ def live(words):
 def run(words):
     """The exit code of a command in a child (a signal as a negative number), its seconds, what it said."""
     count()
-    begun = time.monotonic()
+    start = time.monotonic()
     child = os.fork()
     if child == 0:
         live(words)
     while True:
-        found, status, used = os.wait4(child, os.WNOHANG)
-        if found:
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+        if ended:
             break
-        if time.monotonic() - begun > 6 * CPU:  # it waits for something
+        if time.monotonic() - start > 6 * CPU:  # it waits for something
             os.kill(child, signal.SIGKILL)
         time.sleep(0.001)
-    said = Path("said").read_text(encoding="utf-8", errors="replace")
-    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, said
+    text = OUTPUT.read_text(encoding="utf-8", errors="replace")
+    return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, text
