@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.curve_plot import CurvePlot, canvas_of
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request
-from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.diagrams.terminal import Look, plot
 from calcli.errors import UsageError
 from calcli.metrics.context import MetricContext
 from calcli.metrics.risk import effective_rows
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import FloatArray, IntArray
-from calcli.records import as_json
 from calcli.statistics.decisions import DecisionCurve, benefit_interval
 
 POINTS = 100  # thresholds of a curve
@@ -48,7 +48,7 @@ class Benefit:
 
 
 @dataclass(frozen=True)
-class Decision(Figure):
+class Decision(CurvePlot):
     """Decision curves of one bundle under some calibrators. what : name of class 1."""
 
     title: str
@@ -85,78 +85,44 @@ class Decision(Figure):
         """Least and largest net benefit of the axes."""
         return benefit_range(self.curves)
 
-    def draw(self, paper: Paper) -> Any:
-        """Draw the curves with "treat all" and "treat none"; bands of up to four."""
-        from matplotlib.figure import Figure
-
-        theme, wide = paper.theme, paper.width or 4.7
+    def legend_grid(self, paper: Paper) -> tuple[int, int]:
+        """Columns and lines of the legend, which has "treat all" and "treat none"."""
         count = len(self.curves)
         across = 1 if count > 2 else 2
-        lines = -(-(count + 2) // across)
-        height = 3.5 + 0.19 * lines
-        picture = Figure(figsize=(wide, height))
-        bottom = (0.58 + 0.19 * lines) / height
-        axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
+        return across, -(-(count + 2) // across)
+
+    def draw_curves(self, axes: Any, paper: Paper) -> None:
+        """Draw the curves with "treat all" and "treat none"."""
         for place, curve in enumerate(self.curves):
-            colour, line, _ = paper.series(place)
-            if count == 1:
-                colour, line = theme.main, "-"
-            if count <= 4:
-                axes.fill_between(
-                    curve.threshold,
-                    curve.low,
-                    curve.high,
-                    color=colour,
-                    alpha=0.16,
-                    lw=0,
-                    zorder=1,
-                )
-            axes.plot(
-                curve.threshold,
-                curve.benefit,
-                color=colour,
-                ls=line,
-                lw=1.6,
-                zorder=4,
-                label=squeeze(curve.label, 34),
-            )
-        first = self.curves[0]
+            points = (curve.threshold, curve.benefit, curve.low, curve.high)
+            self.draw_curve(axes, place, points, squeeze(curve.label, 34), paper)
+        first, grey = self.curves[0], paper.theme.muted
         axes.plot(
             first.threshold,
             first.treat_all,
-            color=theme.muted,
+            color=grey,
             lw=1.0,
             ls=(0, (4, 2)),
             zorder=3,
             label="treat all",
         )
-        axes.axhline(0.0, color=theme.muted, lw=1.0, zorder=2, label="treat none")
+        axes.axhline(0.0, color=grey, lw=1.0, zorder=2, label="treat none")
         axes.set(
             xlim=(0, float(first.threshold[-1])),
             ylim=self.range,
             xlabel=f"threshold: risk of {squeeze(self.what, 24)} from which one acts",
             ylabel="net benefit",
         )
-        axes.grid(True)
-        axes.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
-        picture.legend(
-            loc="lower center",
-            ncols=across,
-            bbox_to_anchor=(0.53, 0.05 / height),
-            borderpad=0,
-        )
-        return picture
 
-    def text(self, width: int, look: Look) -> list[str]:
-        """A plot per curve, and a table of the net benefit at some thresholds."""
-        inner = min(width, 76) - AXIS - 1
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+    def plots(self, width: int, look: Look) -> list[list[str]]:
+        """A plot of every curve, with "treat all" and "treat none"."""
         last = float(self.curves[0].threshold[-1])
         ticks = {f"{share * last:.2g}": share * last for share in (0, 0.25, 0.5, 0.75)}
         ticks[f"{last:.2g}"] = last
         bottom, top = self.range
+        drawn = []
         for curve in self.curves:
-            canvas = Canvas(inner, 10, (0.0, last), (bottom, top), look)
+            canvas = canvas_of(width, (0.0, last), (bottom, top), look)
             canvas.area(curve.threshold, curve.low, curve.high)
             inside = curve.treat_all >= bottom
             canvas.line(
@@ -166,12 +132,11 @@ class Decision(Figure):
             canvas.line(curve.threshold, curve.benefit)
             title = f"{curve.label}, n = {curve.n}: net benefit against the threshold"
             ends = (f"{bottom:.2f}", f"{top:.2f}")
-            lines += [*plot(squeeze(title, width), canvas, ends, ticks), ""]
-        lines += [line[:width] for line in self._numbers()]
-        return lines + [squeeze(note, width) for note in self.notes]
+            drawn.append(plot(squeeze(title, width), canvas, ends, ticks))
+        return drawn
 
-    def _numbers(self) -> list[str]:
-        """Table of the net benefit at some thresholds, beside "treat all"."""
+    def numbers(self) -> list[list[str]]:
+        """The net benefit at some thresholds, beside "treat all"."""
         shown = shown_thresholds()
         thresholds = self.curves[0].threshold[shown]
         head = [f"{threshold:.3g}" for threshold in thresholds]
@@ -179,14 +144,7 @@ class Decision(Figure):
         for curve in self.curves:
             rows.append(_benefit_row(curve.label, curve.benefit[shown]))
         rows.append(_benefit_row("treat all", self.curves[0].treat_all[shown]))
-        return table(rows)
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = []
-        for curve in self.curves:
-            label, _, _, *columns = as_json(curve).values()
-            rows += [(label, *values) for values in zip(*columns, strict=True)]
-        return ("curve", *list(as_json(self.curves[0]))[3:]), rows
+        return rows
 
     def describe(self) -> str:
         sentences = []

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.curve_plot import CurvePlot, canvas_of, inches_wide
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Request
-from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.diagrams.terminal import Look, plot
 from calcli.metrics.rowtable import RowTable
 from calcli.numerics import FloatArray
-from calcli.records import as_json
 from calcli.statistics.intervals import wilson_interval
 
 POINTS = 200  # of a curve
@@ -41,7 +41,7 @@ class Coverage:
 
 
 @dataclass(frozen=True)
-class Risk(Figure):
+class Risk(CurvePlot):
     """Risk-coverage curves of several bundles and calibrators."""
 
     title: str
@@ -60,29 +60,38 @@ class Risk(Figure):
                 curves.append(coverage_curve(label, measured.table, level))
         return Risk(request.what, level, tuple(curves), tuple(request.notes))
 
-    def draw(self, paper: Paper) -> Any:
-        """Draw accuracy against coverage, with a band around each curve where there are at most four."""
-        from matplotlib.figure import Figure
+    def legend_grid(self, paper: Paper) -> tuple[int, int]:
+        """Columns and lines of the legend, which one curve has only with its numbers."""
+        coloured = self.coloured
+        count = len(self.curves)
+        longest = max(len(_key(curve)) for curve in coloured)
+        across = 2
+        if count > 4 or longest > 5.5 * inches_wide(paper):
+            across = 1
+        if count == 1 and not paper.stats:
+            return across, 0
+        entries = len(coloured)
+        if count > len(coloured):
+            entries += 1
+        return across, -(-entries // across)
+
+    def draw_curves(self, axes: Any, paper: Paper) -> None:
+        """Draw accuracy against coverage; of many curves all but the best are grey."""
         from matplotlib.ticker import FuncFormatter
 
-        wide = paper.width or 4.7
         coloured = self.coloured
         others = [curve for curve in self.curves if not _is_one_of(curve, coloured)]
-        across, lines = self._legend_grid(wide, has_numbers=paper.stats)
-        height = 3.5 + 0.19 * lines
-        picture = Figure(figsize=(wide, height))
-        bottom = (0.58 + 0.19 * lines) / height
-        axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
         grey: dict[str, Any] = {"color": paper.theme.others, "lw": 0.8}
         for curve in others:
             axes.plot(curve.coverage, curve.accuracy, zorder=2, **grey)
         for place, curve in enumerate(coloured):
-            self._draw_curve(axes, curve, place, paper)
+            points = (curve.coverage, curve.accuracy, curve.low, curve.high)
+            self.draw_curve(axes, place, points, _key(curve), paper)
         if others:
             axes.plot([], [], label=f"the other {len(others)}", **grey)
         least = min(_least_accuracy(curve) for curve in self.curves)
         label = "coverage: proportion of the samples"
-        if wide >= 4:
+        if inches_wide(paper) >= 4:
             label += ", the most confident first"
         axes.set(
             xlim=(0, 1),
@@ -93,16 +102,6 @@ class Risk(Figure):
         axes.xaxis.set_major_formatter(
             FuncFormatter(lambda value, _: f"{100 * value:g} %")
         )
-        axes.grid(True)
-        axes.set_title(squeeze(self.title, int(12 * wide)), loc="left", pad=6)
-        if lines:
-            picture.legend(
-                loc="lower center",
-                ncols=across,
-                bbox_to_anchor=(0.53, 0.05 / height),
-                borderpad=0,
-            )
-        return picture
 
     @property
     def coloured(self) -> Sequence[Coverage]:
@@ -111,47 +110,23 @@ class Risk(Figure):
             return self.curves
         return sorted(self.curves, key=lambda curve: curve.aurc)[:BEST]
 
-    def _legend_grid(self, wide: float, has_numbers: bool) -> tuple[int, int]:
-        """Columns and lines of the legend, which one curve has only with its numbers."""
-        coloured = self.coloured
-        count = len(self.curves)
-        longest = max(len(_key(curve)) for curve in coloured)
-        across = 2
-        if count > 4 or longest > 5.5 * wide:
-            across = 1
-        if count == 1 and not has_numbers:
-            return across, 0
-        entries = len(coloured)
-        if count > len(coloured):
-            entries += 1
-        return across, -(-entries // across)
-
-    def _draw_curve(self, axes: Any, curve: Coverage, place: int, paper: Paper) -> None:
-        """Draw one coloured curve, number ``place`` of them."""
-        colour, line, _ = paper.series(place)
-        if len(self.curves) == 1:
-            colour, line = paper.theme.main, "-"
-        x = curve.coverage
-        if len(self.curves) <= 4:
-            look = {"color": colour, "alpha": 0.16, "lw": 0, "zorder": 1}
-            axes.fill_between(x, curve.low, curve.high, **look)
-        look = {"color": colour, "ls": line, "lw": 1.6, "zorder": 4}
-        axes.plot(x, curve.accuracy, label=_key(curve), **look)
-
-    def text(self, width: int, look: Look) -> list[str]:
-        """A plot per curve, and a table of the accuracy at some coverages."""
-        inner = min(width, 76) - AXIS - 1
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+    def plots(self, width: int, look: Look) -> list[list[str]]:
+        """A plot of every curve."""
         ticks = {"0": 0.0, "20 %": 0.2, "40 %": 0.4, "60 %": 0.6, "80 %": 0.8}
         ticks["100 %"] = 1.0
+        drawn = []
         for curve in self.curves:
             bottom = max(0.0, float(np.floor(_least_accuracy(curve) * 20) / 20))
-            canvas = Canvas(inner, 10, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
+            canvas = canvas_of(width, (0.0, 1.0), (min(bottom, 0.95), 1.0), look)
             canvas.area(curve.coverage, curve.low, curve.high)
             canvas.line(curve.coverage, curve.accuracy)
             title = f"{curve.label}, n = {curve.n}, AURC {curve.aurc:.4f}: accuracy"
             ends = (f"{bottom:.2f}", "1.00")
-            lines += [*plot(squeeze(title, width), canvas, ends, ticks), ""]
+            drawn.append(plot(squeeze(title, width), canvas, ends, ticks))
+        return drawn
+
+    def numbers(self) -> list[list[str]]:
+        """The accuracy at some coverages."""
         coverages = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
         head = [f"{100 * coverage:g} %" for coverage in coverages]
         rows = [["accuracy at coverage", *head]]
@@ -159,15 +134,7 @@ class Risk(Figure):
             accuracies = np.interp(coverages, curve.coverage, curve.accuracy)
             cells = [f"{accuracy:.3f}" for accuracy in accuracies]
             rows.append([squeeze(curve.label, 20), *cells])
-        lines += [line[:width] for line in table(rows)]
-        return lines + [squeeze(note, width) for note in self.notes]
-
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        rows = []
-        for curve in self.curves:
-            label, _, _, *columns = as_json(curve).values()
-            rows += [(label, *values) for values in zip(*columns, strict=True)]
-        return ("curve", *list(as_json(self.curves[0]))[3:]), rows
+        return rows
 
     def describe(self) -> str:
         sentences = []
