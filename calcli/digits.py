@@ -200,9 +200,11 @@ class Digits:
     bits: tuple[int, ...] = ()
 
     def __add__(self, other: "Digits") -> "Digits":
-        low, high = self, other
+        low = self
+        high = other
         if other.least < self.least:
-            low, high = other, self
+            low = other
+            high = self
         if low.least == high.least:
             least_rows = low.least_rows + high.least_rows
             above_least = min(low.above_least, high.above_least)

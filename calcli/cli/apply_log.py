@@ -21,7 +21,8 @@ LINES_BETWEEN = 1000
 
 def apply_log(args: Any, artifact: QuestionsArtifact) -> int:
     """Write a log with calibrated answers; nothing of it if a record is bad."""
-    path, output = Path(args.given[0]), args.output
+    path = Path(args.given[0])
+    output = args.output
     if output != "-" and Path(output).suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(
             f"-o {output}: calibrated answers are written as the log is, expected a"

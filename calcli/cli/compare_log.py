@@ -45,7 +45,8 @@ def compare_log(args: Any) -> int:
     if args.output is not None:
         check_output(args.output, force=args.force)
     command = CommandContext(args)
-    new, baseline = args.given[0], args.baseline_bundle
+    new = args.given[0]
+    baseline = args.baseline_bundle
     with command, logs_once([new, baseline], args.where):
         questions = _compared(args, command)
         command.clear()
@@ -54,7 +55,8 @@ def compare_log(args: Any) -> int:
         "baseline": baseline,
         "calcli_version": __version__,
     }
-    new_log, baseline_log = split_where(new)[0], split_where(baseline)[0]
+    new_log = split_where(new)[0]
+    baseline_log = split_where(baseline)[0]
     content = comparison_of_logs(questions, new_log.name, baseline_log.name, settings)
     if args.output is not None:
         text = json.dumps(finite(content), indent=1, allow_nan=False) + "\n"

@@ -81,7 +81,8 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
             row: list[Cell] = [result.bundle] if several else []
             values = {name: score.value for name, score in line.scores.items()}
             row += [result.title, str(line.group), line.n, values.get("accuracy")]
-            low, high = line.interval.low, line.interval.high
+            low = line.interval.low
+            high = line.interval.high
             if form == "csv":
                 row += [line.gap, low, high, line.p_adjusted]
             else:
@@ -151,7 +152,8 @@ def _model_index_verdict(result: Result) -> Iterator[str]:
     yield f"      name: {_quoted(f'overconfidence, {result.title}')}"
     yield "      args:"
     if gap.interval.known:
-        low, high = _yaml_number(gap.interval.low), _yaml_number(gap.interval.high)
+        low = _yaml_number(gap.interval.low)
+        high = _yaml_number(gap.interval.high)
         yield f"        ci: [{low}, {high}]"
         yield f"        ci_level: {gap.interval.level}"
     yield f'        verdict_kind: "{report.kind}"'

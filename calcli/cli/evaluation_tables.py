@@ -182,7 +182,8 @@ def change_words(change: Difference) -> str:
     """A change with its interval, ``-0.270 [-0.299, -0.243]``."""
     words = f"{change.value:+z.4f}"
     if change.interval is not None:
-        low, high = change.interval.low, change.interval.high
+        low = change.interval.low
+        high = change.interval.high
         return f"{words} [{low:z.4f}, {high:z.4f}]"
     reason = change.reason or "no interval"
     return f"{words} ({reason})"

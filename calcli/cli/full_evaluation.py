@@ -127,7 +127,8 @@ def replacement_advice(new: str, old: str, change: Difference) -> str:
     """Advice on replacing the calibrator old by new, from the change in NLL."""
     if change.interval is None:
         return f"{new} instead of {old}: too few samples to tell which is better"
-    low, high = change.interval.low, change.interval.high
+    low = change.interval.low
+    high = change.interval.high
     size = f"{abs(change.value):.4f}"
     ends = f"[{min(abs(low), abs(high)):.4f}, {max(abs(low), abs(high)):.4f}]"
     if high < 0.0:
@@ -195,7 +196,8 @@ def data_sentence(result: Result) -> str:
 
 def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
     """The evidence behind a verdict, a line each."""
-    facts, verdict = report.facts, report.verdict
+    facts = report.facts
+    verdict = report.verdict
     gap = f"overconfidence {gap_words(facts.overconfidence)} (z {facts.gap_z:+.1f})"
     entropy = f"{facts.entropy.gap:+.4f} (z {facts.entropy.z:+.1f})"
     yield f"{gap}; NLL minus entropy {entropy}; {report.p_text}"
@@ -213,7 +215,8 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
             yield f"{name} {value} (expected {expected}, 95th percentile {high}, {p})"
     debiased = result.scores.get("tce2")
     if debiased is not None and debiased.interval is not None:
-        low, high = number(debiased.interval.low), number(debiased.interval.high)
+        low = number(debiased.interval.low)
+        high = number(debiased.interval.high)
         square = number(debiased.more["signed_square"])
         reason = f": {debiased.end_words}" if debiased.end_words else ""
         value = number(debiased.value)

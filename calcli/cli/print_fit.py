@@ -10,7 +10,8 @@ BY_CONSTRUCTION = 1e-9
 
 def metrics_sentence(artifact: Artifact) -> str:
     """NLL and ECE before and after, on the rows of the fit."""
-    before, after = artifact.fit.before, artifact.fit.after
+    before = artifact.fit.before
+    after = artifact.fit.after
     parts = []
     for name, called in (("nll", "NLL"), ("nll_top", "NLL"), ("ece", "ECE")):
         if name not in before:
@@ -47,7 +48,8 @@ def print_fit(artifact: Artifact, console: Console, *, full: bool = False) -> No
 
 
 def _print_metrics(artifact: Artifact, console: Console) -> None:
-    before, after = artifact.fit.before, artifact.fit.after
+    before = artifact.fit.before
+    after = artifact.fit.after
     lines = [["in-sample", *before]]
     lines.append(["before", *(number(value) for value in before.values())])
     lines.append(["after", *(number(value) for value in after.values())])

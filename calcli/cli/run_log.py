@@ -60,7 +60,8 @@ def fit_and_judge_log(
         )
     context = Context(args.seed, progress=command.progress)
     tested = [] if test is None else bundles_of(test, args.where)
-    models, results = [], []
+    models = []
+    results = []
     with opened_questions(
         bundles_of(args.calibration, args.where),
         context,
@@ -96,7 +97,8 @@ def _judged(
     job: EvaluationJob, question: QuestionData, crossed: CrossFit
 ) -> tuple[ModelResults, list[Result]]:
     """Results of a question, every row by a calibrator that did not see its record."""
-    rows, path = question.rows, job.templates[0]
+    rows = question.rows
+    path = job.templates[0]
     folds = len(crossed.calibrators)
     codes = Codes(fold_names(folds), crossed.fold)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}

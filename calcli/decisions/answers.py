@@ -20,7 +20,8 @@ AnswerType = Literal["yes/no", "choice", "score"]
 Path = tuple[str | int, ...]
 
 YES_NO: AnswerType = "yes/no"
-YES, NO = "yes", "no"
+YES = "yes"
+NO = "no"
 
 ONLY = "answer"
 """Name of the question of records that do not name it."""

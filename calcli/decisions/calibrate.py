@@ -62,12 +62,15 @@ class AnswerMap:
     @classmethod
     def of(cls, entry: Mapping[str, Any], where: str) -> "AnswerMap":
         """Map of an entry of ``params.questions``. Raises DataError."""
-        method, params = entry["method"], entry["params"]
-        slope, intercept = 1.0, 0.0
+        method = entry["method"]
+        params = entry["params"]
+        slope = 1.0
+        intercept = 0.0
         if method == "ts":
             slope = 1.0 / float(params["temperature"])
         elif method == "platt":
-            slope, intercept = float(params["slope"][0]), float(params["intercept"][0])
+            slope = float(params["slope"][0])
+            intercept = float(params["intercept"][0])
         elif method != "identity":
             message = f"method {method!r} is not known here, expected ts, platt"
             raise DataError(f"{where}: {message} or identity; upgrade calcli")
@@ -162,7 +165,8 @@ class AnswerCalibrator:
         self, questions: Mapping[str, AnswerMap], name: str, sha256: str
     ) -> None:
         self.questions = dict(questions)
-        self.name, self.sha256 = name, sha256
+        self.name = name
+        self.sha256 = sha256
 
     @classmethod
     def of(cls, entries: Mapping[str, Any], name: str) -> "AnswerCalibrator":

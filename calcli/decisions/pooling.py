@@ -151,7 +151,9 @@ def pool(questions: Sequence[Question], start: Pooled | None = None) -> Pooled:
     centre = np.zeros(n_parameters)
     spread = np.full(n_parameters, USUAL_SPREAD)
     if start is not None:
-        theta, centre, spread = start.theta.copy(), start.centre, start.spread
+        theta = start.theta.copy()
+        centre = start.centre
+        spread = start.spread
     for _ in range(MOST_ROUNDS):
         before = np.concatenate([theta.ravel(), centre, spread])
         variance = np.zeros_like(theta)
@@ -198,7 +200,8 @@ def _most_likely(
                 break
             step = step / 2.0
         is_done = np.abs(moved - theta).max() < CLOSE
-        theta, objective = moved, value
+        theta = moved
+        objective = value
         if is_done:
             break
     return theta, np.diag(np.linalg.inv(information))

@@ -10,7 +10,9 @@ from calcli.errors import UsageError
 from calcli.numerics import FloatArray
 from calcli.statistics.friedman import not_told_apart
 
-ROW, BAR, HEAD = 0.19, 0.13, 0.78
+ROW = 0.19
+BAR = 0.13
+HEAD = 0.78
 """Inches between labels, between bars, and above the axis."""
 
 
@@ -44,7 +46,8 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
     half = (k + 1) // 2
     alike = not_told_apart(ranks, distance)
     theme = LIGHT
-    width, margin = 6.75, 1.7
+    width = 6.75
+    margin = 1.7
     depth = 0.12 + BAR * len(alike)
     height = HEAD + depth + ROW * half + 0.15
     figure = Figure(figsize=(width, height))
@@ -79,7 +82,8 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
         va="center",
     )
     for line, members in enumerate(alike):
-        low, high = float(ranks[members[0]]), float(ranks[members[-1]])
+        low = float(ranks[members[0]])
+        high = float(ranks[members[-1]])
         y = -0.12 - BAR * line
         axes.plot(
             [x(low) - 0.04, x(high) + 0.04],
@@ -94,11 +98,15 @@ def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) ->
         name = squeeze(names[i], int((margin - 0.3) * 11))
         if place < half:
             y = -depth - ROW * place - 0.1
-            edge, beside_edge, side = margin - 0.12, -0.05, "right"
+            edge = margin - 0.12
+            beside_edge = -0.05
+            side = "right"
             text = f"{name}  {rank:.2f}"
         else:
             y = -depth - ROW * (k - 1 - place) - 0.1
-            edge, beside_edge, side = width - margin + 0.12, 0.05, "left"
+            edge = width - margin + 0.12
+            beside_edge = 0.05
+            side = "left"
             text = f"{rank:.2f}  {name}"
         axes.plot([x(rank)] * 2 + [edge], [0, y, y], **muted)
         axes.text(edge + beside_edge, y, text, ha=side, va="center", fontsize=7.5)

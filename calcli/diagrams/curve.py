@@ -159,13 +159,17 @@ def measure_curve(
     settings give the same numbers.
     """
     s = settings
-    weight, units = table.weight, table.units
+    weight = table.weight
+    units = table.units
     # The context of ``evaluate``, so that its ECE has the same bins and the same draws.
     context = MetricContext(
         table, MetricSettings(bins=s.bins, label=quantity, seed=s.seed, level=s.level)
     )
-    confidence, correct = context.scores, context.outcomes
-    edges, stats, luck = context.edges(s.scheme), context.bins(s.scheme), context.luck
+    confidence = context.scores
+    correct = context.outcomes
+    edges = context.edges(s.scheme)
+    stats = context.bins(s.scheme)
+    luck = context.luck
     count = len(edges) - 1
     index = bin_index(confidence, edges)
     rng = np.random.default_rng(s.seed)

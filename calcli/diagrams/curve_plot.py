@@ -78,7 +78,8 @@ class CurvePlot(Figure):
         x, y, low, high = points
         colour, line, _ = paper.series(place)
         if len(self.curves) == 1:
-            colour, line = paper.theme.main, "-"
+            colour = paper.theme.main
+            line = "-"
         if len(self.curves) <= WITH_BANDS:
             axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
         axes.plot(x, y, color=colour, ls=line, lw=1.6, zorder=4, label=name)

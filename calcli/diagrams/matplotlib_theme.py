@@ -128,7 +128,8 @@ class Paper:
     @contextmanager
     def matplotlib(self) -> Iterator[None]:
         """Context of matplotlib's defaults and our changes, whatever the user's matplotlibrc says."""
-        t, matplotlib = self.theme, import_matplotlib()
+        t = self.theme
+        matplotlib = import_matplotlib()
         rc = matplotlib.rc
         with matplotlib.rc_context():
             matplotlib.rcdefaults()

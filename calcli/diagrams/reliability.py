@@ -210,14 +210,17 @@ def _panel(
     lines = [look.paint(squeeze(title, width), "strong")]
     lines += with_axis(canvas, {0: "1.0", height // 2: "0.5", height - 1: "0.0"})
     # Marks of accuracy and mean confidence on the axis of confidences.
-    a, c = canvas.column(curve.accuracy), canvas.column(curve.mean_confidence)
+    a = canvas.column(curve.accuracy)
+    c = canvas.column(curve.mean_confidence)
     marks = [" "] * inner
-    marks[a], marks[c] = "▲", "△"
+    marks[a] = "▲"
+    marks[c] = "△"
     if a == c:
         marks[a] = "◆"
     lines.append(" " * (AXIS + 1) + "".join(marks))
     # The histogram, logarithmic; its base line is half a row.
-    edges, count = curve.histogram.edges, curve.histogram.count
+    edges = curve.histogram.edges
+    count = curve.histogram.count
     columns = np.searchsorted(edges, canvas.centres()) - 1
     columns = np.clip(columns, 0, len(count) - 1)
     top = np.log10(max(int(count.max()), 3) / 0.5)
@@ -239,8 +242,10 @@ def _panel(
 
 def _numbers(curve: Curve, width: int) -> list[str]:
     """Numbers under a terminal panel: three lines, or more where they are too long."""
-    b, (x, y) = curve.brier, curve.words
-    rows, about = f"n = {curve.n}", f"{y} {curve.accuracy:.4f}"
+    b = curve.brier
+    (x, y) = curve.words
+    rows = f"n = {curve.n}"
+    about = f"{y} {curve.accuracy:.4f}"
     means = [f", mean {x} {curve.mean_confidence:.4f}", f" ({direction(curve)})"]
     apart = width < 50 and curve.quantity == "top"
     parts = [[rows], [about, *means]] if apart else [[rows, f", {about}", *means]]

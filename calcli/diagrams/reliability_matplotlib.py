@@ -29,16 +29,14 @@ IN_COLOUR = 8
 """Largest number of coloured curves in one pair of axes; of more, the best five are coloured."""
 
 BEST = 5
-LEFT, RIGHT, GAP, TITLE, NUMBER, BETWEEN, LABEL, NOTE = (
-    0.62,
-    0.22,
-    0.42,
-    0.3,
-    0.125,
-    0.09,
-    0.48,
-    0.17,
-)
+LEFT = 0.62
+RIGHT = 0.22
+GAP = 0.42
+TITLE = 0.3
+NUMBER = 0.125
+BETWEEN = 0.09
+LABEL = 0.48
+NOTE = 0.17
 """Inches: margins, gap of panels, title, line of numbers, gap above the histogram, axis labels below it, note."""
 MONO = "DejaVu Sans Mono"
 
@@ -187,7 +185,8 @@ def draw_reliability(diagram: "Diagram", paper: Paper) -> Any:
         foot=0.17 * legend_lines + NOTE * len(notes) + 0.08,
         n_panels=len(diagram.panels),
     )
-    width, height = layout.width, layout.height
+    width = layout.width
+    height = layout.height
     figure = Figure(figsize=(width, height))
     if diagram.title:
         text = squeeze(diagram.title, int(width * 10))
@@ -368,7 +367,8 @@ def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
     size = 6.4
     by_score = sorted(panel.curves, key=lambda curve: curve.brier.score)
     for line, text in enumerate(listing(panel, by_score=True)):
-        colour, weight = job.paper.theme.ink, "normal"
+        colour = job.paper.theme.ink
+        weight = "normal"
         if line > 0:  # below the line of heads
             curve = by_score[line - 1]
             if curve.label in job.coloured:

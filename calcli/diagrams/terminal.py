@@ -60,7 +60,11 @@ class Canvas:
         y: tuple[float, float],
         look: Look,
     ) -> None:
-        self.width, self.height, self.x, self.y, self.look = width, height, x, y, look
+        self.width = width
+        self.height = height
+        self.x = x
+        self.y = y
+        self.look = look
         self.cells = [[(" ", "")] * width for _ in range(height)]
         self.dots = np.zeros((4 * height, 2 * width), dtype=np.bool_)
         self.roles: dict[tuple[int, int], str] = {}
@@ -94,7 +98,8 @@ class Canvas:
         """Shade between two lines, at least one cell high wherever x reaches."""
         centres = self.centres()
         half = 0.5 * (self.x[1] - self.x[0]) / self.width
-        bottom, top = np.interp(centres, x, low), np.interp(centres, x, high)
+        bottom = np.interp(centres, x, low)
+        top = np.interp(centres, x, high)
         is_reached = (centres + half >= x[0]) & (centres - half <= x[-1])
         for column in np.flatnonzero(is_reached).tolist():
             for row in range(self.row(top[column]), self.row(bottom[column]) + 1):
@@ -108,14 +113,16 @@ class Canvas:
         self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve"
     ) -> None:
         """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
-        height, width = self.height, self.width
+        height = self.height
+        width = self.width
         if self.look.unicode:
             height, width = self.dots.shape
         u = (np.asarray(x) - self.x[0]) / (self.x[1] - self.x[0]) * width
         v = (np.asarray(y) - self.y[0]) / (self.y[1] - self.y[0]) * height
         for start in range(max(len(u) - 1, 1)):
             end = min(start + 1, len(u) - 1)
-            right, up = u[end] - u[start], v[end] - v[start]
+            right = u[end] - u[start]
+            up = v[end] - v[start]
             steps = int(max(abs(right), abs(up), 1)) * 2
             colour = role if isinstance(role, str) else role[start]
             for part in np.linspace(0, 1, steps + 1):
@@ -209,7 +216,8 @@ def flow(
     items: Iterable[tuple[str, str]], width: int, look: Look, gap: str = "   "
 ) -> list[str]:
     """Fill lines with items (text, role), separated by ``gap``."""
-    lines, length = [""], 0
+    lines = [""]
+    length = 0
     for text, role in items:
         if length and length + len(gap) + len(text) > width:
             lines.append("")
@@ -223,7 +231,8 @@ def plot(
     title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]
 ) -> list[str]:
     """Lines of a canvas with its title, labels at the ends of its y axis, and ticks (label -> x) on its x axis."""
-    (low, high), left = canvas.x, " " * (AXIS + 1)
+    (low, high) = canvas.x
+    left = " " * (AXIS + 1)
     places = [(x - low) / (high - low) for x in ticks.values()]
     body = with_axis(canvas, {0: ends[1], canvas.height - 1: ends[0]})
     return [

@@ -87,7 +87,8 @@ class ModelAnswers:
         units = None
         if self.units is not None:
             units = units_of([self.units[row] for row in rows])
-        scores, labels = self.log_p[rows], self.labels[rows]
+        scores = self.log_p[rows]
+        labels = self.labels[rows]
         return ArrayRows(scores, labels, "log_probs", units=units)
 
     def label_name(self, row: int) -> str:
@@ -138,7 +139,8 @@ def compare_question(
     """
     baseline = baseline.in_order_of(new)
     places = {record: row for row, record in enumerate(baseline.records)}
-    ours, theirs = [], []
+    ours = []
+    theirs = []
     for row, record in enumerate(new.records):
         if record in places:
             ours.append(row)
@@ -146,7 +148,8 @@ def compare_question(
     if not ours:
         return None
     _check_labels(new, baseline, ours, theirs)
-    rows, rows_of_baseline = new.at(np.array(ours)), baseline.at(np.array(theirs))
+    rows = new.at(np.array(ours))
+    rows_of_baseline = baseline.at(np.array(theirs))
     against = None
     if new.classes is not None and new.classes == baseline.classes:
         against = predicted(rows_of_baseline, None)

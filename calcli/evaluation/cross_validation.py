@@ -220,7 +220,8 @@ def cross_fitted_split(
 
 def _some(rows: ArrayRows, index: IntArray) -> ArrayRows:
     """Copy a subset of the rows, which fits read many times."""
-    weight, units = rows.weight, rows.units()
+    weight = rows.weight
+    units = rows.units()
     if weight is not None:
         weight = weight[index]
     if units is not None:

@@ -142,7 +142,8 @@ def _measure_all(
     for candidate, context in zip(asked, contexts, strict=True):
         scores = measured(context, names, progress)
         if candidate is baseline:
-            reference, baseline_scores = context, scores
+            reference = context
+            baseline_scores = scores
             continue
         if plan.report and not doubts:
             doubts = label_doubts(context.table, subject.class_names)
@@ -180,7 +181,8 @@ def _with_group_remedy(
     for number, result in enumerate(assessed.results):
         if _may_need_group_maps(result, candidates[number]):
             concerned.append(number)
-    rows, group = subject.rows, subject.group
+    rows = subject.rows
+    group = subject.group
     if plan.ordered or group is None or not concerned:
         return assessed
     is_of_options = isinstance(rows, DataSet) and rows.n_options is not None
@@ -339,7 +341,8 @@ def _contexts(
     The first is the reference. More than ``LONG`` rows are measured by running sums and
     sorted orders, without tables, where these suffice for all that is asked.
     """
-    rows, settings = subject.rows, plan.settings
+    rows = subject.rows
+    settings = plan.settings
     names = plan.metrics_for(rows.k)
     if rows.units() is not None:  # draws by unit need the rows in tables
         needed = ROW_BYTES + TABLE_BYTES * len(calibrators)
@@ -476,7 +479,8 @@ def _split(
     progress: Progress | None,
 ) -> LossSplit | None:
     """Cross-fitted decomposition of the losses, if asked for or cheap."""
-    k, n = context.table.k, context.n
+    k = context.table.k
+    n = context.n
     if k == 1 or isinstance(context, LongContext):
         return None
     wanted = split_is_cheap(n, k) if plan.split is None else plan.split
@@ -524,7 +528,8 @@ def _judgement(
 
 def unit_facts(context: MetricContext) -> UnitFacts | None:
     """Facts about the units of the rows, None without units."""
-    table, name = context.table, context.settings.unit
+    table = context.table
+    name = context.settings.unit
     if table.units is None:
         return None if name is None else UnitFacts(name)
     luck = context.labelled("top").luck

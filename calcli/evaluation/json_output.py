@@ -165,7 +165,8 @@ def _result(result: Result) -> ResultOutput:
 
 
 def _report(report: Judgement) -> Report:
-    facts, verdict = report.facts, report.verdict
+    facts = report.facts
+    verdict = report.verdict
     direction = Direction(
         gap=_number(facts.overconfidence.value),
         gap_z=_number(facts.gap_z),

@@ -252,7 +252,8 @@ def _limited_value(
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
     """Probability under calibration that an error exceeds its limit, and the 95th percentile of the error."""
-    null, z = score.null, score.more.get("z")
+    null = score.null
+    z = score.more.get("z")
     if limit.side == "min" or limit.change or limit.end:
         return 0.0, 0.0
     if z and score.value:  # a mean gap: normal around 0
@@ -272,7 +273,8 @@ def _change(
     if baseline is None:
         return None, "there is no baseline to compare with"
     name = limit.metric
-    value, other = result.scores[name].value, baseline.scores[name].value
+    value = result.scores[name].value
+    other = baseline.scores[name].value
     if value is None or other is None:
         return None, f"{name} is undefined"
     if limit.change == "drop":

@@ -81,7 +81,9 @@ def widened(difference: Difference, factor: float, least: float) -> Difference:
     """
     if difference.se is not None and difference.se > 0.0:
         factor = math.hypot(factor, least / difference.se)
-    se, interval, p_value = difference.se, difference.interval, difference.p_value
+    se = difference.se
+    interval = difference.interval
+    p_value = difference.p_value
     return replace(
         difference,
         se=None if se is None else se * factor,

@@ -71,7 +71,10 @@ class Answers:
             )
         calibrator = Identity() if artifact is None else artifact.calibrator
         transforms = rows.places_of(calibrator.required_transforms, rows.name)
-        probabilities, predictions, confidences, labels = [], [], [], []
+        probabilities = []
+        predictions = []
+        confidences = []
+        labels = []
         for _, p, columns, _ in calibrated_blocks(
             calibrator, rows, "probs", transforms
         ):
@@ -107,7 +110,9 @@ class Answers:
         if len(parts) == 1:
             return first
         widest = max(part.probabilities.shape[1] for part in parts)
-        probabilities, records, unit_names = [], [], []
+        probabilities = []
+        records = []
+        unit_names = []
         for number, part in enumerate(parts):
             if part.classes != first.classes or part.formula != first.formula:
                 raise DataError(
@@ -175,14 +180,16 @@ def are_copies(part: Answers, other: Answers) -> bool:
 
     The same: id, or number of the row, probabilities of the options and label.
     """
-    contents, other_contents = _contents(part), _contents(other)
+    contents = _contents(part)
+    other_contents = _contents(other)
     n_shared = 0
     for record, content in contents.items():
         if other_contents.get(record) == content:
             n_shared += 1
     if n_shared < COPIED * min(part.n, other.n):
         return False
-    counts, other_counts = Counter(contents.values()), Counter(other_contents.values())
+    counts = Counter(contents.values())
+    other_counts = Counter(other_contents.values())
     n_equal = sum(count * other_counts[content] for content, count in counts.items())
     return n_equal < BY_CHANCE * part.n * other.n
 

@@ -64,7 +64,8 @@ class Score:
     @property
     def end_words(self) -> str:
         """Words for an interval that starts at 0 although calibration is rejected."""
-        interval, p = self.interval, self.p_value
+        interval = self.interval
+        p = self.p_value
         if interval is None or p is None:
             return ""
         if interval.low > 0.0 or p > 1.0 - interval.level:

@@ -196,7 +196,9 @@ def _runs_from(
     sums, id_sums : of the signatures of the file's first rows and ids, (n,), modulo
     2^64.
     """
-    n, total, id_total = 0, 0, 0
+    n = 0
+    total = 0
+    id_total = 0
     for count, member in enumerate(batches, start=1):
         n += member.n
         if member.rows is None or member.rows.sum is None or n > len(sums):
@@ -232,7 +234,8 @@ def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
 
 def check_new(batch: NewBatch, earlier: Sequence[EarlierBatch]) -> None:
     """Refuse a batch with rows that were in earlier ones. Raises DataError."""
-    by_ids, by_scores = list[str](), list[str]()
+    by_ids = list[str]()
+    by_scores = list[str]()
     share = 0.0
     most = CHANCE / max(len(earlier), 1)
     for member in earlier:

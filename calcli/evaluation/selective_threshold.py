@@ -123,7 +123,8 @@ class ThresholdSearch:
                 raise UsageError(
                     f"{name} is {share:g}, expected a number between 0 and 1, both excluded"
                 )
-        curve, delta = self.curve, 1.0 - level
+        curve = self.curve
+        delta = 1.0 - level
         plan = self._plan(accuracy, delta)
         if plan.tests == 0:
             return Choice(None, None, plan.least, 0)
@@ -139,7 +140,8 @@ class ThresholdSearch:
             inherited = 0.0
             if accepted.tail(accuracy, alpha) <= alpha:
                 inherited = alpha
-                chosen, lower = place, accepted.lower(alpha)
+                chosen = place
+                lower = accepted.lower(alpha)
         if chosen is None:
             return Choice(None, None, plan.least, len(places))
         last = self._accepted(chosen)
@@ -175,14 +177,17 @@ class ThresholdSearch:
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
         """Highest accuracy, to 1e-4, for which bisection finds a threshold, and the accepted rows there."""
-        low, high, best = 0, 10_000, None
+        low = 0
+        high = 10_000
+        best = None
         while high - low > 1:
             middle = (low + high) // 2
             accepted = self.choose(middle / 1e4, level).best
             if accepted is None:
                 high = middle
             else:
-                low, best = middle, accepted
+                low = middle
+                best = accepted
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
@@ -262,7 +267,8 @@ class ThresholdSearch:
         if self.by_unit is not None:
             units = self.by_unit.among(int(accepted.accepted))
             effect = units.design_effect(accepted.accuracy)
-        right, n = accepted.right / effect, accepted.accepted / effect
+        right = accepted.right / effect
+        n = accepted.accepted / effect
         return exact_interval(right, n, level)[1]
 
 

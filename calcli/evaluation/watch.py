@@ -120,7 +120,8 @@ def next_state(
     """
     rows = artifact = None
     if batch is not None:
-        rows, artifact = batch.rows, batch.artifact
+        rows = batch.rows
+        artifact = batch.artifact
     settings = _settings(former, rows, artifact, chosen)
     if former is None:
         state = _first_state(settings)

@@ -65,7 +65,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Names of the settings in which these differ."""
         names = []
         for name in self.__struct_fields__:
-            value, other_value = getattr(self, name), getattr(other, name)
+            value = getattr(self, name)
+            other_value = getattr(other, name)
             is_same = value == other_value
             if name == "calibrator":
                 is_same = is_same_chain(value, other_value)
@@ -79,7 +80,8 @@ def is_same_chain(first: str | None, second: str | None) -> bool:
     digits are known."""
     if first is None or second is None:
         return first is second
-    hashes, others = first.split("+"), second.split("+")
+    hashes = first.split("+")
+    others = second.split("+")
     if len(hashes) != len(others):
         return False
     for sha256, other in zip(hashes, others, strict=True):
@@ -190,7 +192,8 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli watch --json``."""
-        now, here = self.evidence, self.current
+        now = self.evidence
+        here = self.current
         overconfidence = accuracy = None
         left_out = repeated = 0
         if here:

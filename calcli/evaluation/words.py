@@ -322,14 +322,16 @@ def _lacking_words(numbers: Mapping[str, Any]) -> str:
 
 
 def _sampled_words(numbers: Mapping[str, Any]) -> str:
-    predicted, observed = numbers["predicted"], numbers["observed"]
+    predicted = numbers["predicted"]
+    observed = numbers["observed"]
     decimals = decimals_for(predicted, observed)
     means = f"{percent(predicted, decimals)} predicted, {percent(observed, decimals)}"
     return f"{means} observed: were samples drawn by class? See calcli adapt --prior"
 
 
 def _few_events_words(numbers: Mapping[str, Any]) -> str:
-    events, n = count(numbers["events"]), samples(numbers["n"])
+    events = count(numbers["events"])
+    n = samples(numbers["n"])
     return f"only {events} of {n} are of the rarer class: a fit would rest on these"
 
 
@@ -363,7 +365,8 @@ def _fit_by(numbers: Mapping[str, Any]) -> str:
 
 
 def _two_means(numbers: Mapping[str, Any], of_positive: bool) -> str:
-    predicted, observed = numbers["predicted"], numbers["observed"]
+    predicted = numbers["predicted"]
+    observed = numbers["observed"]
     decimals = decimals_for(predicted - observed)
     words = ("predicted", "observed") if of_positive else ("sure", "right")
     first = f"{percent(predicted, decimals)} {words[0]}"

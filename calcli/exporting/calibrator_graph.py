@@ -66,7 +66,8 @@ def keep(calibrator: Keep, block: Block) -> Prediction:
     """``numerics.kept_on_top`` of all rows, where ``apply`` takes only those that it moves."""
     label = block.original_prediction
     log_p: Operand = log_softmax(block.z)
-    k, op = log_p.width, log_p.graph.op
+    k = log_p.width
+    op = log_p.graph.op
     is_label = label[:, None] == np.arange(k)
     of_label = log_p[np.arange(len(log_p)), label]
     others = np.where(is_label, 0.0, np.exp(log_p))
@@ -188,7 +189,8 @@ def gaussian(z: Operand, scale: float) -> Operand:
         ),
     )
     coefficients = table.per_scale[0].reshape(table.cells, DEGREE + 1, -1)
-    power, total = np.ones_like(t), table.log_weight
+    power = np.ones_like(t)
+    total = table.log_weight
     for degree in range(DEGREE + 1):
         sums = op(
             "squeeze",
@@ -210,7 +212,8 @@ def intra_order_preserving(
     if calibrator.variant == "diag":
         return calibrator.apply(block)
     z: Operand = block.z
-    k, op = z.width, z.graph.op
+    k = z.width
+    op = z.graph.op
     order = op("descending", z, dtype=np.int64)
     ranked = np.take_along_axis(z, order, axis=1)
     gaps = ranked - ranked[:, np.minimum(np.arange(1, k + 1), k - 1)]

@@ -65,7 +65,8 @@ GROUP = """    group = np.asarray(group, dtype=np.int64).reshape(-1, 1)
 def write_source(artifact: Artifact, graph: Graph) -> str:
     """Source of the module."""
     names: dict[int, str] = {}
-    constants, lines = [], []
+    constants = []
+    lines = []
     for place, node in graph.needed():
         if node.array is not None and node.array.ndim == 0:
             names[place] = _number(node.array.item())
@@ -79,13 +80,17 @@ def write_source(artifact: Artifact, graph: Graph) -> str:
             operands = [names[i] for i in node.inputs]
             source = OPERATIONS[node.op].source.format(*operands)
             lines.append(f"    v{place} = {source}")
-    k, kind = artifact.n_classes, artifact.input_kind
+    k = artifact.n_classes
+    kind = artifact.input_kind
     pair = ""
     if k == 2 and kind in PAIR:
         weight, bias = PAIR[kind]
         one = "scores.ndim == 1 or (scores.ndim == 2 and scores.shape[1] == 1)"
         pair = f"    if {one}:\n        scores = scores.reshape(-1, 1) * np.array({weight}) + np.array({bias})\n"
-    group, shape, groups, about_group = "", "", "", ""
+    group = ""
+    shape = ""
+    groups = ""
+    about_group = ""
     for column, known in groups_of(artifact).items():
         places = {name: place for place, name in enumerate(known)}
         group = ", group"

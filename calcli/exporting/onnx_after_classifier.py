@@ -29,7 +29,8 @@ from calcli.rows import ScoreKind
 USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 """Usual names of the output with the scores, by which it is found among several."""
 
-PREFIX, OTHERWISE = "calcli/", "calibrated_"
+PREFIX = "calcli/"
+OTHERWISE = "calibrated_"
 """Prefixes of tensors inside, and of outputs whose usual names the classifier uses already."""
 
 ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
@@ -44,7 +45,9 @@ FLOATS = {1, 10, 11}
 SIZES = (1.0, 10.0, 100.0)
 """Scales of random inputs: probabilities stay in [0, 1] at each."""
 
-DRAWS, ROWS, FREE = 20, 8, (16, 64, 224, 1)
+DRAWS = 20
+ROWS = 8
+FREE = (16, 64, 224, 1)
 """Largest number of draws of random inputs, rows of a draw, and lengths tried for other dynamic axes."""
 
 Outputs = Mapping[str, AnyArray]

@@ -37,7 +37,9 @@ class Writer:
     ) -> None:
         import onnx
 
-        self.onnx, self.opset, self.prefix = onnx, opset, prefix
+        self.onnx = onnx
+        self.opset = opset
+        self.prefix = prefix
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self.ranks: dict[str, int] = {}
@@ -72,7 +74,8 @@ class Writer:
 
         Axes are counted from the first, as onnxruntime keeps axis -1 of an array without rows when it reduces it.
         """
-        out, ranks = self.prefix + name, [self.ranks[i] for i in inputs]
+        out = self.prefix + name
+        ranks = [self.ranks[i] for i in inputs]
         rank = sum(ranks) - 1 if node.op == "take" else max(ranks)
         self.ranks[out] = rank + {"expand": 1, "squeeze": -1}.get(node.op, 0)
         axis = self.prefix + f"axis{rank - 1}"
@@ -101,7 +104,8 @@ class Writer:
                     axis=-1,
                 )
             case "log1p":  # exact for small x: log(u) x / (u - 1) with u = 1 + x, x where u is 1 (Kahan)
-                x, one = inputs[0], self.prefix + "one"
+                x = inputs[0]
+                one = self.prefix + "one"
                 u = self.node("Add", [x, one], [out + "/u"])
                 rest = self.node("Sub", [u, one], [out + "/rest"])
                 same = self.node("Equal", [u, one], [out + "/same"])
@@ -159,14 +163,16 @@ def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
     int64, confidence out."""
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
-    helper, kinds = onnx.helper, onnx.TensorProto
+    helper = onnx.helper
+    kinds = onnx.TensorProto
     kind = kinds.DOUBLE if wide else kinds.FLOAT
     inputs = [
         helper.make_tensor_value_info("scores", kind, ["rows", artifact.n_classes])
     ]
     if groups_of(artifact):
         inputs.append(helper.make_tensor_value_info("group", kinds.INT64, ["rows"]))
-    name, opsets = f"calcli_{artifact.method}", [helper.make_opsetid("", OPSET)]
+    name = f"calcli_{artifact.method}"
+    opsets = [helper.make_opsetid("", OPSET)]
     onnx_graph = helper.make_graph(
         writer.nodes, name, inputs, writer.outputs, writer.initializers
     )

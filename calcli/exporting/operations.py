@@ -24,7 +24,8 @@ def _beside(x: Any, y: Any) -> Any:
     return torch.cat([x, y], -1)
 
 
-KEEP, LAST = {"keepdims": 1}, {"axis": -1}
+KEEP = {"keepdims": 1}
+LAST = {"axis": -1}
 
 OPERATIONS: dict[str, Operation] = {
     "add": Operation("{} + {}", "Add"),

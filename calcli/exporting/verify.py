@@ -79,15 +79,11 @@ def trying_rows(k: int, kind: ScoreKind, dtype: Any = np.float32) -> Iterator[An
     tops = rng.normal(size=(20, k))
     tops[:, : max(2, k // 2)] = 5.0
     near = one_hot * rng.uniform(15.0, 45.0, (40, 1)) + rng.normal(size=(40, k))
-    far, last, ramp = (
-        np.eye(2, k) * 1e4,
-        np.eye(1, k, k - 1) * 60.0,
-        np.linspace(-1e4, 1e4, k)[None, :],
-    )
-    flat, every_other = (
-        np.full((1, k), 7.25),
-        np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :],
-    )
+    far = np.eye(2, k) * 1e4
+    last = np.eye(1, k, k - 1) * 60.0
+    ramp = np.linspace(-1e4, 1e4, k)[None, :]
+    flat = np.full((1, k), 7.25)
+    every_other = np.where(np.arange(k) % 2 == 0, 1e4, -1e4)[None, :]
     corners = np.concatenate(
         [np.zeros((1, k)), flat, every_other, far, -far, last, ramp, near, ties, tops]
     )
@@ -131,7 +127,8 @@ def compare(
     block = Block(0, scores, artifact.input_kind, columns=groups, zeros=zeros)
     with np.errstate(all="ignore"):
         applied = artifact.calibrator.apply(artifact.calibrator.reading(block))
-        expected, expected_label = np.exp(applied.log_probs), applied.label
+        expected = np.exp(applied.log_probs)
+        expected_label = applied.label
     off = np.abs(probs - expected).max(axis=1)
     wrong = label != expected_label
     excused = np.zeros(len(off), dtype=np.bool_)
@@ -140,7 +137,8 @@ def compare(
         excused[suspects] = beside_a_jump(
             artifact, scores[suspects], np.asarray(probs)[suspects], label[suspects]
         )
-    off, wrong = off[~excused], wrong[~excused]
+    off = off[~excused]
+    wrong = wrong[~excused]
     return Agreement(
         len(scores), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum())
     )
@@ -151,13 +149,15 @@ def beside_a_jump(
 ) -> BoolArray:
     """Mask of rows whose export lies within the outputs of the map as its scores and the inputs
     of its tables move by some last bits; none where no map jumps."""
-    rng, k = np.random.default_rng(0), scores.shape[1]
+    rng = np.random.default_rng(0)
+    k = scores.shape[1]
     exact = scores.astype(np.float64)
     if artifact.input_kind == "probs":
         size = NUDGE * exact
     else:
         size = NUDGE * np.maximum(np.abs(exact), 1.0)
-    low, high = np.full(exact.shape, np.inf), np.full(exact.shape, -np.inf)
+    low = np.full(exact.shape, np.inf)
+    high = np.full(exact.shape, -np.inf)
     has_label = np.zeros(len(exact), dtype=np.bool_)
     for i in range(NUDGES):
         # All up, all down, then at random.
@@ -171,7 +171,8 @@ def beside_a_jump(
         for moves in (0.0, rng.uniform(-1.0, 1.0, exact.shape)):
             moved_scores = exact + size * moves
             p = module["predict_proba"](moved_scores)
-            low, high = np.minimum(low, p), np.maximum(high, p)
+            low = np.minimum(low, p)
+            high = np.maximum(high, p)
             has_label |= module["predict"](moved_scores) == label
     inside = (probs >= low - TOLERANCE) & (probs <= high + TOLERANCE)
     return np.asarray(inside.all(axis=1) & has_label)

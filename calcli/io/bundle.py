@@ -248,7 +248,8 @@ class BundleRows(DataSet):
             raise DataError(f"{self.name}: {message}; name them with --labels PATH")
         where = self._group.where(dataset)
         if not is_confidence:
-            shape, dtype = dataset.shape, dataset.dtype
+            shape = dataset.shape
+            dtype = dataset.dtype
             validate.check_label_shape(shape, dtype, self.total, self.k, where)
             return self._classes(dataset, where, ignore)
         if ignore:
@@ -554,7 +555,8 @@ class BundleRows(DataSet):
 
         Probabilities become logarithms: their padding is no zero that was rounded.
         """
-        kind, where = self._stored_kind, self.scores_where
+        kind = self._stored_kind
+        where = self.scores_where
         filled = without_padding(scores, n_options, kind, where, start)
         if kind != "probs":
             return filled

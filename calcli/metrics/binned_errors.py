@@ -47,7 +47,8 @@ def monotone_mass_bins(
 
 
 def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
-    s, t = context.settings, context.table
+    s = context.settings
+    t = context.table
     if s.label == "class":
         value = float(per_class_errors(context, scheme, norm).mean())
         return Value(value, signature=_compat_signature(context, scheme))
@@ -92,7 +93,8 @@ def _bracket(context: MetricContext, scheme: str) -> Interval:
     level = context.settings.level
     gap = gap_interval(context)
     squared = squared_of(context, scheme).interval(level)
-    low, high = min_distance(gap), max_distance(gap)
+    low = min_distance(gap)
+    high = max_distance(gap)
     return Interval(low, max(math.sqrt(squared.high), high), level, "gap-to-l2")
 
 
@@ -241,11 +243,10 @@ def cwece(context: MetricContext) -> Value:
     Reference: Kull et al. (2019); Nixon et al. (2019)
     Also called: classwise_ece, sce
     """
-    t, norm = context.table, context.settings.norm
-    mean, signature = (
-        float(per_class_errors(context, "width", norm).mean()),
-        _compat_signature(context, "width"),
-    )
+    t = context.table
+    norm = context.settings.norm
+    mean = float(per_class_errors(context, "width", norm).mean())
+    signature = _compat_signature(context, "width")
     if (
         t.classes is None
         or signature
@@ -255,7 +256,8 @@ def cwece(context: MetricContext) -> Value:
     if t.units is not None:
         draws = _drawn_by_unit(context, t.units)
     else:
-        weighted, rng = t.weight is not None, context.rng("cwece")
+        weighted = t.weight is not None
+        rng = context.rng("cwece")
         drawn = class_bin_outcomes(
             t.classes.score, t.classes.variance, context.heavy_resamples, rng, weighted
         )
@@ -270,8 +272,11 @@ def cwece(context: MetricContext) -> Value:
 
 def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
     """Class-wise errors of rows in units under calibration, (draws,): each class is drawn with its own ``Luck``."""
-    t, s, draws = context.table, context.settings, context.heavy_draws
-    total, edges = np.zeros(draws), width_edges(s.bins)
+    t = context.table
+    s = context.settings
+    draws = context.heavy_draws
+    total = np.zeros(draws)
+    edges = width_edges(s.bins)
     for c, p, outcome in context.each_class():
         share = Luck.of(p, outcome, units, t.weight, both=True).share
         drawn = SharedOutcomes.drawn(p, units, share, draws, context.rng(f"cwece {c}"))

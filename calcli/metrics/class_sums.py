@@ -32,8 +32,10 @@ class Piece(Sums):
         bins: int,
     ) -> "Piece":
         """The sums of rows with p = e / norm and p^2 = e2 / norm^2."""
-        k, edges = e.shape[1], width_edges(bins)
-        w, ones = row_weights(weight, len(e)), np.ones(k)
+        k = e.shape[1]
+        edges = width_edges(bins)
+        w = row_weights(weight, len(e))
+        ones = np.ones(k)
         expected = (w / norm) @ e
         squares = expected if weight is None else (w**2 / norm) @ e
         variance = squares - (w**2 / norm**2) @ e2
@@ -41,7 +43,9 @@ class Piece(Sums):
         row, c = np.divmod(np.flatnonzero(e > edges[1] * norm.min() * (1 - 1e-12)), k)
         p = e[row, c] / norm[row]
         keep = p > edges[1]
-        row, c, p = row[keep], c[keep], p[keep]
+        row = row[keep]
+        c = c[keep]
+        p = p[keep]
         pairs = c * bins + bin_index(p, edges), p, w[row], c == y[row]
         labels = np.bincount(y, weights=w, minlength=k)
         totals = [

@@ -389,7 +389,8 @@ class _GatherBlock:
     def add(self, part: _Part, tile: _Tile, prediction: Prediction | None) -> None:
         """Append the rows of a tile. prediction : where they are calibrated."""
         block, label, d, e, norm, square, zero = tile
-        here, y = np.arange(len(d)), block.labels
+        here = np.arange(len(d))
+        y = block.labels
         confidence = np.minimum(e[here, label] / norm, 1.0)
         part.put(confidence=confidence, correct=(label == y).astype(np.float64))
         if prediction is None and block.assigned is None:
@@ -442,7 +443,8 @@ class _GatherBlock:
     ) -> dict[str, FloatArray]:
         """Sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
         here = np.arange(len(d))
-        d_y, e_y = d[here, y][:, None], e[here, y][:, None]
+        d_y = d[here, y][:, None]
+        e_y = e[here, y][:, None]
         same = d == d_y
         # Equal probabilities rank by index, as the prediction does.
         above = (

@@ -66,7 +66,8 @@ def bin_p_values(
     by the exact law, or of very many rows by Poisson's, which is wider."""
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
-        expected, right = float(bins.score[b]), float(bins.outcome[b])
+        expected = float(bins.score[b])
+        right = float(bins.outcome[b])
         n = int(bins.count[b])
         if variance[b] >= FEW_OUTCOMES:
             out[b] = MeanGap.of(expected - right, math.sqrt(variance[b])).p_value
@@ -85,7 +86,8 @@ def confidence_bins(
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence = bins.score / bins.weight
         accuracy = np.minimum(bins.outcome / bins.weight, 1.0)
-    level, rows = context.settings.level, bins.effective / effect
+    level = context.settings.level
+    rows = bins.effective / effect
     low, high = wilson_interval(accuracy, rows, level)
     occupied = bins.count > 0
     n_held = max(int(occupied.sum()), 1)
@@ -114,8 +116,11 @@ def confidence_bins(
 @made_once
 def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
     """Sums over the bins, the p-value of each, and by how much its variance grows as rows belong together."""
-    t, c, y = context.table, context.scores, context.outcomes
-    index, size = bin_index(c, EDGES), len(EDGES) - 1
+    t = context.table
+    c = context.scores
+    y = context.outcomes
+    index = bin_index(c, EDGES)
+    size = len(EDGES) - 1
     bins = BinStats.at(index, size, c, y, t.weight)
     if t.units is None and t.weight is None:
         variance = np.bincount(index, c * (1.0 - c), size).astype(np.float64)

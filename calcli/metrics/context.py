@@ -45,7 +45,9 @@ COPIED = 100.0
 MOST_OUTCOMES = 1 << 30
 """Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
 
-FEWEST_CONTENTS, EVEN, LEAST_COPIES = 30, 0.5, 1.9
+FEWEST_CONTENTS = 30
+EVEN = 0.5
+LEAST_COPIES = 1.9
 """Different rows from which on counts alone tell copies, largest variance of the counts in units
 of the mean, and least mean count: rounded scores that repeat by chance vary far more."""
 
@@ -127,7 +129,8 @@ class MetricContext:
     @property
     def predicted(self) -> IntArray:
         """Predicted class, (n,): as the calibrator says, or by the threshold where one is set."""
-        t, threshold = self.table, self.settings.threshold
+        t = self.table
+        threshold = self.settings.threshold
         if threshold == 0.5:
             return t.prediction
         if t.positive is None:
@@ -225,7 +228,8 @@ class MetricContext:
     def shared(self) -> SharedOutcomes | None:
         """Outcomes of the rows of units under calibration; None where each row is alone. Raises DataError for too many.
         One fewer than resamples, so that with the observed ones they are a round number; of very many rows fewer."""
-        t, luck = self.table, self.luck
+        t = self.table
+        luck = self.luck
         if luck is None or t.units is None:
             return None
         draws = (
@@ -253,7 +257,8 @@ class MetricContext:
     @property
     def variance(self) -> float:
         """Variance of the sum of outcomes under calibration, sum w^2 c (1 - c)."""
-        w, c = self.table.weight, self.scores
+        w = self.table.weight
+        c = self.scores
         spread = c * (1.0 - c)
         if w is None:
             return float(spread.sum())
@@ -335,7 +340,8 @@ class MetricContext:
         key = (scheme, s.label, s.bins, s.resamples, s.seed)
         if key in known:
             return known[key]
-        edges, weight = self.edges(scheme), self.table.weight
+        edges = self.edges(scheme)
+        weight = self.table.weight
         if self.shared is not None:
             index = bin_index(self.scores, edges)
             outcomes = self.shared.by_bin(index, len(edges) - 1, weight)
@@ -354,7 +360,8 @@ class MetricContext:
     def drawn_finer(self, heavy: int) -> "MetricContext":
         """Context of the same rows with more draws for expensive estimators."""
         finer = copy(self)
-        finer.heavy, finer._cache = heavy, {}
+        finer.heavy = heavy
+        finer._cache = {}
         return finer
 
     @property
@@ -380,9 +387,11 @@ class MetricContext:
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """Iterate over class, its probabilities (n,), is it the label (n,). raw : its own value instead. Raises
         Undefined where only the row table is at hand."""
-        columns, what = self.columns, "probabilities"
+        columns = self.columns
+        what = "probabilities"
         if raw:
-            columns, what = self.raw_columns, "values"
+            columns = self.raw_columns
+            what = "values"
         if columns is None:
             raise Undefined(
                 f"needs the {what} of every class, which are not at hand here"
@@ -393,7 +402,8 @@ class MetricContext:
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
         """Bin sums of every class against "this is the label", from the probabilities themselves. By ``values`` they
         end at the first class that takes more than n/4 of them."""
-        bins, weight = self.settings.bins, self.table.weight
+        bins = self.settings.bins
+        weight = self.table.weight
         other = self.foreign(scheme)
         for _, p, outcome in self.each_class():
             if other is not None:

@@ -20,7 +20,8 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)
     In tables: accuracy of the most confident rows, so many of them
     """
-    t, level = context.table, context.settings.level
+    t = context.table
+    level = context.settings.level
     signature = {"coverage": f"{_share(coverage, 'coverage'):g}"}
     curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
     accepted = curve.at_coverage(coverage)
@@ -44,7 +45,8 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)
     In tables: share of the rows, most confident first, that is so accurate
     """
-    t, level = context.table, context.settings.level
+    t = context.table
+    level = context.settings.level
     signature = {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
     curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
     accepted = curve.at_accuracy(accuracy)

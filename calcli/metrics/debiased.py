@@ -52,7 +52,9 @@ def _of_units(
     context: MetricContext, scheme: str, shared: SharedOutcomes
 ) -> tuple[float, FloatArray]:
     """Squared error by pairs of rows of different units, and its draws under calibration."""
-    t, c, edges = context.table, context.scores, context.edges(scheme)
+    t = context.table
+    c = context.scores
+    edges = context.edges(scheme)
     assert t.units is not None
     w = t.weights
     pairs = UnitPairs.of(bin_index(c, edges), len(edges) - 1, t.units, t.weight)
@@ -102,7 +104,8 @@ def tce2(context: MetricContext) -> Value:
     Reference: Kumar, Liang, Ma (2019), definition 5.1; interval: Sun et al. (2024)
     In tables: root-mean-square gap, sampling bias removed
     """
-    s, scheme = context.settings, _l2_scheme(context)
+    s = context.settings
+    scheme = _l2_scheme(context)
     if context.table.units is None:
         has_pairs = scheme == "values" or _has_pairs(context.bins("mass"))
     else:
@@ -144,7 +147,8 @@ def tce2_plugin(context: MetricContext) -> Value:
     """
     scheme = _l2_scheme(context)
     square, draws = square_and_draws(context, scheme, plugin_square)
-    value, draws = math.sqrt(square), np.sqrt(draws)
+    value = math.sqrt(square)
+    draws = np.sqrt(draws)
     return Value(
         value, null=context.null_of(value, draws), signature={"scheme": scheme}
     )
@@ -239,7 +243,8 @@ class ClassesByUnit(NamedTuple):
 @made_once
 def classes_by_unit(context: MetricContext) -> ClassesByUnit:
     """P-value and squared error of every class, for rows in units."""
-    t, edges = context.table, width_edges(context.settings.bins)
+    t = context.table
+    edges = width_edges(context.settings.bins)
     p_values: list[float] = []
     squares: list[float] = []
     has_pairs = False
@@ -370,7 +375,8 @@ def cwece2(context: MetricContext) -> Value:
     squares = class_squares(context, stats)
     if squares is None:
         raise _no_pairs(context)
-    mean, k = float(squares.mean()), len(squares)
+    mean = float(squares.mean())
+    k = len(squares)
     if context.table.units is not None:
         return Value(signed_root(mean), more={"signed_square": mean})
     # Under calibration a bin's squared sum has variance 2 V^2; the K/(K-1) allows for the

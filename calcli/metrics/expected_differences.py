@@ -22,7 +22,8 @@ def expected_differences(
         here = slice(start, start + step)
         weight = None if block.weight is None else block.weight[here]
         if block.kind == "confidence":
-            c, q = one.confidence[here], other.confidence[here]
+            c = one.confidence[here]
+            q = other.confidence[here]
             gain = np.stack([c**2 - q**2, (1.0 - c) ** 2 - (1.0 - q) ** 2], axis=1)
             of_one = np.stack([1.0 - c, c], axis=1)
             of_other = np.stack([1.0 - q, q], axis=1)
@@ -43,13 +44,16 @@ def _of_classes(
     one: Prediction, other: Prediction
 ) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
     """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
-    p, q = np.exp(one.log_probs), np.exp(other.log_probs)
+    p = np.exp(one.log_probs)
+    q = np.exp(other.log_probs)
     nll = other.log_probs - one.log_probs
     squares = np.einsum("ij,ij->i", p, p) - np.einsum("ij,ij->i", q, q)
     brier = squares[:, None] - 2.0 * (p - q)
     # The confidence's: the label is the one's prediction, the other's where it is another, or neither.
-    here, same = np.arange(len(p)), one.label == other.label
-    c, s = p[here, one.label][:, None], q[here, other.label][:, None]
+    here = np.arange(len(p))
+    same = one.label == other.label
+    c = p[here, one.label][:, None]
+    s = q[here, other.label][:, None]
     outcomes = np.stack([1.0 * same, np.ones(len(p)), np.zeros(len(p))], axis=1)
     top = (c - [1.0, 0.0, 0.0]) ** 2 - (s - outcomes) ** 2
     chances = []

@@ -72,7 +72,8 @@ def drawn_from_confidences(context: MetricContext) -> JointDraws:
             smooth_draws(context),
             shared_entropies(context),
         )
-    wider, gap = _widening(context), float(w @ t.confidence) - sums[:, 0]
+    wider = _widening(context)
+    gap = float(w @ t.confidence) - sums[:, 0]
     sd_gap = float(np.sqrt(w**2 @ (t.confidence * (1.0 - t.confidence)))) * wider
     return JointDraws(
         smooth,
@@ -96,13 +97,16 @@ def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
     z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
     l the log-odds and m their mean with weights w: the two are uncorrelated under calibration.
     """
-    t, p = context.table, context.scores
+    t = context.table
+    p = context.scores
     w = t.weights
-    odds, v = log_odds(p), w**2 * p * (1.0 - p)
+    odds = log_odds(p)
+    v = w**2 * p * (1.0 - p)
     mean, sd = residual_slope(float(v.sum()), float(v @ odds), float(v @ odds**2))
     lift = w * (odds - mean) if sd > 0.0 else np.zeros(t.n)
     (smooth, observed), sums = null_draws(context, np.stack([w, lift], axis=1))
-    gap, slope = float(w @ p) - sums[:, 0], float(lift @ p) - sums[:, 1]
+    gap = float(w @ p) - sums[:, 0]
+    slope = float(lift @ p) - sums[:, 1]
     sd = sd if context.luck is None else float(slope.std())
     drawn = JointDraws(
         smooth, observed, gap, slope, math.sqrt(float(v.sum())) * _widening(context), sd
@@ -112,7 +116,8 @@ def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
     ), drawn
 
 
-TOP_SHARES, POSITIVE_SHARES = (0.3, 0.45, 0.25), (0.4, 0.35, 0.25)
+TOP_SHARES = (0.3, 0.45, 0.25)
+POSITIVE_SHARES = (0.4, 0.35, 0.25)
 """Shares of the level that gap, sharpness and smooth error have. The commonest miscalibration of a confidence is a
 temperature, whose score test is the entropy gap, so that has the largest share; that of P(class 1) is a bias."""
 
@@ -158,13 +163,12 @@ def _tested(context: MetricContext, positive: bool, factor: float) -> JointTest:
     """Joint test with the draws of this context."""
     gap = direction_of(context, "positive" if positive else "confidence")
     if positive:
-        shares, (sharpness, drawn) = POSITIVE_SHARES, drawn_from_positive(context)
+        shares = POSITIVE_SHARES
+        (sharpness, drawn) = drawn_from_positive(context)
     else:
-        shares, sharpness, drawn = (
-            TOP_SHARES,
-            direction_of(context, "entropy"),
-            drawn_from_confidences(context),
-        )
+        shares = TOP_SHARES
+        sharpness = direction_of(context, "entropy")
+        drawn = drawn_from_confidences(context)
     gap = replace(gap, z=gap.z / factor)
     sharpness = replace(sharpness, z=sharpness.z / factor)
     observed_smooth = np.array([drawn.observed / factor])

@@ -28,7 +28,8 @@ FEW_WRONG = 0.05
 MOST_PAIRS = 50
 SAME_ORDER = "are the classes of scores and labels in the same order?"
 
-SHIFTED, MORE = 0.3, 0.2
+SHIFTED = 0.3
+MORE = 0.2
 """Proportion of labels equal to the prediction +1 or -1, and its excess over the accuracy, that are reported."""
 
 
@@ -227,7 +228,9 @@ class LabelAgreement:
         wrong = predicted != label
         if not wrong.any():
             return None
-        a, b, as_b = predicted[wrong], label[wrong], self.count[wrong]
+        a = predicted[wrong]
+        b = label[wrong]
+        as_b = self.count[wrong]
         as_a = self._count(a, a)
         b_as_a = self._count(b, a)
         b_as_b = self._count(b, b)

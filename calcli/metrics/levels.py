@@ -44,8 +44,10 @@ def level_columns(context: MetricContext) -> LevelColumns:
             "the classes are not said to be ordered:"
             " the attribute ordered = 1 of the bundle says so"
         )
-    ranked, below = np.zeros(table.n), np.zeros(table.n)
-    expected, square = np.zeros(table.n), np.zeros(table.n)
+    ranked = np.zeros(table.n)
+    below = np.zeros(table.n)
+    expected = np.zeros(table.n)
+    square = np.zeros(table.n)
     for level, probability, _ in context.each_class():
         expected += level * probability
         square += level**2 * probability
@@ -85,7 +87,8 @@ def level_bias(context: MetricContext) -> Value:
     Reference: Murphy, Winkler (1987), Monthly Weather Review 115, 1330-1338
     In tables: expected minus true level
     """
-    columns, table = level_columns(context), context.table
+    columns = level_columns(context)
+    table = context.table
     gap = columns.expected - table.y
     value = _mean_value(context, gap)
     if value.interval is None:

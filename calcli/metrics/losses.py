@@ -60,7 +60,8 @@ def paired_sums(
     context: MetricContext, baseline: MetricContext
 ) -> dict[str, PairedSums]:
     """Sums of the differences of ``paired_columns``."""
-    columns, t = paired_columns(context, baseline), context.table
+    columns = paired_columns(context, baseline)
+    t = context.table
     return {
         name: PairedSums.of(d, t.weight, t.expected.get(name))
         for name, d in columns.items()
@@ -88,7 +89,8 @@ def accuracy(context: MetricContext) -> Value:
     Also called: acc
     In tables: proportion of right predictions
     """
-    mean, level = mean_named(context, "accuracy"), context.settings.level
+    mean = mean_named(context, "accuracy")
+    level = context.settings.level
     if mean.by_unit:
         value = registered_mean(context, "accuracy")
         interval = _reaching(
@@ -96,10 +98,8 @@ def accuracy(context: MetricContext) -> Value:
         )
     else:
         low, high = wilson_interval(np.array(mean.value), np.array(mean.n), level)
-        value, interval = (
-            row_mean(mean, None),
-            Interval(float(low), float(high), level, "wilson"),
-        )
+        value = row_mean(mean, None)
+        interval = Interval(float(low), float(high), level, "wilson")
     return replace(value, interval=interval, signature=context.threshold_signature)
 
 
@@ -246,7 +246,8 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
     return [float(end) for end in wilson_interval(np.array(rate), np.array(n), level)]
 
 
-FEW, CARRYING = 30, 10
+FEW = 30
+CARRYING = 10
 """Rows below which no verdict is given, and right or wrong rows below which these do not tell a rate's own spread."""
 
 
@@ -305,7 +306,8 @@ def rows_for_half_width(rate: float, half: float) -> float:
     It is wider than the normal interval where few rows are right, or wrong, and falls
     faster than the root of their number.
     """
-    low, high = 1.0, MOST_ROWS
+    low = 1.0
+    high = MOST_ROWS
     while high - low > 1.0:
         middle = (low + high) / 2.0
         ends = wilson_interval(np.array(rate), np.array(middle))
@@ -343,7 +345,8 @@ def _gap_p_value(context: MetricContext) -> float:
     if p_value > 1.0 - level or not gap_interval(context, level).holds(0.0):
         return p_value
     # Find the lowest level whose interval holds 0.
-    low, high = 0.0, level
+    low = 0.0
+    high = level
     while high - low > 1e-6:
         middle = (low + high) / 2.0
         if gap_interval(context, middle).holds(0.0):

@@ -32,7 +32,8 @@ def _ratio_width(scores: FloatArray, bins: int) -> FloatArray:
 
 def _quantile(scores: FloatArray, bins: int) -> FloatArray:
     edges = np.quantile(scores, np.linspace(0.0, 1.0, bins + 1))
-    edges[0], edges[-1] = 0.0, 1.0
+    edges[0] = 0.0
+    edges[-1] = 1.0
     return np.unique(edges)
 
 

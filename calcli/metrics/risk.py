@@ -103,7 +103,8 @@ def _fit_in_cells(context: MetricContext) -> Recalibration:
 @made_once
 def _joint_fit(context: MetricContext) -> Recalibration:
     """The same from the rows themselves. Raises Undefined where they do not tell it."""
-    fit, data = _fit_in_cells(context), recalibration_data(context)
+    fit = _fit_in_cells(context)
+    data = recalibration_data(context)
     if data.rows is not data.cells:
         fit = fit_recalibration(data.rows, data.ranges, start=fit)
     if not fit.tells_slope(data.ranges):
@@ -206,7 +207,8 @@ def slope(context: MetricContext) -> Value:
     """
     if context.table.positive is None:
         return _slope_of_many_classes(context)
-    fit, data = _joint_fit(context), recalibration_data(context)
+    fit = _joint_fit(context)
+    data = recalibration_data(context)
     if _dependent(context):
         covariance = _sandwich_of(context, fit, with_slope=True)
         few = _few_units(context)
@@ -378,7 +380,8 @@ def _ratio_of_dependent_rows(
     positive: MetricContext, ratio: float, more: dict[str, Any]
 ) -> Value:
     """The ratio with Student's interval of its logarithm, for rows of units or weights."""
-    table, level = positive.table, positive.settings.level
+    table = positive.table
+    level = positive.settings.level
     residual = mean_of(
         positive.outcomes - ratio * positive.scores, table.weight, table.units
     )
@@ -395,7 +398,8 @@ def _ratio_of_dependent_rows(
         few = "these rows bound the ratio to no factor of 1000: no interval"
         return Value(ratio, se=se, more=more | {"ci_reason": few})
     method = "unit log t" if residual.by_unit else "log t"
-    low, high = ratio * math.exp(-reach), ratio * math.exp(reach)
+    low = ratio * math.exp(-reach)
+    high = ratio * math.exp(reach)
     return Value(
         ratio,
         se=se,
@@ -426,7 +430,8 @@ def _drawn_errors(context: MetricContext) -> SmoothedErrors:
     """The same of outcomes drawn from P(class 1), of many rows in cells."""
     table = context.table
     order = np.argsort(context.scores, kind="stable")
-    scores, weight = context.scores[order], table.weights[order]
+    scores = context.scores[order]
+    weight = table.weights[order]
     first = starts_of_ties(scores, least=1.0)
     if len(first) > SMOOTHED_CELLS:
         cell = np.arange(len(scores)) * SMOOTHED_CELLS // len(scores)

@@ -41,7 +41,9 @@ def column(context: MetricContext, name: str) -> FloatArray:
     classes' Brier score roughly. ``top3 mass``, ``top3 accuracy``, ``top3 gap``: the probability of the three largest
     classes, whether the label is among them, and the difference.
     """
-    t, c, (of, _, what) = context.table, context.table.confidence, name.partition(" ")
+    t = context.table
+    c = context.table.confidence
+    (of, _, what) = name.partition(" ")
     if of == "score":
         return context.scores - context.outcomes
     if of.startswith("top"):
@@ -80,7 +82,8 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
 def resampled(context: MetricContext) -> bool:
     """True where intervals of means are bootstraps. ``auto`` resamples up to five million rows x resamples; beyond, the
     means are normal. Weighted means, and those over units, always take Student's t."""
-    s, n = context.settings, context.n
+    s = context.settings
+    n = context.n
     wanted = s.interval == "bootstrap" or (
         s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK
     )
@@ -112,7 +115,9 @@ def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
     copies = 1.0
     if not mean.by_unit and min(carrying, both) < COPIED * FEWEST:
         copies = context.copies
-    carrying, both, rows = carrying / copies, both / copies, mean.n / copies
+    carrying = carrying / copies
+    both = both / copies
+    rows = mean.n / copies
     if mean.by_unit and mean.freedom < FEWEST_DEGREES:
         return f"few of {mean.n:.0f} units hold most of the rows: no interval"
     if min(carrying, both) >= min(FEWEST, rows / 2.0):
@@ -168,7 +173,8 @@ def _unit_interval(context: MetricContext, name: str, mean: Mean) -> Interval | 
     """
     level = context.settings.level
     student = t_interval(mean, level)
-    units, weight = context.table.units, context.table.weight
+    units = context.table.units
+    weight = context.table.weight
     if student is None or units is None:
         return student
     influence = context.table.weights * (column(context, name) - mean.value)

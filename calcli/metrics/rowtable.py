@@ -136,7 +136,8 @@ class RowTable(Sums):
         if self.zeros is None:
             return np.zeros(2)
         stored = self.zeros > 0
-        weight, share = self.weights[stored], self.zeros[stored] + 1.0
+        weight = self.weights[stored]
+        share = self.zeros[stored] + 1.0
         farthest = np.maximum(share, FARTHEST_ZERO)
         return np.array([weight @ np.log(share), weight @ np.log(farthest / share)])
 

@@ -223,7 +223,8 @@ class RunningSums(Sums):
     """
 
     weight = units = group = answers = None
-    few_units, label_effect = False, 1.0
+    few_units = False
+    label_effect = 1.0
     known = RowTable.known
 
     k: Annotated[int, min]

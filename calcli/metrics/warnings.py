@@ -61,12 +61,14 @@ def data_warnings(
 
 def tie_doubts(table: "RowTable | RunningSums") -> list[str]:
     """Labels that share the highest score, so that the order of classes makes the accuracy."""
-    n, tied = table.n, table.counts.get("tied_labels", 0)
+    n = table.n
+    tied = table.counts.get("tied_labels", 0)
     agreement = table.agreement
     if agreement is None or tied < max(FEWEST_EACH, FEW_TIED * n):
         return []
     right = agreement.n_right - table.counts.get("tied_labels_right", 0)
-    low, high = right / n, (right + tied) / n
+    low = right / n
+    high = (right + tied) / n
     return [
         f"{tied} of {n} labels share the highest score: accuracy is {low:.2f} to"
         f" {high:.2f}, by the order of classes"

@@ -131,7 +131,8 @@ def _trust_one_way(report: Judgement) -> Answer:
     if report.verdict.by_nll_only:
         reason = f"NLL shows {report.kind} probabilities ({report.p_text})."
         return Answer("On average.", reason)
-    low, high = gap.interval.low, gap.interval.high
+    low = gap.interval.low
+    high = gap.interval.high
     if gap.value > 0.0:
         lead = "No." if abs(gap.value) >= TINY_GAP else "For most uses."
         much = f"It claims {points(gap.value)} points too much"
@@ -175,7 +176,8 @@ def _trust_too_few(report: Judgement) -> Answer:
     gap = report.facts.main_gap
     if not gap.interval.known:
         return Answer("Unknown.", sentence(gap.interval.method))
-    low, high = gap.interval.low, gap.interval.high
+    low = gap.interval.low
+    high = gap.interval.high
     ends = f"{signed_points(low)} and {signed_points(high)} points"
     return Answer("Unknown.", f"The gap may be anywhere between {ends}.")
 

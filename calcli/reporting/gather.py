@@ -340,7 +340,8 @@ def _classes(result: Result, table: RowTable, level: float) -> tuple[Part, ...]:
         c = line.index
         low = high = float("nan")
         if intervals is not None:
-            low, high = float(intervals[0][c]), float(intervals[1][c])
+            low = float(intervals[0][c])
+            high = float(intervals[1][c])
         answers = None
         if line.precision is not None and weight_of[c] > 0.0:
             mean = float(confidence_of[c] / weight_of[c])

@@ -209,9 +209,11 @@ def _model_part(
         model = with_drawn_first(model)
     drawn = drawn_only(model) if room.tight else model
     chapter = Chapter(model, number, room)
-    ident, level = "verdict", 2
+    ident = "verdict"
+    level = 2
     if n_models > 1:
-        ident, level = f"verdict-{number}", 3
+        ident = f"verdict-{number}"
+        level = 3
     return ModelPart(
         first_screen=first_screen(chapter, ident, level),
         name=model.name,
@@ -267,7 +269,8 @@ def _whole(contents: Contents, parts: Sequence[ModelPart]) -> str:
 
 
 def _document(contents: Contents) -> Document:
-    style, script = resource("page.css"), resource("page.js")
+    style = resource("page.css")
+    script = resource("page.js")
     return Document(
         heading="Confidence report" if contents.models else "Calibration watch",
         title=_title(contents),

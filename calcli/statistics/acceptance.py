@@ -79,11 +79,9 @@ class AcceptanceCurve:
 
     def at(self, j: int) -> Accepted:
         """Counts at threshold ``j``."""
-        n, accepted, right = (
-            self.accepted[-1].item(),
-            self.accepted[j].item(),
-            self.right[j].item(),
-        )
+        n = self.accepted[-1].item()
+        accepted = self.accepted[j].item()
+        right = self.right[j].item()
         return Accepted(float(self.threshold[j]), n, accepted, right)
 
     def at_coverage(self, coverage: float) -> Accepted:

@@ -76,7 +76,8 @@ def factors(score: FloatArray, outcome: FloatArray, tolerance: float) -> FloatAr
     c = np.clip(score, LEAST, 1.0 - LEAST)
     q = np.column_stack([_bent(c), _cut(c, tolerance)])
     q = np.clip(q, LEAST, 1.0 - LEAST)
-    low, high = np.maximum(c - tolerance, LEAST), np.minimum(c + tolerance, 1.0 - LEAST)
+    low = np.maximum(c - tolerance, LEAST)
+    high = np.minimum(c + tolerance, 1.0 - LEAST)
     allowed = np.clip(q, low[:, None], high[:, None])
     wrong = outcome < 0.5
     q[wrong], allowed[wrong] = 1.0 - q[wrong], 1.0 - allowed[wrong]
@@ -168,7 +169,8 @@ class Evidence:
         begin at the next batch. E does not change, and stays an e-process: only the
         weight that is reserved for changes in the future is distributed anew.
         """
-        former, now = len(self.log_sums), len(ALTERNATIVES)
+        former = len(self.log_sums)
+        now = len(ALTERNATIVES)
         if former == now:
             return self
         none = np.full(now - former, -np.inf)

@@ -121,7 +121,8 @@ def merge_cells(
     confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence. weight : (n,) > 0 or None.
     """
     order = np.argsort(confidence, kind="stable")
-    x, bins = confidence[order], bin_of[order]
+    x = confidence[order]
+    bins = bin_of[order]
     new_value = distinct = np.concatenate([[True], np.diff(x) > 0])
     if np.count_nonzero(new_value) > cells:
         # Ties stay together: each row counts as the first of its ties.
@@ -213,18 +214,22 @@ def consistency_band(
     """
     if weight is not None:
         used = weight > 0
-        confidence, bin_of, weight = confidence[used], bin_of[used], weight[used]
+        confidence = confidence[used]
+        bin_of = bin_of[used]
+        weight = weight[used]
         if isinstance(rng, UnitDraws):
             rng = UnitDraws(rng.rng, Units.of(rng.units.code[used]), rng.share)
     merged = merge_cells(confidence, bin_of, weight, cells, ENDS)
-    m, c = merged.weight, merged.confidence
+    m = merged.weight
+    c = merged.confidence
     right = _draw_right(confidence, merged, weight, resamples, rng)
     low, high = _together(_fit_each(right, m), level)
 
     occupied, first = np.unique(merged.bin, return_index=True)
     bin_weight = np.add.reduceat(m, first)
     bin_right = np.add.reduceat(right, first, axis=1)
-    bin_low, bin_high = np.full(bins, np.nan), np.full(bins, np.nan)
+    bin_low = np.full(bins, np.nan)
+    bin_high = np.full(bins, np.nan)
     bin_low[occupied], bin_high[occupied] = _together(bin_right / bin_weight, level)
 
     fine = merge_cells(confidence, bin_of, weight, FINE_CELLS)
@@ -243,7 +248,8 @@ def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
     """Isotonic fit of every row of sums of right outcomes (r, g) with weights (g,), (r, g)."""
     begins = np.zeros(right.size, dtype=np.bool_)
     begins[:: len(weight)] = True
-    total, weights = right.ravel(), np.tile(weight, len(right))
+    total = right.ravel()
+    weights = np.tile(weight, len(right))
     first = pool_adjacent_violators(total, weights, begins)
     value = np.add.reduceat(total, first) / np.add.reduceat(weights, first)
     return np.repeat(value, np.diff(np.append(first, total.size))).reshape(right.shape)
@@ -272,7 +278,8 @@ def _draw_right(
             cells.weight.astype(np.int64), p, size=(resamples, len(p))
         ).astype(np.float64)
     right = np.empty((resamples, len(p)))
-    x, w = confidence[cells.order], weight[cells.order]
+    x = confidence[cells.order]
+    w = weight[cells.order]
     for r in range(resamples):
         right[r] = np.add.reduceat(w * (rng.random(len(x)) < x), cells.first)
     return right
@@ -284,12 +291,15 @@ def _together(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]
     They are the central interval of each column, stretched about its mean by one factor for
     all: the quantile over the draws of the largest deviation, in units of that interval.
     """
-    ordered, centre = np.sort(values, axis=0), values.mean(axis=0)
+    ordered = np.sort(values, axis=0)
+    centre = values.mean(axis=0)
     outside = max(int(np.floor(0.5 * (1.0 - level) * (len(values) + 1))), 1)
-    low, high = ordered[outside - 1], ordered[len(values) - outside]
+    low = ordered[outside - 1]
+    high = ordered[len(values) - outside]
     # Where nearly all draws are equal the central interval may have no width to a side.
     spread = values.std(axis=0) + 1e-12
-    below, above = np.maximum(centre - low, spread), np.maximum(high - centre, spread)
+    below = np.maximum(centre - low, spread)
+    above = np.maximum(high - centre, spread)
     deviation = (values - centre) / np.where(values < centre, -below, above)
     largest = np.sort(deviation.max(axis=1))
     n_held = min(int(np.ceil(level * (len(values) + 1))), len(values))

@@ -66,7 +66,8 @@ def friedman(values: FloatArray) -> Friedman | None:
 
     rest = n * (k - 1) - chi2
     f = (n - 1) * chi2 / rest if rest > 1e-12 * n * k else np.inf
-    d1, d2 = k - 1, (k - 1) * (n - 1)
+    d1 = k - 1
+    d2 = (k - 1) * (n - 1)
     agree = float(factorial(k)) ** -(n - 1)
     f_p = (
         float(betainc(d2 / 2, d1 / 2, d2 / (d2 + d1 * f))) if np.isfinite(f) else agree
@@ -86,7 +87,8 @@ def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
 
     z = np.linspace(-9.0, 9.0, 3601)
     density = k * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) * (z[1] - z[0])
-    low, high = 0.0, 20.0
+    low = 0.0
+    high = 20.0
     for _ in range(60):
         r = 0.5 * (low + high)
         low, high = (

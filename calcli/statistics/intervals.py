@@ -207,10 +207,12 @@ def bootstrap_interval(
     """
     n, m = values.shape
     values = np.sort(values, axis=0)
-    mean, se = values.mean(axis=0), values.std(axis=0, ddof=1) / math.sqrt(n)
+    mean = values.mean(axis=0)
+    se = values.std(axis=0, ddof=1) / math.sqrt(n)
     centred = values - mean
     both = np.hstack([centred, centred**2])
-    t, step = np.empty((resamples, m)), max(1, RESAMPLED_ITEMS // n)
+    t = np.empty((resamples, m))
+    step = max(1, RESAMPLED_ITEMS // n)
     for start in range(0, resamples, step):
         part = slice(start, start + step)
         drawn = rng.integers(0, n, size=(min(step, resamples - start), n))
@@ -229,7 +231,8 @@ def bootstrap_interval(
     student = (
         t_quantile(0.5 + level / 2.0, max(n - 1, MANY_DEGREES + 1.0)) if n > 1 else 0.0
     )
-    low, high = np.minimum(low, -student), np.maximum(high, student)
+    low = np.minimum(low, -student)
+    high = np.maximum(high, student)
     return [
         Interval(
             float(mean[j] - high[j] * se[j]),

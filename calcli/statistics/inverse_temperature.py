@@ -13,7 +13,8 @@ import numpy as np
 from calcli.numerics import FloatArray, floored_log
 from calcli.solvers import find_root
 
-SMALLEST, LARGEST = 1e-3, 1e3  # slopes between which one is searched
+SMALLEST = 1e-3
+LARGEST = 1e3  # slopes between which one is searched
 STEP = 1e-12  # of the search for a slope
 LEAST_INFORMATION = 1e-6  # about a slope that rows tell
 FLAT = 1e-13  # mean score of the rows at which it ends
@@ -46,8 +47,10 @@ def row_scores(
 
     largest : (n,) logarithm of the largest probability of every row.
     """
-    mass, first_moment = np.zeros_like(largest), np.zeros_like(largest)
-    second_moment, of_label = np.zeros_like(largest), np.zeros_like(largest)
+    mass = np.zeros_like(largest)
+    first_moment = np.zeros_like(largest)
+    second_moment = np.zeros_like(largest)
+    of_label = np.zeros_like(largest)
     for _, probability, is_label in columns():
         below = floored_log(probability) - largest
         power = np.exp(slope * below)

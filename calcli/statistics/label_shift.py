@@ -261,7 +261,8 @@ def estimate_shift(
     k = p.shape[1]
     source = source.by_content()
     order = _by_content(raw)
-    p, raw = p[order], raw[order]
+    p = p[order]
+    raw = raw[order]
     of_source = source.sampling or Sampling.of(len(source.y))
     of_target = (sampling or Sampling.of(len(p))).take(order).counting_units(p, raw)
     weight = of_target.weight

@@ -20,7 +20,8 @@ from calcli.numerics import FloatArray, IntArray
 SPAN = 2.0 / 3.0  # share of the rows that a local regression sees
 STEP = 0.01  # distance of fitted points, as a share of the range
 FLAT = 0.001  # spread of a window, as a share of the range, below which it has no slope
-NEARLY_AT, NEARLY_OUT = 0.001, 0.999  # distances, in half windows, of weight 1 and 0
+NEARLY_AT = 0.001
+NEARLY_OUT = 0.999  # distances, in half windows, of weight 1 and 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ def _interpolated(x: FloatArray, knots: IntArray, values: FloatArray) -> FloatAr
         return np.repeat(values, len(x), axis=-1)
     piece = np.searchsorted(knots, np.arange(len(x)), side="right") - 1
     piece = np.minimum(piece, len(knots) - 2)
-    left, right = x[knots[piece]], x[knots[piece + 1]]
+    left = x[knots[piece]]
+    right = x[knots[piece + 1]]
     share = (x - left) / (right - left)
     return np.asarray(
         values[..., piece] * (1.0 - share) + values[..., piece + 1] * share

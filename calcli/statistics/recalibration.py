@@ -277,7 +277,8 @@ def fit_recalibration(
 
     ranges : of the sample, with classes that overlap. start : a fit near the result.
     """
-    mean, spread = ranges.mean, ranges.spread
+    mean = ranges.mean
+    spread = ranges.spread
     standardised = Standardised(sample, mean, spread)
 
     def loss(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:

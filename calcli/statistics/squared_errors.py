@@ -84,8 +84,12 @@ class SquaredError:
         sums = np.zeros(6)
         for count, total, square, variance in parts:
             pairs = count >= 2
-            c, s, q, v = count[pairs], total[pairs], square[pairs], variance[pairs]
-            mean, second = s / c, q / c
+            c = count[pairs]
+            s = total[pairs]
+            q = square[pairs]
+            v = variance[pairs]
+            mean = s / c
+            second = q / c
             squares = (s * s - q) / (c - 1.0)
             powers = c * (4.0 * mean**2 * second - 3.0 * mean**4)
             under = 2.0 * v**2 / (c * (c - 1.0))
@@ -107,7 +111,8 @@ class SquaredError:
     def interval(self, level: float) -> Interval:
         """Interval of the squared error (Sun et al. 2024), never below 0. Away from 0 it is value +- z se. Near 0 the
         lower end falls to 0 faster than the two-sided rule would, where the estimator is no longer normal."""
-        two, one = normal_quantile(0.5 + level / 2.0), normal_quantile(level)
+        two = normal_quantile(0.5 + level / 2.0)
+        one = normal_quantile(level)
         value = max(self.value, 0.0)
         if value >= 2.0 * two * self.se:
             low = value - two * self.se

@@ -65,9 +65,8 @@ def running(
     """Blocks with the weight of right and of wrong outcomes below each of them."""
     right = wrong = 0.0
     for blocks in ranked:
-        upto, wrong_upto = (
-            right + np.cumsum(blocks.right),
-            wrong + np.cumsum(blocks.wrong),
-        )
+        upto = right + np.cumsum(blocks.right)
+        wrong_upto = wrong + np.cumsum(blocks.wrong)
         yield blocks, upto - blocks.right, wrong_upto - blocks.wrong
-        right, wrong = float(upto[-1]), float(wrong_upto[-1])
+        right = float(upto[-1])
+        wrong = float(wrong_upto[-1])

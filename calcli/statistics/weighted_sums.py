@@ -77,12 +77,14 @@ def skellam_tails(rise: float, fall: float, count: float) -> tuple[float, float]
     """
     most = math.ceil(rise + fall + REACH * math.sqrt(rise + fall)) + 30
     law = np.convolve(_poisson(rise, most), _poisson(fall, most)[::-1])  # from -most on
-    at_most, at_least = np.cumsum(law), np.cumsum(law[::-1])[::-1]
+    at_most = np.cumsum(law)
+    at_least = np.cumsum(law[::-1])[::-1]
     place = min(max(count + most, 0.0), 2.0 * most)
     nearest = round(place)
     if abs(place - nearest) < 1e-9:  # a whole number but for rounding
         place = float(nearest)
-    low, part = math.floor(place), place - math.floor(place)
+    low = math.floor(place)
+    part = place - math.floor(place)
     high = min(low + 1, 2 * most)
     below = (1.0 - part) * at_most[low] + part * at_most[high]
     above = (1.0 - part) * at_least[low] + part * at_least[high]

@@ -54,7 +54,9 @@ class DaskCluster(Executor):
             logging.getLogger(name).setLevel(
                 logging.CRITICAL + 1
             )  # calcli reports problems itself
-        self.address, self._dask, self._say = address, distributed, say
+        self.address = address
+        self._dask = distributed
+        self._say = say
         self._asked = time.monotonic()
 
         class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
@@ -123,7 +125,8 @@ class DaskCluster(Executor):
     def run(
         self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
     ) -> Iterator[Any]:
-        todo, waiting = deque(tasks), deque[tuple[Named, Any]]()
+        todo = deque(tasks)
+        waiting = deque[tuple[Named, Any]]()
         self._met = time.monotonic()
         try:
             while todo or waiting:
@@ -174,7 +177,8 @@ class DaskCluster(Executor):
                 self._met = now
                 return
             trouble = "has no worker left"
-        what, long = f"the Dask scheduler at {self.address} {trouble}", now - self._met
+        what = f"the Dask scheduler at {self.address} {trouble}"
+        long = now - self._met
         if long >= LONELY:
             raise WorkersLost(
                 f"{what}, for {long / 60:.0f} minutes; start workers and repeat the command"

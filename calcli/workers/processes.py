@@ -84,7 +84,8 @@ class Processes(Executor):
     def __init__(
         self, count: int, say: Callable[[str], None] = lambda text: None
     ) -> None:
-        self.count, self._say = count, say
+        self.count = count
+        self._say = say
         self._workers: list[_Worker] = []
 
     def run(
@@ -92,11 +93,9 @@ class Processes(Executor):
     ) -> Iterator[Any]:
         while len(self._workers) < min(self.count, len(tasks)):
             self._workers.append(_Worker())
-        todo, deaths, results = (
-            deque(range(len(tasks))),
-            [0] * len(tasks),
-            dict[int, Any](),
-        )
+        todo = deque(range(len(tasks)))
+        deaths = [0] * len(tasks)
+        results = dict[int, Any]()
         try:
             for head in range(len(tasks)):
                 while head not in results:
@@ -133,7 +132,8 @@ class Processes(Executor):
         }
         for pipe in wait(list(busy)):
             worker = busy[pipe]  # type: ignore[index]
-            task, worker.task = worker.task, None
+            task = worker.task
+            worker.task = None
             assert task is not None
             try:
                 fine, answer = worker.pipe.recv()

@@ -364,6 +364,7 @@ def spread_over(
     """Let an executor run the passes over rows, opened by these names and arguments (see ``open_rows``)."""
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
-    counts, marks = tuple(part.n for part in parts), tuple(mark(name) for name in names)
+    counts = tuple(part.n for part in parts)
+    marks = tuple(mark(name) for name in names)
     source = Source(tuple(names), opening or {}, counts, marks, rows.dtype, small)
     rows.spread = Spread(executor, source, journal)

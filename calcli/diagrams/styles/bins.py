@@ -43,7 +43,9 @@ class Bins(Diagram):
                 zorder=pen.order,
             )
         for b in used if pen.alone else ():
-            thin, low, high = bins.thin[b], bins.low[b], bins.high[b]
+            thin = bins.thin[b]
+            low = bins.low[b]
+            high = bins.high[b]
             hatch = "/////" if thin else None
             bar = {
                 "facecolor": "none",
@@ -116,9 +118,11 @@ def bin_points(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
     """Draw the bins of a curve as points with their intervals, in matplotlib axes."""
     bins = curve.bins
     used = np.flatnonzero(bins.count > 0)
-    colour, marker = pen.colour, pen.marker
+    colour = pen.colour
+    marker = pen.marker
     if pen.alone:
-        colour, marker = paper.theme.ink, "o"
+        colour = paper.theme.ink
+        marker = "o"
     x = bins.confidence[used] + 0.003 * pen.shift
     y = bins.accuracy[used]
     reach = np.maximum([y - bins.accuracy_low[used], bins.accuracy_high[used] - y], 0)
@@ -151,7 +155,8 @@ def bin_cells(canvas: Canvas, curve: Curve) -> None:
     """Draw the bins of a curve as points with their intervals, in characters."""
     bins = curve.bins
     for b in np.flatnonzero(bins.count > 0):
-        low, high = bins.null_low[b] - 1e-12, bins.null_high[b] + 1e-12
+        low = bins.null_low[b] - 1e-12
+        high = bins.null_high[b] + 1e-12
         role = "curve" if low <= bins.accuracy[b] <= high else "outside"
         sign = HOLLOW if bins.thin[b] else POINT
         x = float(bins.confidence[b])

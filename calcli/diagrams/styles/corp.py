@@ -46,9 +46,11 @@ class Corp(Diagram):
         """Draw band and polyline; a single confidence is a point with a bar behind it."""
         band = curve.band
         if pen.band and len(band.x) > 1:
-            colour, alpha = pen.colour, pen.tint
+            colour = pen.colour
+            alpha = pen.tint
             if pen.alone:
-                colour, alpha = paper.theme.band, 1
+                colour = paper.theme.band
+                alpha = 1
             axes.fill_between(
                 band.x, band.low, band.high, color=colour, alpha=alpha, lw=0, zorder=1
             )

@@ -96,7 +96,8 @@ class Decision(CurvePlot):
         for place, curve in enumerate(self.curves):
             points = (curve.threshold, curve.benefit, curve.low, curve.high)
             self.draw_curve(axes, place, points, squeeze(curve.label, 34), paper)
-        first, grey = self.curves[0], paper.theme.muted
+        first = self.curves[0]
+        grey = paper.theme.muted
         axes.plot(
             first.threshold,
             first.treat_all,

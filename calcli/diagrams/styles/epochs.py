@@ -123,7 +123,8 @@ class Epochs(Figure):
         is_alone = len(self.courses) == 1
         colour, line, _ = paper.series(number)
         if is_alone:
-            colour, line = paper.theme.main, "-"
+            colour = paper.theme.main
+            line = "-"
         (values, low, high), best = drawn.of(name)
         x = self.at
         axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
@@ -157,7 +158,8 @@ class Epochs(Figure):
         for drawn in self.courses:
             for name, loss in LOSSES.items():
                 (values, low, high), _ = drawn.of(name)
-                bottom, top = float(low.min()), float(high.max())
+                bottom = float(low.min())
+                top = float(high.max())
                 reach = (bottom, max(top, bottom + 1e-9))
                 canvas = Canvas(inner, 8, (self.at[0], self.at[-1]), reach, look)
                 canvas.area(x, low, high)

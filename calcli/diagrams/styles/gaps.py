@@ -199,7 +199,8 @@ class Gaps(Figure):
         colour, _, marker = paper.series(place)
         size = 9
         if count == 1:
-            colour, marker = paper.theme.main, "o"
+            colour = paper.theme.main
+            marker = "o"
             size = 14
         shift = (0.5 * (count - 1) - place) * 0.8 / max(count, 2)
         y = np.arange(len(series.gaps))[::-1] + shift

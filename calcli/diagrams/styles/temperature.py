@@ -22,7 +22,8 @@ from calcli.solvers import find_root, halley
 FINE = 24
 """Number of temperatures added around the least ECE."""
 
-LOW, HIGH = 0.01, 100.0
+LOW = 0.01
+HIGH = 100.0
 """Range of temperatures in which both are searched, as in the fits of calibrators."""
 
 Named = Sequence[tuple[str, float]]
@@ -95,7 +96,8 @@ class TemperatureSweep(Figure):
         foot = 0.5 + 0.15 * -(-len(self.marks) // columns)
         height = 0.2 + 3 * 1.95 + foot
         figure = Figure(figsize=(wide, height))
-        left, right = 0.68 / wide, 1 - 0.84 / wide
+        left = 0.68 / wide
+        right = 1 - 0.84 / wide
         axes = []
         for row in (2, 1, 0):
             bottom = (foot + 1.95 * row) / height
@@ -136,7 +138,8 @@ class TemperatureSweep(Figure):
         positive = errors[errors > 1e-6]
         if not len(positive):
             positive = np.array([0.01])
-        low, high = float(positive.min()) / 1.3, float(positive.max()) * 1.3
+        low = float(positive.min()) / 1.3
+        high = float(positive.max()) * 1.3
         axes.set(yscale="log", ylabel="ECE", ylim=(low, high))
         expected = np.maximum(self.ece_null_mean, low)
         look = {"color": paper.theme.band, "label": "ECE expected under calibration"}
@@ -281,9 +284,13 @@ def _evaluate(
     rows: Rows, temperatures: FloatArray, bins: int, progress: Progress | None
 ) -> FloatArray:
     """NLL, ECE, its mean under calibration, and mean confidence, (4, t), at every temperature."""
-    edges, t = width_edges(bins), len(temperatures)
-    gap, variance = np.zeros((t, bins)), np.zeros((t, bins))
-    nll, confidence, mass = np.zeros(t), np.zeros(t), 0.0
+    edges = width_edges(bins)
+    t = len(temperatures)
+    gap = np.zeros((t, bins))
+    variance = np.zeros((t, bins))
+    nll = np.zeros(t)
+    confidence = np.zeros(t)
+    mass = 0.0
     for block in rows.blocks():
         d = block.z - block.z.max(axis=1, keepdims=True)
         weight = row_weights(block.weight, len(d))
@@ -317,7 +324,9 @@ def _draw_marks(
     handles = []
     for number, mark in enumerate(sweep.marks):
         # The first mark is T = 1, whose name says its temperature.
-        colour, line, marker = paper.theme.ink, "-", "o"
+        colour = paper.theme.ink
+        line = "-"
+        marker = "o"
         label = mark.name
         if number > 0:
             colour, line, marker = paper.series(number - 1)

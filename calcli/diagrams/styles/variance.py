@@ -127,14 +127,16 @@ class Scatter(Figure):
         errors = []
         for point in self.points:
             colour, _, marker = paper.series(methods.index(point.method))
-            x, y = max(point.ece, FLOOR), point.variance
+            x = max(point.ece, FLOOR)
+            y = point.variance
             expected = max(point.ece_null_mean, FLOOR)
             errors += [x, expected]
             axes.plot([expected, x], [y] * 2, color=theme.others, lw=0.6, zorder=2)
             axes.plot([expected], [y], "|", color=theme.muted, ms=6, zorder=2)
             look = {"color": colour, "mec": theme.page, "mew": 0.5, "zorder": 4}
             axes.plot([x], [y], marker, ms=5.5, **look)
-        low, high = min(errors) / 1.3, max(errors) * 1.3
+        low = min(errors) / 1.3
+        high = max(errors) * 1.3
         top = 1.12 * max(point.variance for point in self.points) or 1.0
         axes.set(xscale="log", xlim=(low, high), xlabel="ECE (logarithmic)")
         axes.set(ylim=(0, top), ylabel="variance of the confidence")
@@ -256,7 +258,8 @@ def place(
     leader = {"arrowstyle": "-", "color": line, "lw": 0.4, "shrinkA": 1, "shrinkB": 3}
     for number, (point_x, point_y, text) in enumerate(points):
         x, y = spots[number]
-        wide, tall = 0.65 * size * len(text) * scale, size * scale
+        wide = 0.65 * size * len(text) * scale
+        tall = size * scale
         obstacles = [*dots[:number], *dots[number + 1 :], *labels]
         for radius, step in product(RADII, range(16)):
             angle = pi / 4 - step * pi / 8

@@ -86,7 +86,8 @@ def _ratio(
     r: FloatArray, coefficients: tuple[tuple[float, ...], tuple[float, ...]]
 ) -> FloatArray:
     top, bottom = coefficients
-    numerator, denominator = np.full_like(r, top[-1]), np.full_like(r, bottom[-1])
+    numerator = np.full_like(r, top[-1])
+    denominator = np.full_like(r, bottom[-1])
     for c in reversed(top[:-1]):
         numerator = numerator * r + c
     for c in reversed(bottom[:-1]):
@@ -197,7 +198,8 @@ def _races_won(behind: Draws, top: int, races: Races) -> float:
         return 1.0
     if len(rivals) > FIRST_FIELD:
         rivals = rivals[np.argpartition(behind[rivals], FIRST_FIELD)]
-    near, far = rivals[:FIRST_FIELD], rivals[FIRST_FIELD:]
+    near = rivals[:FIRST_FIELD]
+    far = rivals[FIRST_FIELD:]
     who, draws = races.leaders
     running = np.flatnonzero(draws[:, 0] - behind[near].min() > of_top)
     won = m - len(running)

@@ -58,7 +58,8 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
     near = int((ascending < width).sum(axis=0).max(initial=0))
     delta = np.minimum(ascending[: max(1, near)] / width, 1.0)
     out = np.array(delta[0])
-    rows, log_high = np.arange(len(out)), np.zeros(len(out))
+    rows = np.arange(len(out))
+    log_high = np.zeros(len(out))
     for j in range(1, near + 1):
         high = 1.0 - delta[j - 1]
         low = 1.0 - delta[j] if j < near else np.zeros(len(rows))
@@ -70,11 +71,9 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
         )
         log_high = log_low
         if 4 * np.count_nonzero(still) < 3 * len(rows):
-            rows, log_high, delta = (
-                rows[still],
-                log_high[still],
-                np.ascontiguousarray(delta[:, still]),
-            )
+            rows = rows[still]
+            log_high = log_high[still]
+            delta = np.ascontiguousarray(delta[:, still])
             if not len(rows):
                 break
     return np.minimum(out, 1.0, out=out)
@@ -96,17 +95,16 @@ def _piece(
         least = most
         if not len(rows):
             continue
-        some, start, end = (
-            delta if len(rows) == len(high) else delta.take(rows, axis=1),
-            low[rows],
-            high[rows],
-        )
+        some = delta if len(rows) == len(high) else delta.take(rows, axis=1)
+        start = low[rows]
+        end = high[rows]
         if most == np.inf:
             # log prod is concave: its slope below ``high`` is at least the slope there.
             start = np.maximum(
                 start, end - NEGLIGIBLE / (1.0 / (some + end)).sum(axis=0)
             )
-        middle, half = 0.5 * (end + start), 0.5 * (end - start)
+        middle = 0.5 * (end + start)
+        half = 0.5 * (end - start)
         part = np.zeros(len(rows))
         for x, w in _legendre(min(nodes, exact)):
             part += w * np.multiply.reduce(some + (middle + half * x), axis=0)
@@ -204,7 +202,8 @@ def block_retention(
 def _gaussian_tile(
     z: AnyArray, scales: Sequence[float], room: "GapArrays"
 ) -> FloatArray:
-    k, in_order = z.shape[1], z.shape[1] >= IN_ORDER_FROM and min(scales) >= SMALLEST
+    k = z.shape[1]
+    in_order = z.shape[1] >= IN_ORDER_FROM and min(scales) >= SMALLEST
     if in_order:
         d = gaps_in_order(z, room.gaps[: len(z)])
     else:
@@ -214,7 +213,8 @@ def _gaussian_tile(
     return gaussian_retention(d, gap_table(tuple(scales), k), room, in_order=in_order)
 
 
-SMALLEST, LARGER = 2.0**-900, 2.0**800
+SMALLEST = 2.0**-900
+LARGER = 2.0**800
 """Scales below the first have no reciprocal that float64 can hold; times the second they have."""
 
 
@@ -379,11 +379,9 @@ def power_sums(
     of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
     """
     width = table.cells + 1  # one more cell takes what is dropped
-    x, cell, cell_of = (
-        room.position[: len(d)],
-        room.power[: len(d)],
-        room.cell[: len(d)],
-    )
+    x = room.position[: len(d)]
+    cell = room.power[: len(d)]
+    cell_of = room.cell[: len(d)]
     np.minimum(d, table.far, out=x)
     x *= 1.0 / table.knee
     x += 1.0

@@ -85,7 +85,8 @@ def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
 def _tilted(
     block: Block, scale: FloatArray, wanted: BoolArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    log_top, cumulants = np.zeros(len(block)), np.zeros((4, len(block)))
+    log_top = np.zeros(len(block))
+    cumulants = np.zeros((4, len(block)))
     here = slice(None) if wanted is None else np.flatnonzero(wanted)
     z = block.z[here]
     # Moments about the largest logit do not cancel.

@@ -37,7 +37,9 @@ def _scaled_terms(r: TemperedRows, scale: FloatArray) -> Sequence[FloatArray]:
 
 
 def _row_series(_: Block, terms: FloatArray) -> FloatArray:
-    norm, moments, d_y = terms[0], terms[1:-1], terms[-1]
+    norm = terms[0]
+    moments = terms[1:-1]
+    d_y = terms[-1]
     slope = log_series(moments / norm)
     return np.stack([np.log(norm) - d_y, slope[0] - d_y, *slope[1:]])
 

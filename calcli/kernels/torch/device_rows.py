@@ -146,7 +146,8 @@ class DeviceRows:
         for block in self._blocks_up_to(limit, transforms):
             if size + len(block) > limit:
                 yield self._sent(blocks, transforms)
-                blocks, size = [], 0
+                blocks = []
+                size = 0
             blocks.append(block)
             size += len(block)
         yield self._sent(blocks, transforms)

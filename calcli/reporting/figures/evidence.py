@@ -88,7 +88,8 @@ def _evidence_frame(state: State, axes: Axes, log_e: FloatArray) -> list[Markup]
 
 def _overconfidence_frame(axes: Axes, tolerance: float) -> list[Markup]:
     """Axis and ticks of the overconfidence, and the band that is tolerated."""
-    top, bottom = axes.y(tolerance), axes.y(-tolerance)
+    top = axes.y(tolerance)
+    bottom = axes.y(-tolerance)
     band = element(
         "rect",
         x=f"{axes.left:g}",
@@ -134,7 +135,8 @@ def _episodes(state: State, axes: Axes, values: FloatArray, pen: str) -> list[Ma
             parts.append(axes.vertical(x[first] - 0.5, "axis"))
     if len(values) <= POINTS:
         for place, value in zip(x.tolist(), values.tolist(), strict=True):
-            cx, cy = f"{axes.x(place):.1f}", f"{axes.y(value):.1f}"
+            cx = f"{axes.x(place):.1f}"
+            cy = f"{axes.y(value):.1f}"
             parts.append(element("circle", cx=cx, cy=cy, r=4, class_="ring"))
     return parts
 

@@ -59,6 +59,7 @@ class GapAxis:
         if before is not None:
             was = f'<path class="was" d="M{MIDDLE + scale * before.gap:.0f} 1v12"/>'
         if math.isfinite(part.low):
-            low, high = MIDDLE + scale * part.low, MIDDLE + scale * part.high
+            low = MIDDLE + scale * part.low
+            high = MIDDLE + scale * part.high
             interval = f'<path d="M{low:.0f} 7H{high:.0f}"/>'
         return Markup(f"{HEAD}{was}{interval}{gap}</svg>")

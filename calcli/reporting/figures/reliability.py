@@ -112,12 +112,14 @@ def _title(curves: Sequence[DrawnCurve]) -> str:
 def _key(curves: Sequence[DrawnCurve]) -> tuple[list[Markup], float]:
     """A sample of every line with its name, in rows, and the height of the rows."""
     parts = []
-    x, y = LEFT, 12.0
+    x = LEFT
+    y = 12.0
     for drawn in curves:
         words = squeeze(drawn.curve.label, KEY_LETTERS)
         width = KEY_LINE + 8.0 + KEY_LETTER * len(words)
         if x > LEFT and x + width > LEFT + SIDE:
-            x, y = LEFT, y + 20.0
+            x = LEFT
+            y = y + 20.0
         line = element(
             "path",
             d=f"M{x:.0f} {y:.0f}h{KEY_LINE:.0f}",
@@ -143,9 +145,11 @@ def _frame(axes: Axes, happens: str) -> list[Markup]:
 
 def _sides(axes: Axes, curve: Curve) -> list[Markup]:
     """What it means to lie above or below the diagonal."""
-    above, below = "above: underconfident ▲", "below: overconfident ▼"
+    above = "above: underconfident ▲"
+    below = "below: overconfident ▼"
     if curve.quantity == "positive":
-        above, below = "above: too low ▲", "below: too high ▼"
+        above = "above: too low ▲"
+        below = "below: too high ▼"
     return [
         label(axes.left + 10.0, axes.top + 22.0, above, "start"),
         label(axes.right - 8.0, axes.bottom - 12.0, below, "end"),

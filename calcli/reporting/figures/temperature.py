@@ -20,8 +20,10 @@ APART = 52.0
 def temperature_figure(sweep: TemperatureSweep, ident: str) -> Markup:
     """NLL above and calibration error beneath; lines at the marked temperatures."""
     log_t = np.log(sweep.temperature)
-    low, high = float(log_t[0]), float(log_t[-1])
-    least, most = float(sweep.nll.min()), float(sweep.nll.max())
+    low = float(log_t[0])
+    high = float(log_t[-1])
+    least = float(sweep.nll.min())
+    most = float(sweep.nll.max())
     if most == least:
         most = least + 1.0
     largest = float(max(sweep.ece.max(), sweep.ece_null_mean.max())) or 1.0
@@ -59,7 +61,8 @@ def _title(sweep: TemperatureSweep) -> str:
 def _marks(loss: Axes, error: Axes, temperatures: Sequence[float]) -> list[Markup]:
     """A line at each temperature; of those that stand close together one has a text."""
     parts = []
-    last_x, last_words = -math.inf, ""
+    last_x = -math.inf
+    last_words = ""
     for temperature in temperatures:
         x = loss.x(math.log(temperature))
         path = f"M{x:.1f} {loss.top}V{error.bottom}"
@@ -67,7 +70,8 @@ def _marks(loss: Axes, error: Axes, temperatures: Sequence[float]) -> list[Marku
         words = f"{temperature:.2f}"
         if x <= last_x + APART or words == last_words:
             continue
-        last_x, last_words = x, words
+        last_x = x
+        last_words = words
         if x > loss.right - APART:
             parts.append(label(x - 6.0, loss.top + 14.0, words, "end"))
         else:

@@ -205,13 +205,15 @@ def numbers_view(chapter: Chapter) -> NumbersView | None:
 
 
 def _number_row(version: Version, score: Score) -> NumberRow:
-    interval, note = "", score.reason or score.no_interval or "not computed"
+    interval = ""
+    note = score.reason or score.no_interval or "not computed"
     if score.interval is not None:
         interval = span(score.interval.low, score.interval.high, 1.0, 4)
         note = score.end_words
     expected = NONE
     if score.null is not None:
-        mean, high = fixed(score.null.mean, 4), fixed(score.null.q95, 4)
+        mean = fixed(score.null.mean, 4)
+        high = fixed(score.null.q95, 4)
         expected = f"{mean}, 95th percentile {high}"
     p = NONE
     if score.p_value is not None:

@@ -110,10 +110,13 @@ def _row(model: ModelResults, number: int) -> VersionRow:
     facts = version.report.facts
     one = facts.class_one
     right = _accuracy_cell(result)
-    says, happens, gap = facts.confidence, right, facts.overconfidence
+    says = facts.confidence
+    happens = right
+    gap = facts.overconfidence
     if model.is_about_class_one and one is not None:
         right = replace(right, small="")
-        says, gap = one.predicted, one.gap
+        says = one.predicted
+        gap = one.gap
         happens = Cell(share(one.observed), raw=repr(one.observed))
     changed = EMPTY
     if number:

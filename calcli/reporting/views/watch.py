@@ -48,7 +48,8 @@ class WatchView:
 
 def watch_view(state: State, path: str, ident: str) -> WatchView:
     """The view of a state file. path : its name. ident : of the section."""
-    alarm_at, level = state.alarm_at, state.settings.level
+    alarm_at = state.alarm_at
+    level = state.settings.level
     threshold = f"{1.0 / level:.3g}"
     newest = state.batches[-NEWEST:]
     listed = f"The newest {count(len(newest))} of {count(len(state.batches))} batches"

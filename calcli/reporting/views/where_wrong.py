@@ -170,7 +170,9 @@ def _bin_row(number: int, bin_: ConfidenceBin, quantity: Quantity) -> BinRow:
 
 def gap_words(gap: float, quantity: Quantity) -> str:
     """A gap in words, ``2.1 points overconfident`` or ``2.1 points too high``."""
-    high, low = "overconfident", "underconfident"
+    high = "overconfident"
+    low = "underconfident"
     if quantity == "positive":
-        high, low = "too high", "too low"
+        high = "too high"
+        low = "too low"
     return f"{points(gap)} points {high if gap > 0.0 else low}"
