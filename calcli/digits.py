@@ -99,7 +99,7 @@ def most_decimals_of(kind: FloatType) -> int:
     return math.floor(math.log10(MOST_MISSED / kind.below_one))
 
 
-def decimals_of(values: FloatArray, kind: FloatType, error: float = 0.0) -> int:
+def decimals_of(values: FloatArray, kind: FloatType, error: float) -> int:
     """Fewest decimals that all values (n,) have; ``TOO_MANY`` where there are none.
 
     kind : type in which they were rounded. error : further error of each value.
@@ -196,8 +196,8 @@ class Digits:
     all: Grid
     above: Grid
     held_by: frozenset[str]
-    multiples: tuple[tuple[bool, bool], ...] = ()
-    bits: tuple[int, ...] = ()
+    multiples: tuple[tuple[bool, bool], ...]
+    bits: tuple[int, ...]
 
     def __add__(self, other: "Digits") -> "Digits":
         low = self

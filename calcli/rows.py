@@ -225,8 +225,8 @@ class Walk:
     """Request for work on every block of some rows (see ``Rows.each``). add_up : sum the results within each part."""
 
     work: Callable[..., Any]
-    along: tuple[AnyArray, ...] = ()
-    transforms: tuple[int, ...] = ()
+    along: tuple[AnyArray, ...]
+    transforms: tuple[int, ...]
     at_once: AtOnce = 1
     add_up: bool = False
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calcli.api.arguments import Scores, checked, open_scores, warn_all
 from calcli.calibrator import Context
@@ -11,6 +11,13 @@ from calcli.errors import DataError
 from calcli.evaluation.cross_validation import folds_of
 from calcli.io.harmless import finite
 from calcli.metrics.settings import MetricSettings
+
+if TYPE_CHECKING:
+    from calcli.evaluation.leaderboard import (
+        CompareSettings,
+        LeaderboardEntry,
+        OpenedFolds,
+    )
 
 
 def compare(
@@ -53,7 +60,6 @@ def compare(
     if methods is not None and not isinstance(methods, str):
         methods = ",".join(methods)
     how = checked(board.CompareSettings, settings)
-    metric_settings = MetricSettings(seed=how.seed, level=how.level)
     more = {"weights": weights, "units": units, "class_names": class_names}
     with open_scores(scores, labels, kind, prefer=("cal", "val"), **more) as rows:
         if rows.kind == "confidence":
@@ -68,29 +74,7 @@ def compare(
         warn_all(rows.caveats)
         names, _ = board.entrants(methods, rows, how.thorough)
         baseline = board.baseline_of(how.baseline, names)
-        scene = board.OpenedFolds(rows, rows, folds)
-        of_baseline = board.held_out(baseline, scene, how.seed, nullcontext(()))
-        against = []
-        if of_baseline.table is not None:
-            for (_, held_out, _), fit in zip(folds, of_baseline.fits, strict=True):
-                against.append((held_out, fit))
-        planned = board.LeaderboardEntry(
-            rows.name,
-            baseline,
-            rows.n,
-            rows.k,
-            board.digest_of(rows),
-            0.0,
-            {},
-            unit=rows.unit_name,
-        )
-        entries = [board.entered(planned, of_baseline, None, metric_settings)]
-        for name in dict.fromkeys(names):
-            if name == baseline:
-                continue
-            entry = replace(planned, method=name, against=(rows.name, baseline))
-            outcome = board.held_out(name, scene, how.seed, nullcontext(against))
-            entries.append(board.entered(entry, outcome, of_baseline, metric_settings))
+        entries = _entries(board.OpenedFolds(rows, rows, folds), names, baseline, how)
     common = {
         "folds": how.folds,
         "test": None,
@@ -99,3 +83,40 @@ def compare(
         "baseline": baseline,
     }
     return dict(finite(board.comparison(entries, common, None)))
+
+
+def _entries(
+    opened: "OpenedFolds",
+    names: Sequence[str],
+    baseline: str,
+    how: "CompareSettings",
+) -> list["LeaderboardEntry"]:
+    """The baseline, then every other method, each scored out of sample."""
+    from calcli.evaluation import leaderboard as board
+
+    rows = opened.scored
+    folds = opened.folds
+    settings = MetricSettings(seed=how.seed, level=how.level)
+    planned = board.LeaderboardEntry(
+        rows.name,
+        baseline,
+        rows.n,
+        rows.k,
+        board.digest_of(rows),
+        0.0,
+        {},
+        unit=rows.unit_name,
+    )
+    of_baseline = board.held_out(baseline, opened, how.seed, nullcontext(()))
+    entries = [board.entered(planned, of_baseline, None, settings)]
+    against = []
+    if of_baseline.table is not None:
+        for (_, held_out, _), fit in zip(folds, of_baseline.fits, strict=True):
+            against.append((held_out, fit))
+    for name in dict.fromkeys(names):
+        if name == baseline:
+            continue
+        entry = replace(planned, method=name, against=(rows.name, baseline))
+        outcome = board.held_out(name, opened, how.seed, nullcontext(against))
+        entries.append(board.entered(entry, outcome, of_baseline, settings))
+    return entries

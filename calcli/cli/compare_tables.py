@@ -40,7 +40,7 @@ class Leaderboard:
     baseline: str
     how: str
     level: float
-    models: bool = False
+    models: bool
 
     def of(self, bundle: str) -> list[LeaderboardEntry]:
         """The entries of a bundle, the smallest NLL first, failures last."""

@@ -37,7 +37,7 @@ class CompareTask:
     args: "CompareArgs"
     bundles: tuple[str, ...]
     entrant: str
-    against: tuple[tuple[str, ...], Sequence[Fit[Any] | None]] | None = None
+    against: tuple[tuple[str, ...], Sequence[Fit[Any] | None]] | None
 
     @property
     def name(self) -> str:

@@ -13,7 +13,13 @@ from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.metric_limits import Outcome
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Candidate, Plan, Subject, fit_size_of
+from calcli.evaluation.subjects import (
+    UNCALIBRATED,
+    Candidate,
+    Plan,
+    Subject,
+    fit_size_of,
+)
 from calcli.evaluation.verdict_limits import VerdictOutcome
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import Artifact
@@ -48,7 +54,7 @@ class EvaluationJob:
 
     command: CommandContext
     plan: Plan
-    templates: Sequence[str] = ()
+    templates: Sequence[str]
     baseline: str | None = None
     prints_warnings: bool = True
     load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
@@ -80,7 +86,7 @@ class EvaluationJob:
 
         Warns of doubts about calibrators. Raises DataError where one does not fit.
         """
-        candidates = [Candidate(None, "uncalibrated", None)]
+        candidates = [UNCALIBRATED]
         for named in artifacts:
             candidates.append(self._candidate(named, rows))
         return candidates

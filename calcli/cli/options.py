@@ -122,6 +122,15 @@ Resamples = Annotated[
         **limits(MetricSettings, "resamples"),
     ),
 ]
+OneCalibrator = Annotated[
+    str | None,
+    typer.Option(
+        "--calibrator",
+        "-c",
+        metavar="ART.json",
+        help="Calibrator; else the uncalibrated scores.",
+    ),
+]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", help="Seed of every random draw.", min=0)
 ]
@@ -322,6 +331,32 @@ class WorkerOptions:
             help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOptions:
+    """Options of the method that a command fits."""
+
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
+        ),
+    ] = None
+    keep_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--keep-predictions",
+            help="Change no prediction, by a projection, whatever the method.",
+        ),
+    ] = False
+    free_predictions: Annotated[
+        bool,
+        typer.Option(
+            "--free-predictions",
+            help="Let auto change predictions of three and more classes.",
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def print_report(
     evaluation: Evaluation,
     plan: Plan,
     *,
-    full: bool = False,
+    full: bool,
     most_lines: int | None = None,
 ) -> None:
     """Print what was evaluated.

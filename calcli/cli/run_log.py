@@ -6,9 +6,8 @@ from typing import Any
 
 from calcli.calibrator import Context
 from calcli.cli.commands.report import (
+    cross_fitted_model,
     evaluated_model,
-    has_few_groups,
-    model_of_rows,
 )
 from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_headlines import named_headline
@@ -102,25 +101,17 @@ def _judged(
     folds = len(crossed.calibrators)
     codes = Codes(fold_names(folds), crossed.fold)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}
-    named = job.artifact(path, f"{rows.path}:{rows.group}")
+    typed = f"{rows.path}:{rows.group}"
+    named = job.artifact(path, typed)
     calibrator = Candidate(
         name=path,
         method=named.artifact.method,
         calibrator=CrossFitted(tuple(crossed.calibrators)),
         path=path,
     )
-    candidates = [Candidate(None, "uncalibrated", None), calibrator]
-    job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
-    model, results = model_of_rows(
-        job, rows, candidates, [NamedArtifact(path, named.artifact)], in_sample=True
-    )
-    results[1] = replace(results[1], n_folds=folds)
-    versions = [
-        replace(version, result=result)
-        for version, result in zip(model.versions, results, strict=True)
-    ]
-    typed = f"{rows.path}:{rows.group}"
-    return replace(model, versions=tuple(versions), typed=typed), results
+    named = NamedArtifact(path, named.artifact)
+    model, results = cross_fitted_model(job, rows, calibrator, named, folds)
+    return replace(model, typed=typed), results
 
 
 def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:

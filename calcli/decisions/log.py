@@ -102,7 +102,7 @@ class Log:
     ids: Sequence[Any]
     states: IntArray
     groups: Mapping[str, Sequence[Any]]
-    calibrated_by: Sequence[Mapping[str, Any]] = ()
+    calibrated_by: Sequence[Mapping[str, Any]]
 
     def ids_of(self, rows: QuestionRows) -> AnyArray:
         """Ids (n,) of the rows of a question."""

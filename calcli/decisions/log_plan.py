@@ -110,7 +110,7 @@ def answers_of(record: Record, is_merged: bool) -> list[Answer | Unanswered]:
 def plan_log(
     source: Callable[[], Iterable[Numbered]],
     where: str,
-    wanted_labels: Sequence[str] = (),
+    wanted_labels: Sequence[str],
 ) -> LogPlan:
     """Collect the evidence of all records. Raises DataError."""
     is_merged = _are_texts(source())

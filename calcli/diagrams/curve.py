@@ -134,7 +134,7 @@ class Curve:
     band: Band
     bins: Bars
     histogram: Histogram
-    fall: tuple[int, int] | None = None
+    fall: tuple[int, int] | None
     slope: RangedValue | None = None
     intercept: RangedValue | None = None
 

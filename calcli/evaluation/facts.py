@@ -6,7 +6,7 @@ what is significant, and ``words`` says it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from calcli.metrics.confidence_bins import ConfidenceBin
 from calcli.metrics.joint_test import JointTest
@@ -33,9 +33,9 @@ class DataSummary:
     smallest_class_share: float | None
     absent_classes: int
     distinct_confidences: int
-    names: Sequence[str] | None = None
-    units: int | None = None
-    effective_rows: float | None = None
+    names: Sequence[str] | None
+    units: int | None
+    effective_rows: float | None
 
     def class_name(self, index: int) -> str | None:
         """Name of a class; None where classes have no names."""
@@ -102,7 +102,7 @@ class ClassOne:
     gap: Estimate
     z: float
     p_value: float
-    slope: Estimate | None = None
+    slope: Estimate | None
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ class ClassFindings:
     signed_square: float | None
     p_value: float
     significant: tuple[int, ...]
-    predicted: float = math.nan
-    observed: float = math.nan
-    lacking: tuple[tuple[int, float], ...] = ()
+    predicted: float
+    observed: float
+    lacking: tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class GroupFindings:
     worst_predicted: float
     worst_observed: float
     p_value: float
-    of_positive: bool = False
+    of_positive: bool
 
 
 @dataclass(frozen=True)
@@ -252,15 +252,15 @@ class Facts:
     test: JointTest
     judged: JointTest
     bins: tuple[ConfidenceBin, ...]
-    class_one: ClassOne | None = None
-    class_one_bin: ConfidenceBin | None = None
-    classes: ClassFindings | None = None
-    groups: GroupFindings | None = None
-    split: LossSplit | None = None
-    errors: Mapping[str, float] = field(default_factory=dict)
-    fit: FitSize | None = None
-    doubts: tuple[str, ...] = ()
-    too_good: bool = False
+    class_one: ClassOne | None
+    class_one_bin: ConfidenceBin | None
+    classes: ClassFindings | None
+    groups: GroupFindings | None
+    split: LossSplit | None
+    errors: Mapping[str, float]
+    fit: FitSize | None
+    doubts: tuple[str, ...]
+    too_good: bool
 
     @property
     def is_about_class_one(self) -> bool:

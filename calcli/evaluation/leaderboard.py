@@ -60,7 +60,7 @@ FIRST_OF_TWO = 34  # of two classes
 
 
 def entrants(
-    asked: str | None, rows: Rows, thorough: bool = False
+    asked: str | None, rows: Rows, thorough: bool
 ) -> tuple[list[str], dict[str, str]]:
     """Names of the methods to score, the uncalibrated scores first, and reasons for omitted ones. asked : a list with
     commas, in which ``all`` is every applicable method; None for those that ``calcli methods`` lists first and that fit
@@ -94,7 +94,7 @@ def title_of(text: str) -> str:
     return spelled(text)
 
 
-def applicable(rows: Rows, thorough: bool = False) -> tuple[list[str], dict[str, str]]:
+def applicable(rows: Rows, thorough: bool) -> tuple[list[str], dict[str, str]]:
     """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
     methods with more parameters than rows."""
     names = []

@@ -40,7 +40,7 @@ class Tried:
     result: Result
     path: str | None
     fitted_on: str | None
-    group_maps: GroupMaps | None = None
+    group_maps: GroupMaps | None
 
 
 def next_step(

@@ -38,7 +38,7 @@ class Judgement:
 
     facts: Facts
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...]
     next_step: NextStep = field(default_factory=NextStep)
 
     @property
@@ -113,7 +113,7 @@ class GroupLine:
     observed: float
     interval: Interval
     scores: Mapping[str, Score]
-    margin: bool = False
+    margin: bool
 
 
 @dataclass(frozen=True)

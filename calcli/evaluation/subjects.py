@@ -103,6 +103,10 @@ class Candidate:
         return self.n_folds > 0
 
 
+UNCALIBRATED = Candidate(None, "uncalibrated", None)
+"""The scores as given."""
+
+
 def fit_size_of(artifact: Artifact) -> FitSize | None:
     """Size of a calibrator's fit; None for one that was not fitted to rows."""
     if artifact.method == "identity" or artifact.method.split("+")[-1] == "prior":

@@ -192,8 +192,8 @@ def watch_log(
     batches: Iterable[QuestionBatch] | None,
     chosen: Mapping[str, Any],
     *,
-    new_episode: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    new_episode: bool,
+    tell: Callable[[str], None],
 ) -> LogState:
     """Take a batch of a log into a state file, or only read it where there is none.
 

@@ -52,7 +52,7 @@ def decimals_for(*shares: float) -> int:
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(percent) + 1e-9))
 
 
-def interval_points(interval: Interval, decimals: int = 1) -> str:
+def interval_points(interval: Interval, decimals: int) -> str:
     """An interval in percentage points, ``[13.0, 15.2]``; the reason where unknown."""
     if not interval.known:
         return "no interval"

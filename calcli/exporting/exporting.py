@@ -125,7 +125,7 @@ def export_facts(
     return facts
 
 
-def _behind(artifact: Artifact, path: str, output: str | None = None) -> Export:
+def _behind(artifact: Artifact, path: str, output: str | None) -> Export:
     """Export a calibrator behind an ONNX file's classifier; compared on random inputs, and alone on difficult rows."""
     if groups_of(artifact):
         raise UsageError(
@@ -224,9 +224,7 @@ def build_module(graph: Graph) -> Any:
     return ExportedCalibrator().eval()
 
 
-def save_program(
-    module: Any, k: int, by_group: bool = False, wide: bool = False
-) -> bytes:
+def save_program(module: Any, k: int, by_group: bool, wide: bool) -> bytes:
     """Write a module as the bytes of a ``.pt2``, for any number of rows of float32 scores, or of float64 if ``wide``
     (and int64 groups)."""
     import torch

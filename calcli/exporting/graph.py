@@ -35,7 +35,7 @@ class Node:
     """One operation. inputs : indices of earlier nodes. array : value of a constant."""
 
     op: str
-    inputs: tuple[int, ...] = ()
+    inputs: tuple[int, ...]
     array: AnyArray | None = None
 
 

@@ -158,7 +158,7 @@ class Writer:
         self.initializers = [value for value in self.initializers if value.name in used]
 
 
-def build_model(artifact: Artifact, graph: Graph, wide: bool = False) -> Any:
+def build_model(artifact: Artifact, graph: Graph, wide: bool) -> Any:
     """Build an ``onnx.ModelProto``: scores (rows, k) in, in float32, or float64 if ``wide``; probs float32, prediction
     int64, confidence out."""
     onnx = require_onnx()

@@ -103,7 +103,7 @@ def _without_pickles(torch: Any) -> Iterator[None]:
         pickle.loads = loads
 
 
-def load_model(spec: str, weights: str | None = None, device: str = "auto") -> "Model":
+def load_model(spec: str, weights: str | None, device: str) -> "Model":
     """Load a model: a batch of inputs (b, ...) in, a batch of scores (b, k), (b, 1) or (b,) out, in float32.
 
     spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or ``package.module:factory``,

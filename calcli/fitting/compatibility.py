@@ -60,9 +60,7 @@ def check_fits(
     return warnings
 
 
-def check_same_scores(
-    calibration: DataSet, rows: DataSet, *, again: bool = False
-) -> None:
+def check_same_scores(calibration: DataSet, rows: DataSet, *, again: bool) -> None:
     """Refuse rows to which no calibrator of the calibration rows could be applied.
 
     Raises DataError for another number or order of classes, for confidences beside

@@ -194,7 +194,7 @@ class NameColumn:
     """
 
     where: str
-    role: str = "group"
+    role: str
     in_file: bool = True
 
     def refused(self, row: int, description: str) -> DataError:

@@ -56,8 +56,8 @@ class RowFacts:
     blank: int
     tail: int
     signatures: Signatures
-    huge: int = 0
-    total: int = 0
+    huge: int
+    total: int
     zeros: int = 0
     least_sum: float = 1.0
     most_sum: float = 1.0

@@ -178,7 +178,7 @@ class Place:
     """Destination of an output. path : None for standard output."""
 
     path: Path | None
-    force: bool = False
+    force: bool
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

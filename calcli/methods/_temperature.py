@@ -170,7 +170,7 @@ def search_temperature(
     return solve_temperature(halley(curve), context, start, step=HALLEY_STEP, flat=flat)
 
 
-def likeliest(rows: Rows, context: Context, prior: float = 0.0) -> Search:
+def likeliest(rows: Rows, context: Context, prior: float) -> Search:
     """Find the temperature of maximum likelihood.
 
     prior : see ``Prior``; where T < 1 the temperature is then that of maximum

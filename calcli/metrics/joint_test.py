@@ -136,7 +136,7 @@ class JointTest:
     sharpness: MeanGap
     p_value: float
     draws: int
-    positive: bool = False
+    positive: bool
 
 
 def joint_test(

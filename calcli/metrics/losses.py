@@ -357,11 +357,11 @@ def _gap_p_value(context: MetricContext) -> float:
 
 
 def group_gaps(
-    groups: Sequence[MetricContext], about: Label | None = None, gate: float = 0.0
+    groups: Sequence[MetricContext], about: Label | None
 ) -> dict[Label, list[GroupGap]]:
     """Gaps of every group by label, with p-values adjusted for all of them. about : ``top`` or
-    ``positive`` for one quantity alone; else two classes have both, P(class 1) first. gate : least of the p-values that
-    decide. Raises UsageError for P(class 1) of more than two classes."""
+    ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
+    Raises UsageError for P(class 1) of more than two classes."""
     wanted: list[Label] = ["positive", "top"]
     if about in ("top", "positive"):
         wanted = [about]
@@ -378,7 +378,6 @@ def group_gaps(
     ):
         positive = label == "positive"
         mean_gap = direction(context.table, "positive" if positive else "confidence")
-        p_adjusted = max(p_adjusted, gate)
         gaps[label].append(GroupGap(mean_gap.gap, p_value, positive, p_adjusted))
     return gaps
 

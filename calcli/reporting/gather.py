@@ -139,7 +139,7 @@ class ModelResults:
     sweep: TemperatureSweep | None
     swept_rows: int
     typed: str
-    ordered: bool = False
+    ordered: bool
 
     @property
     def recommended(self) -> int | None:

@@ -75,7 +75,7 @@ def friedman(values: FloatArray) -> Friedman | None:
     return Friedman(mean, chi2, float(gammaincc(d1 / 2, chi2 / 2)), float(f), f_p)
 
 
-def nemenyi_distance(k: int, n: int, level: float = 0.95) -> float:
+def nemenyi_distance(k: int, n: int, level: float) -> float:
     """Critical difference of average ranks of k calibrators over n data sets, all pairs considered.
 
     CD = q sqrt(k (k+1) / (6 n)), where q sqrt(2) is the quantile of the range of k standard normals,

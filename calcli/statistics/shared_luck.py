@@ -152,7 +152,7 @@ def effects_of_bins(
 
 
 def pair_covariance(
-    score: FloatArray, units: Units, weight: FloatArray | None = None
+    score: FloatArray, units: Units, weight: FloatArray | None
 ) -> FloatArray:
     """Sum w_i w_j (min(c_i, c_j) - c_i c_j) over the ordered pairs of each unit, (g,)."""
     if weight is None:

@@ -82,7 +82,7 @@ def _are_columns(by: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
+class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
     by_default: ClassVar[bool] = False
 
@@ -119,26 +119,6 @@ class FitArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             " or prediction. Repeat for intersections.",
         ),
     ] = None
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
-        ),
-    ] = None
-    keep_predictions: Annotated[
-        bool,
-        typer.Option(
-            "--keep-predictions",
-            help="Change no prediction, by a projection, whatever the method.",
-        ),
-    ] = False
-    free_predictions: Annotated[
-        bool,
-        typer.Option(
-            "--free-predictions",
-            help="Let auto change predictions of three and more classes.",
-        ),
-    ] = False
     device: Annotated[
         str,
         typer.Option(

@@ -28,7 +28,7 @@ from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.metric_limits import Outcome, check, limits
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Candidate, Plan
+from calcli.evaluation.subjects import UNCALIBRATED, Candidate, Plan
 from calcli.evaluation.watch_state import read as read_state
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
@@ -86,12 +86,7 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
         typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate."),
     ] = None
     bins: o.Bins = MetricSettings.bins
-    level: Annotated[
-        float,
-        typer.Option(
-            "--level", metavar="P", help="Level of intervals.", min=0.5, max=0.999
-        ),
-    ] = 0.95
+    level: o.Level = MetricSettings.level
     decomposition: o.Decomposition = None
     ordered: o.Ordered = False
     again: o.Again = False
@@ -208,7 +203,7 @@ def evaluated_model(
     with job.command.rows(bundles) as rows:
         candidates = job.candidates(artifacts, rows)
         if by_few_groups:
-            job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
+            job = _by_few_groups(job, rows)
         model, results = model_of_rows(job, rows, candidates, artifacts)
     typed_name = bundles[0] if len(bundles) == 1 else "BUNDLE"
     return replace(model, typed=typed_name), results
@@ -245,9 +240,28 @@ def model_of_rows(
     return model, results
 
 
-def has_few_groups(rows: DataSet) -> bool:
-    """True for rows of several groups, few enough for a table of them."""
+def cross_fitted_model(
+    job: EvaluationJob,
+    rows: DataSet,
+    calibrator: Candidate,
+    artifact: NamedArtifact,
+    n_folds: int,
+) -> tuple[ModelResults, list[Result]]:
+    """Evaluate a calibrator on the rows of its fit, each by a fit that did not see it.
+
+    artifact : the calibrator that was fitted to all of them.
+    """
+    job = _by_few_groups(job, rows)
+    candidates = [UNCALIBRATED, calibrator]
+    model, results = model_of_rows(job, rows, candidates, [artifact], in_sample=True)
+    uncalibrated, cross_fitted = model.versions
+    results[1] = replace(results[1], n_folds=n_folds)
+    cross_fitted = replace(cross_fitted, result=results[1])
+    return replace(model, versions=(uncalibrated, cross_fitted)), results
+
+
+def _by_few_groups(job: EvaluationJob, rows: DataSet) -> EvaluationJob:
+    """The job, with every group where there are several, few enough for a table."""
     group = rows.column("group")
-    if group is None:
-        return False
-    return 1 < len(set(group.tolist())) <= MOST_GROUPS
+    has_few = group is not None and 1 < len(set(group.tolist())) <= MOST_GROUPS
+    return replace(job, plan=replace(job.plan, per_group=has_few))

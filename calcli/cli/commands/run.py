@@ -30,9 +30,8 @@ from calcli.calibrator import CrossFitting
 from calcli.cli import options as o
 from calcli.cli.commands import fit
 from calcli.cli.commands.report import (
+    cross_fitted_model,
     evaluated_model,
-    has_few_groups,
-    model_of_rows,
 )
 from calcli.cli.context import CommandContext, check_weights
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
@@ -72,7 +71,7 @@ MOST_LINES = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunArgs(o.Reading, o.OutputOptions):
+class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
     FOLDERS: ClassVar[bool] = True
 
     calibration: Annotated[
@@ -99,26 +98,6 @@ class RunArgs(o.Reading, o.OutputOptions):
             show_default=fit.DEFAULTS,
         ),
     ] = ""
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Option of the method (repeatable)."
-        ),
-    ] = None
-    keep_predictions: Annotated[
-        bool,
-        typer.Option(
-            "--keep-predictions",
-            help="Change no prediction, by a projection, whatever the method.",
-        ),
-    ] = False
-    free_predictions: Annotated[
-        bool,
-        typer.Option(
-            "--free-predictions",
-            help="Let auto change predictions of three and more classes.",
-        ),
-    ] = False
     full: Annotated[
         bool, typer.Option("--full", help="Print all findings, metrics and evidence.")
     ] = False
@@ -393,17 +372,9 @@ def _judge_by_cross_fitting(
         ),
         n_folds=n_folds,
     )
-    candidates = [Candidate(None, "uncalibrated", None), calibrator]
-    job = replace(job, plan=replace(job.plan, per_group=has_few_groups(rows)))
-    model, results = model_of_rows(
-        job, rows, candidates, [NamedArtifact(path, artifact)], in_sample=True
-    )
-    results[1] = replace(results[1], n_folds=n_folds)
-    versions = [
-        replace(version, result=result)
-        for version, result in zip(model.versions, results, strict=True)
-    ]
-    return replace(model, versions=tuple(versions), typed=fitting.given[0]), results
+    named = NamedArtifact(path, artifact)
+    model, results = cross_fitted_model(job, rows, calibrator, named, n_folds)
+    return replace(model, typed=fitting.given[0]), results
 
 
 def _print(

@@ -61,15 +61,7 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             "Labelled rows, of several bundles together; group test when none is named."
         ),
     ] = None
-    calibrator: Annotated[
-        str | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Calibrator; else the uncalibrated scores.",
-        ),
-    ] = None
+    calibrator: o.OneCalibrator = None
     confidence: Annotated[
         float,
         typer.Option(

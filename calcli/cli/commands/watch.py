@@ -63,15 +63,7 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             " show the status."
         ),
     ] = None
-    calibrator: Annotated[
-        str | None,
-        typer.Option(
-            "--calibrator",
-            "-c",
-            metavar="ART.json",
-            help="Calibrator; else the uncalibrated scores.",
-        ),
-    ] = None
+    calibrator: o.OneCalibrator = None
     tolerance: Annotated[
         float | None,
         typer.Option(

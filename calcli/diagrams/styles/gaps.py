@@ -308,11 +308,11 @@ def _notes_of_the_confidence(not_drawn: Sequence[Sequence[Series]]) -> list[str]
 
 
 def gap_series(
-    request: Request, parts: Sequence[RowSubset], place: int, gate: float = 0.0
+    request: Request, parts: Sequence[RowSubset], place: int
 ) -> list[Series]:
     """Measure the gap of every part in set number ``place``, a series per quantity, equal to those of tables by group.
 
-    The tests of all quantities are adjusted together. gate : lower bound of the adjusted p-values.
+    The tests of all quantities are adjusted together.
     """
     measured = request.sets[place]
     drawn = quantities(request)
@@ -325,7 +325,7 @@ def gap_series(
     tests = {}
     if contexts:
         only = None if len(drawn) > 1 else drawn[0]
-        tests = group_gaps(list(contexts.values()), only, gate)
+        tests = group_gaps(list(contexts.values()), only)
     together = [test.p_adjusted for group in tests.values() for test in group]
     n_significant = sum(p_adjusted <= LEVEL for p_adjusted in together)
     level = 1.0 - LEVEL * max(n_significant, 1) / max(len(together), 1)

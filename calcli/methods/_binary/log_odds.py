@@ -248,7 +248,7 @@ def counted_rows(n: int, weight: FloatArray | None) -> IntArray:
     return index
 
 
-def single_sample(rows: Rows, mode: str, weight: FloatArray | None = None) -> Sample:
+def single_sample(rows: Rows, mode: str, weight: FloatArray | None) -> Sample:
     """Make the sample of the one question of mode=binary or mode=top.
 
     Is the label 1, or is the prediction right?
@@ -278,7 +278,7 @@ def _facts_of_block(
     return _row_facts(block.z, block.stored_zeros)
 
 
-def class_samples(rows: Rows, weight: FloatArray | None = None) -> Iterator[Sample]:
+def class_samples(rows: Rows, weight: FloatArray | None) -> Iterator[Sample]:
     """Make the sample of each class in turn (is the label this class?).
 
     They are bit for bit those of ``one_vs_rest_log_odds``.
@@ -361,7 +361,7 @@ def regress(
     intercept: bool = True,
     smooth: bool = False,
     loss: Loss = "log",
-    constant_if_separable: bool = True,
+    constant_if_separable: bool,
 ) -> MapFit:
     """Fit log-odds of the outcomes linear in features.
 

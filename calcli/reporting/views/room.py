@@ -36,8 +36,8 @@ class Chapter:
     """The part of a page about one model, with its number and its room."""
 
     model: ModelResults
-    number: int = 0
-    room: Room = Room()
+    number: int
+    room: Room
 
     def ident(self, what: str, version: int | None = None) -> str:
         """Identifier of a table or figure. Names are never part of it."""
