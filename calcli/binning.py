@@ -195,7 +195,7 @@ class BinStats(Sums):
     @property
     def share(self) -> FloatArray:
         """Share of the rows (or of the weight) in each bin."""
-        return np.asarray(self.weight / self.weight.sum(axis=-1, keepdims=True))
+        return self.weight / self.weight.sum(axis=-1, keepdims=True)
 
 
 def binned_error(bins: BinStats, norm: float = 1.0) -> FloatArray:
@@ -208,5 +208,5 @@ def binned_error(bins: BinStats, norm: float = 1.0) -> FloatArray:
     """
     gap = np.abs(bins.gaps)
     if np.isinf(norm):
-        return np.asarray(gap.max(axis=-1))
-    return np.asarray((bins.share * gap**norm).sum(axis=-1) ** (1.0 / norm))
+        return gap.max(axis=-1)
+    return (bins.share * gap**norm).sum(axis=-1) ** (1.0 / norm)

@@ -569,7 +569,7 @@ class Mixture(Calibrator):
         total = np.zeros(len(block))
         for member in self.members:
             total += member.weight * member.calibrator.apply(block).confidence
-        return np.asarray((1.0 - self.uniform) * total + 0.5 * self.uniform)
+        return (1.0 - self.uniform) * total + 0.5 * self.uniform
 
     def check_own(self, k: int) -> None:
         weights = np.array([member.weight for member in self.members])

@@ -38,7 +38,7 @@ def scrambled(values: Hashes) -> Hashes:
     x = values + ODD
     x = (x ^ (x >> np.uint64(30))) * FIRST
     x = (x ^ (x >> np.uint64(27))) * SECOND
-    return np.asarray(x ^ (x >> np.uint64(31)))
+    return x ^ (x >> np.uint64(31))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def joined(parts: list[RowHashes]) -> RowHashes:
 def is_repeated(hashes: Hashes) -> BoolArray:
     """Mask of the hashes that occur more than once, (n,)."""
     _, code, count = np.unique(hashes, return_inverse=True, return_counts=True)
-    return np.asarray(count[code] > 1)
+    return count[code] > 1
 
 
 def hashes_of_block(block: Block, class_keys: Hashes | None = None) -> RowHashes:
@@ -182,7 +182,7 @@ def content_folds(
     else:
         cluster, key = clusters_of_units(units, hashes, folds)
     fold = dealt(keyed(key, seed, draw), np.bincount(cluster), folds)
-    return np.asarray(fold[cluster])
+    return fold[cluster]
 
 
 def sampled_folds(rows: Rows, folds: int, seed: int, draw: int = 0) -> IntArray:
@@ -211,7 +211,7 @@ def stratified_folds(
     order = np.lexsort((keyed(key, seed, draw), of_cluster))
     fold = np.empty(len(key), dtype=np.int64)
     fold[order] = np.arange(len(key)) % folds
-    return np.asarray(fold[cluster])
+    return fold[cluster]
 
 
 def clusters_of_rows(

@@ -152,7 +152,7 @@ FEW_COLUMNS = 32
 def row_max(z: FloatArray) -> FloatArray:
     """Largest entry of each row. z : (n, k), k >= 1. Returns (n,), exactly ``z.max(axis=1)``."""
     if z.shape[1] > FEW_COLUMNS:
-        return np.asarray(z.max(axis=1))
+        return z.max(axis=1)
     top: FloatArray = z[:, 0].copy()
     for c in range(1, z.shape[1]):
         np.maximum(top, z[:, c], out=top)

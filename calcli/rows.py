@@ -155,7 +155,7 @@ class Block:
     @property
     def padding(self) -> BoolArray:
         """Mask (b, k) of the columns that are no options of their row."""
-        return np.asarray(self.scores <= PADDING)
+        return self.scores <= PADDING
 
     @cached_property
     def z(self) -> FloatArray:

@@ -90,7 +90,7 @@ class QuestionRows:
     def n_options(self) -> IntArray:
         """Number of options of every row (n,)."""
         counts = np.array([len(order) for order in self.orders], dtype=np.int64)
-        return np.asarray(counts[np.frombuffer(self.order, dtype=np.int64)])
+        return counts[np.frombuffer(self.order, dtype=np.int64)]
 
     @cached_property
     def _columns(self) -> IntArray:

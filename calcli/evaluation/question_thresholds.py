@@ -147,7 +147,7 @@ class Answers:
 
     @property
     def right(self) -> BoolArray:
-        return np.asarray(self.prediction == self.label)
+        return self.prediction == self.label
 
     @property
     def units(self) -> Units | None:

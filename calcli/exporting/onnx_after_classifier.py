@@ -330,7 +330,7 @@ def _finite_rows(parts: Sequence[Any]) -> AnyArray | None:
         return None
     whole = np.concatenate(arrays)
     is_finite = np.isfinite(whole.reshape(len(whole), -1)).all(axis=1)
-    return np.asarray(whole[is_finite])
+    return whole[is_finite]
 
 
 def made_up_inputs(

@@ -175,4 +175,4 @@ def beside_a_jump(
             high = np.maximum(high, p)
             has_label |= module["predict"](moved_scores) == label
     inside = (probs >= low - TOLERANCE) & (probs <= high + TOLERANCE)
-    return np.asarray(inside.all(axis=1) & has_label)
+    return inside.all(axis=1) & has_label

@@ -194,7 +194,7 @@ class TorchModel:
             output = output.logits
         elif isinstance(output, tuple | list):
             output = output[0]
-        return np.asarray(output.detach().float().cpu().numpy())
+        return output.detach().float().cpu().numpy()
 
 
 def _built(torch: Any, spec: str) -> Any:

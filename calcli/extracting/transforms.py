@@ -99,9 +99,7 @@ def blur(x: Images, sigma: float, _: FloatArray) -> Images:
     from scipy.ndimage import gaussian_filter  # the only transform that needs SciPy
 
     reach = int(np.ceil(4 * sigma))
-    return np.asarray(
-        gaussian_filter(x, (0, sigma, sigma, 0), radius=(0, reach, reach, 0))
-    )
+    return gaussian_filter(x, (0, sigma, sigma, 0), radius=(0, reach, reach, 0))
 
 
 def pixelate(x: Images, s: float, _: FloatArray) -> Images:

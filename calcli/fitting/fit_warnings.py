@@ -279,7 +279,7 @@ def _rise(rows: Rows, calibrator: Calibrator, loss: str) -> tuple[float, float]:
 def _changes(loss: str, tables: Sequence[RowTable]) -> FloatArray:
     """Rise of a loss of some rows, (b,)."""
     before, after = tables
-    return np.asarray(getattr(after, loss) - getattr(before, loss))
+    return getattr(after, loss) - getattr(before, loss)
 
 
 # ---- other harm, and what the calibrator counted

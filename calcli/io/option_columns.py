@@ -24,7 +24,7 @@ N_OPTIONS = "n_options"
 
 def is_padding(n_options: IntArray, k: int) -> BoolArray:
     """Mask (b, k) of the columns that are no options of their row."""
-    return np.asarray(np.arange(k)[None, :] >= n_options[:, None])
+    return np.arange(k)[None, :] >= n_options[:, None]
 
 
 def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:
@@ -93,4 +93,4 @@ def log_probabilities(probabilities: FloatArray, n_options: IntArray) -> FloatAr
     logs[padding] = -np.inf
     largest = logs.max(axis=1, keepdims=True)
     norm = np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)) + largest
-    return np.asarray(logs - norm)
+    return logs - norm

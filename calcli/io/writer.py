@@ -250,7 +250,7 @@ class _Dataset:
         as much as reading.
         """
         if self.axis:
-            return np.asarray(dataset[:, start:stop].swapaxes(0, 1))
+            return dataset[:, start:stop].swapaxes(0, 1)
         dataset.read_direct(self._room[: stop - start], np.s_[start:stop])
         return self._room[: stop - start]
 

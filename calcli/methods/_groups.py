@@ -321,7 +321,7 @@ class PoolSearch:
         """Mean deviation (m,) of all but runaway groups, weighted by their rows."""
         assert self.sums is not None
         weight = self.sums.weight * self.alike
-        return np.asarray(weight @ self.theta / weight.sum())
+        return weight @ self.theta / weight.sum()
 
 
 def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatArray:
@@ -339,7 +339,7 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         mode = np.einsum("gij,gj->gi", inverse, target)
         posterior = np.diagonal(inverse, axis1=1, axis2=2)
         updated = (mode**2 + posterior).mean(axis=0)
-        return np.asarray(np.log(np.where(updated < 10.0 * LEAST, LEAST, updated)))
+        return np.log(np.where(updated < 10.0 * LEAST, LEAST, updated))
 
     log_variance = np.log(variance)
     for _ in range(UPDATES):
@@ -347,14 +347,14 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
         first = once - log_variance
         second = step(once) - once
         if np.abs(second).max() <= SETTLED:
-            return np.asarray(np.exp(once + second))
+            return np.exp(once + second)
         # Extrapolate along the two steps, then take one more.
         bend = second - first
         square = float(first @ first) / max(float(bend @ bend), 1e-300)
         length = min(max(math.sqrt(square), 1.0), LONGEST)
         further = log_variance + 2.0 * length * first + length**2 * bend
         log_variance = step(np.clip(further, math.log(LEAST), FAR))
-    return np.asarray(np.exp(log_variance))
+    return np.exp(log_variance)
 
 
 class ByGroup(Calibrator):
@@ -487,7 +487,7 @@ class ByGroup(Calibrator):
         least = -NormalDist().inv_cdf(SURPRISING / (2.0 * g))
         rows_of_group = np.bincount(codes.code, minlength=g)
         enough = rows_of_group >= FEWEST_ROWS
-        return np.asarray(endless & enough & (square > least**2))
+        return endless & enough & (square > least**2)
 
     @classmethod
     def fit_without(

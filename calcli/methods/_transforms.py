@@ -48,4 +48,4 @@ def agreement(block: Block, transforms: int) -> FloatArray:
     kept = np.zeros(len(block))
     for m in range(transforms):
         kept += block.transformed_z(m).argmax(axis=1) == top
-    return np.asarray(kept / transforms)
+    return kept / transforms

@@ -80,7 +80,7 @@ class IsotonicMulticlass(Calibrator):
 
 def _label_probability(block: Block) -> FloatArray:
     p = probabilities(block.z, block.stored_zeros)
-    return np.asarray(p[np.arange(len(block)), block.labels])
+    return p[np.arange(len(block)), block.labels]
 
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:

@@ -123,7 +123,7 @@ class PlattByGroup(ByGroup):
             np.minimum.at(lowest[outcome], codes.code[some], sample.s[some])
         rises = highest[0] <= lowest[1]
         falls = highest[1] <= lowest[0]
-        return np.asarray(rises | falls)  # a threshold splits them, or all are alike
+        return rises | falls  # a threshold splits them, or all are alike
 
     def apply(self, block: Block) -> Prediction:
         common = np.array([(self.slope, self.intercept)])

@@ -108,7 +108,7 @@ def spline_slope(h: FloatArray, knots: int) -> FloatArray:
     value = w * v0 + u * v1 + width**2 / 6 * ((w**3 - w) * m0 + (u**3 - u) * m1)
     slope = (v1 - v0) / width + width / 6 * ((3 * u**2 - 1) * m1 - (3 * w**2 - 1) * m0)
     v = np.linalg.lstsq(value, h, rcond=None)[0]
-    return np.asarray(slope @ v)
+    return slope @ v
 
 
 def second_derivatives(knots: int, width: float) -> FloatArray:

@@ -114,7 +114,7 @@ class TemperatureByGroup(ByGroup):
         cold, hot = (walk(np.full((g, 1), end)) for end in (np.inf, -np.inf))
         always_sharper = cold.gradient[:, 0] <= 0.0
         always_flatter = hot.gradient[:, 0] >= 0.0
-        return np.asarray(always_sharper | always_flatter)
+        return always_sharper | always_flatter
 
     @classmethod
     def around_one(cls, rows: Rows, by: ByOptions) -> Self:
@@ -161,7 +161,7 @@ class TemperatureByGroup(ByGroup):
             """Sum of the terms over a group's rows in the other folds, (g, folds)."""
             sums = np.bincount(cell, weights=weight * terms, minlength=g * folds)
             sums = sums.reshape(g, folds)
-            return np.asarray(sums.sum(axis=1, keepdims=True) - sums)
+            return sums.sum(axis=1, keepdims=True) - sums
 
         others_slope = sums_of_others(slope)
         others_bend = sums_of_others(bend)
@@ -170,7 +170,7 @@ class TemperatureByGroup(ByGroup):
         scale = np.exp(d[groups.code, fold])
         after = np.concatenate(list(rows.each(_log_p_of_labels, scale)))
         before = np.concatenate(list(rows.each(_log_p_of_labels, ones)))
-        return np.asarray(after - before)
+        return after - before
 
     def apply(self, block: Block) -> Prediction:
         scale = self.beta * np.exp([*self.groups.values(), 0.0])
@@ -202,7 +202,7 @@ def _row_terms(
 def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
     """Log-probability of the label of every row of a block, at its scale (b,)."""
     log_p = log_softmax(block.z * scale[:, None])
-    return np.asarray(log_p[np.arange(len(block)), block.labels])
+    return log_p[np.arange(len(block)), block.labels]
 
 
 def _sums(

@@ -27,7 +27,7 @@ from calcli.statistics.units import Units
 def gap_variance(bins: BinStats) -> FloatArray:
     """Spread of the bins' gaps around the ECE: sum_b share_b (|gap_b| - ECE)^2 (ReCal's "VCE")."""
     ece = binned_error(bins)[..., None]
-    return np.asarray((bins.share * (np.abs(bins.gaps) - ece) ** 2).sum(axis=-1))
+    return (bins.share * (np.abs(bins.gaps) - ece) ** 2).sum(axis=-1)
 
 
 def monotone_mass_bins(

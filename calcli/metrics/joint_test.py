@@ -203,7 +203,7 @@ def min_p(
         [normal_tail(z) for z in smooth_z],
     ]
     by_share = np.array(p_values) / np.array(shares)[:, None]
-    return np.asarray(by_share.min(axis=0))
+    return by_share.min(axis=0)
 
 
 def _scaled(values: FloatArray, sd: float) -> FloatArray:

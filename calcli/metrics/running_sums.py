@@ -112,7 +112,7 @@ class BinSums(BinStats):
 
 def coarse(values: AnyArray) -> AnyArray:
     """Sums over the ``FINE`` cells of every bin."""
-    return np.asarray(values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1))
+    return values.reshape(*values.shape[:-1], -1, FINE).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Joint(Sums):
         v, va, vaa, ca, _ = self.cells
         mean_effect = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * mean_effect).sum()), 0.0))
-        return np.asarray(
+        return (
             hits @ mean_effect
             + float((ca - mean_effect * score).sum())
             + rest * rng.standard_normal(len(hits))

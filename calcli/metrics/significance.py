@@ -146,7 +146,7 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
             wrong_variance *= 1.0 + luck.share * (together / alone - 1.0)
     normal = context.rng("joint").standard_normal(len(sums))
     noise = normal * np.sqrt(wrong_variance)
-    return np.asarray(float(w @ (wrong - t.entropy)) + sums[:, 1] + noise)
+    return float(w @ (wrong - t.entropy)) + sums[:, 1] + noise
 
 
 @made_once

@@ -25,7 +25,7 @@ LAST = np.uint64(1)
 def keys_of(scores: FloatArray, outcomes: FloatArray) -> Keys:
     """Make sort keys of scores in [0, 1] with outcomes 0/1, (n,) each."""
     bits = np.ascontiguousarray(scores + 0.0).view(np.uint64)  # + 0.0 makes -0.0 a 0.0
-    return np.asarray((bits << LAST) | (outcomes > 0).astype(np.uint64))
+    return (bits << LAST) | (outcomes > 0).astype(np.uint64)
 
 
 def keys_of_odds(odds: FloatArray, outcomes: FloatArray) -> Keys:
@@ -35,7 +35,7 @@ def keys_of_odds(odds: FloatArray, outcomes: FloatArray) -> Keys:
     """
     bits = np.ascontiguousarray(odds + 0.0).view(np.uint64)
     ordered = np.where(bits & SIGN, ~bits, bits | SIGN)
-    return np.asarray((ordered & ~LAST) | (outcomes > 0).astype(np.uint64))
+    return (ordered & ~LAST) | (outcomes > 0).astype(np.uint64)
 
 
 def odds_of(keys: Keys) -> FloatArray:

@@ -43,7 +43,7 @@ class _Cut:
         sums = np.add.reduceat(residuals, self.first, axis=1)
         square_sums = np.add.reduceat(squares, self.first, axis=1)
         pairs = sums**2 - square_sums
-        return np.asarray(pairs @ self.per_pair / self.sd)
+        return pairs @ self.per_pair / self.sd
 
 
 def adaptive_test(

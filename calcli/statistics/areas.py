@@ -183,10 +183,10 @@ def _inverses(low: FloatArray, high: FloatArray) -> FloatArray:
     b = np.maximum(b, 64.0)
 
     def rest(m: FloatArray) -> FloatArray:
-        return np.asarray(1.0 / (2 * m) - 1.0 / (12 * m**2) + 1.0 / (120 * m**4))
+        return 1.0 / (2 * m) - 1.0 / (12 * m**2) + 1.0 / (120 * m**4)
 
     out[several] = up_to_b - up_to_a + np.log1p((b - a) / a) + rest(b) - rest(a)
-    return np.asarray(out)
+    return out
 
 
 @dataclass
@@ -225,7 +225,7 @@ def risk_spread(ranked: Ranked) -> tuple[AreaSpread, AreaSpread]:
     slope = -math.log1p(-rate) if rate < 1.0 else 0.0
 
     def area_to(rows: FloatArray) -> FloatArray:
-        return np.asarray(rows * np.log(np.where(rows > 0.0, rows, n) / n))
+        return rows * np.log(np.where(rows > 0.0, rows, n) / n)
 
     area = _Moments(n)
     excess = _Moments(n)
@@ -270,7 +270,7 @@ def delong_of_units(
     def share_below(ordered: FloatArray) -> FloatArray:
         below = np.searchsorted(ordered, score, side="left")
         up_to = np.searchsorted(ordered, score, side="right")
-        return np.asarray((below + up_to) / (2.0 * len(ordered)))
+        return (below + up_to) / (2.0 * len(ordered))
 
     lost = np.where(up, 1.0 - share_below(wrong), share_below(right))
     influence = (1.0 - area - lost) / np.where(up, len(right), len(wrong))

@@ -138,7 +138,7 @@ def _log_product(factors: FloatArray) -> FloatArray:
     """Log of the product over the rows of an array (n, 45)."""
     starts = np.arange(0, len(factors), PRODUCT)
     products = np.multiply.reduceat(factors, starts, axis=0)
-    return np.asarray(np.log(products).sum(axis=0))
+    return np.log(products).sum(axis=0)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def benefit_interval(
 
     def reach(of_hits: FloatArray, of_alarms: FloatArray) -> FloatArray:
         joint = 2.0 * correlation * of_hits * of_alarms
-        return np.asarray(np.sqrt(of_hits**2 + of_alarms**2 - joint))
+        return np.sqrt(of_hits**2 + of_alarms**2 - joint)
 
     low = value - reach(hits - hits_low, odds * (alarms_high - false_alarms))
     high = value + reach(hits_high - hits, odds * (false_alarms - alarms_low))

@@ -89,7 +89,7 @@ def likelihood_ratio(
 
     source, shares : (k, r). count : (n, r).
     """
-    return np.asarray(2.0 * (count * np.log(p @ (shares / source))).sum(axis=0))
+    return 2.0 * (count * np.log(p @ (shares / source))).sum(axis=0)
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Resampling:
         """Multiplicity of every row, (n,), in a draw of units with ``total`` rows expected."""
         drawn = rng.multinomial(units, self.chance)
         scale = total / (units * self.expected)
-        return np.asarray(drawn[self.unit] * self.times * scale)
+        return drawn[self.unit] * self.times * scale
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class Source:
     def shares(self) -> FloatArray:
         """Mean probability of every class, (k,)."""
         weight = None if self.sampling is None else self.sampling.weight
-        return np.asarray(np.average(self.p, axis=0, weights=weight))
+        return np.average(self.p, axis=0, weights=weight)
 
 
 @dataclass(frozen=True)

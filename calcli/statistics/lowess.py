@@ -81,7 +81,7 @@ class Lowess:
         if np.sqrt(variance) > FLAT * float(self.x[-1] - self.x[0]):
             slope = (centre - mean) / variance
             share = share * (1.0 + slope * (self.x[window] - mean))
-        return np.asarray(ones[..., window] @ share)
+        return ones[..., window] @ share
 
 
 def _points_apart(x: FloatArray, step: float) -> IntArray:
@@ -132,9 +132,7 @@ def _interpolated(x: FloatArray, knots: IntArray, values: FloatArray) -> FloatAr
     left = x[knots[piece]]
     right = x[knots[piece + 1]]
     share = (x - left) / (right - left)
-    return np.asarray(
-        values[..., piece] * (1.0 - share) + values[..., piece + 1] * share
-    )
+    return values[..., piece] * (1.0 - share) + values[..., piece + 1] * share
 
 
 # ---- distance of probabilities from their smoothed curve
@@ -186,9 +184,7 @@ def row_quantile(errors: FloatArray, weight: FloatArray, share: float) -> FloatA
 
     def at(rank: float) -> FloatArray:
         place = np.minimum((upto <= rank).sum(axis=-1), last)
-        return np.asarray(
-            np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
-        )
+        return np.take_along_axis(ordered, place[..., None], axis=-1)[..., 0]
 
     total = float(weight.sum())
     if (weight != np.rint(weight)).any():

@@ -94,7 +94,7 @@ def standardised(values: FloatArray, draws: FloatArray) -> FloatArray:
     spread = float(draws.std())
     gap = values - centre
     if spread > SAME * abs(centre):
-        return np.asarray(gap / spread)
+        return gap / spread
     return np.where(np.abs(gap) <= SAME * abs(centre), 0.0, np.copysign(np.inf, gap))
 
 
@@ -146,7 +146,7 @@ def poisson_binomial(p: FloatArray) -> FloatArray:
         product = spectrum[..., ::2, :] * spectrum[..., 1::2, :]
         law = np.fft.irfft(product, length)[..., :size]
     whole = np.maximum(law[..., 0, : n + 1], 0.0)  # without the rounding of FFT
-    return np.asarray(whole / whole.sum(axis=-1, keepdims=True))
+    return whole / whole.sum(axis=-1, keepdims=True)
 
 
 def expected_of_bin(c: FloatArray, law: FloatArray) -> FloatArray:
@@ -155,7 +155,7 @@ def expected_of_bin(c: FloatArray, law: FloatArray) -> FloatArray:
     c : (…, n) chances.
     """
     error = np.abs(np.arange(law.shape[-1]) - c.sum(axis=-1, keepdims=True))
-    return np.asarray((law[..., None, :] @ error[..., None])[..., 0, 0])
+    return (law[..., None, :] @ error[..., None])[..., 0, 0]
 
 
 Laws = Sequence[tuple[FloatArray, FloatArray | None, float]]

@@ -279,7 +279,7 @@ def _weights(n: int, weight: FloatArray | None) -> FloatArray:
 def _about(sums: FloatArray, delta: float) -> FloatArray:
     """Sum (w (d - delta))^r, r = 1..4, (4,)."""
     powers = (-delta) ** np.maximum(_R - _J, 0)
-    return np.asarray((sums * _COMBINATIONS * powers).sum(axis=1))
+    return (sums * _COMBINATIONS * powers).sum(axis=1)
 
 
 def _second_moment_at_null(

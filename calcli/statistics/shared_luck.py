@@ -173,7 +173,7 @@ def pair_covariance(
     later = np.repeat(weight_to_end, units.count) - weight_to_row
     smaller = np.add.reduceat(c * w * later, units.starts)
     products = units.sums(mass) ** 2 - units.sums(mass**2)
-    return np.asarray(2.0 * smaller - products)
+    return 2.0 * smaller - products
 
 
 def fewer_than_expected(

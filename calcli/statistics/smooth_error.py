@@ -59,7 +59,7 @@ def spectrum(mass: FloatArray) -> FloatArray:
     even = np.concatenate([mass, mass[..., ::-1]], axis=-1)
     waves = np.fft.rfft(even, axis=-1)
     half_cell = np.exp(-0.5j * np.pi / cells * np.arange(cells + 1))
-    return np.asarray((waves * half_cell).real)
+    return (waves * half_cell).real
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def cosines(waves: int, cell: IntArray, cells: int) -> FloatArray:
     """
     turn = np.cos(np.pi / (2 * cells) * np.arange(4 * cells))
     quarter_turns = np.arange(waves + 1)[:, None] * (2 * cell + 1) % (4 * cells)
-    return np.asarray(turn[quarter_turns])
+    return turn[quarter_turns]
 
 
 @lru_cache(maxsize=4)
@@ -207,7 +207,7 @@ def smooth_errors(
     if len(narrow):
         narrowest = np.full(len(narrow), SMALLEST)
         errors[narrow] = smooth_error_at(flat, narrowest, narrow, accuracy)
-    return np.asarray(errors)
+    return errors
 
 
 def smooth_error_at(
@@ -256,7 +256,7 @@ def _on_grid(
         midpoints = np.exp(0.5j * np.pi / points * np.arange(waves + 1))
         even = np.fft.irfft(product * midpoints, 2 * points, axis=-1)
         smoothed = even[:, :points]
-    return np.asarray(np.abs(smoothed).sum(axis=-1))
+    return np.abs(smoothed).sum(axis=-1)
 
 
 def dyadic_smooth_error(coefficients: FloatArray) -> float:

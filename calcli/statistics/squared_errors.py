@@ -14,7 +14,7 @@ from calcli.statistics.units import Units, numbered
 
 def plugin_square(bins: BinStats) -> FloatArray:
     """Squared L2 calibration error of binned scores: sum_b share_b gap_b^2, biased upwards."""
-    return np.asarray((bins.share * bins.gaps**2).sum(axis=-1))
+    return (bins.share * bins.gaps**2).sum(axis=-1)
 
 
 def signed_square(bins: BinStats) -> FloatArray:
@@ -31,9 +31,7 @@ def signed_square(bins: BinStats) -> FloatArray:
     enough = np.broadcast_to((bins.count >= 2) & (n > 1.0), shape)
     rate = np.divide(bins.outcome, bins.weight, out=np.zeros(shape), where=enough)
     noise = np.divide(rate * (1.0 - rate), n - 1.0, out=np.zeros(shape), where=enough)
-    return np.asarray(
-        (bins.share * np.where(enough, bins.gaps**2 - noise, 0.0)).sum(axis=-1)
-    )
+    return (bins.share * np.where(enough, bins.gaps**2 - noise, 0.0)).sum(axis=-1)
 
 
 def signed_root(square: float) -> float:

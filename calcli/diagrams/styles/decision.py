@@ -184,7 +184,7 @@ def shown_thresholds() -> IntArray:
 def decision_thresholds(tables: Sequence[RowTable]) -> FloatArray:
     """Thresholds of curves that are drawn together, rising, (POINTS,)."""
     last = max(map(last_threshold, tables), default=LAST)
-    return np.asarray(last * np.arange(1, POINTS + 1) / POINTS)
+    return last * np.arange(1, POINTS + 1) / POINTS
 
 
 def last_threshold(table: RowTable) -> float:

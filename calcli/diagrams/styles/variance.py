@@ -213,7 +213,7 @@ class Scatter(Figure):
 
 def _log10(values: Sequence[float]) -> FloatArray:
     """Logarithms, those of 0 of the floor."""
-    return np.asarray(np.log10(np.maximum(values, FLOOR)))
+    return np.log10(np.maximum(values, FLOOR))
 
 
 Box = tuple[float, float, float, float]

@@ -74,7 +74,7 @@ class TemperedRows:
     def at(self, a: FloatArray, classes: IntArray) -> FloatArray:
         """One entry of every row, (b,)."""
         here = self._here[: len(classes)]
-        return np.asarray(a[classes, here] if self.axis == 0 else a[here, classes])
+        return a[classes, here] if self.axis == 0 else a[here, classes]
 
     def tilt(self, beta: float) -> FloatArray:
         """Set e for this beta; returns its sums, (b,)."""
@@ -85,12 +85,12 @@ class TemperedRows:
         """Sum over the classes, (b,)."""
         # Along rows of many classes, einsum takes a fourth of what the method sum takes.
         if self.axis == 1:
-            return np.asarray(np.einsum("ij->i", a))
-        return np.asarray(a.sum(axis=0))
+            return np.einsum("ij->i", a)
+        return a.sum(axis=0)
 
     def dot(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Sum over the classes of a b, (b,)."""
-        return np.asarray(np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b))
+        return np.einsum(f"ij,ij->{'ji'[self.axis]}", a, b)
 
     def rank_of_label(self) -> IntArray:
         """Number of classes before the label, ties by lowest index, (b,)."""
@@ -98,7 +98,7 @@ class TemperedRows:
         y = np.expand_dims(self.y, self.axis)
         classes = np.expand_dims(self._classes, 1 - self.axis)
         before = (self.d > d_y) | ((self.d == d_y) & (classes < y))
-        return np.asarray(before.sum(axis=self.axis))
+        return before.sum(axis=self.axis)
 
     def power_sums(self, count: int) -> list[FloatArray]:
         """Sums over the classes of e d … e d^count, (b,) each.

@@ -43,7 +43,7 @@ class Device:
 
     def fetch(self, tensor: Any) -> AnyArray:
         """Copy a tensor from the device."""
-        return np.asarray(tensor.cpu().numpy())
+        return tensor.cpu().numpy()
 
     def empty(self, *shape: int) -> Any:
         """Make a float64 tensor on the device."""
@@ -202,7 +202,7 @@ class Results:
     def fetch(self) -> FloatArray:
         """All results, on the host."""
         if self.data.kept is None:
-            return np.asarray(self.values)
+            return self.values
         return self.data.device.fetch(self.values)
 
 

@@ -161,7 +161,7 @@ def brier_scores(log_p: FloatArray, y: IntArray) -> FloatArray:
     """Brier score of every row, (n,), summed over classes."""
     p = np.exp(log_p)
     p_y = p[np.arange(len(y)), y]
-    return np.asarray(np.einsum("ij,ij->i", p, p) - 2.0 * p_y + 1.0)
+    return np.einsum("ij,ij->i", p, p) - 2.0 * p_y + 1.0
 
 
 # ---- all candidates on all parts

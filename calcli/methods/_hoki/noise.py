@@ -32,7 +32,7 @@ def retention(
         context.progress("retention probabilities", done, rows.n)
 
     rates = kernels(context).retention_rates(rows, noise, scales, draws, report)
-    return np.asarray(rates)
+    return rates
 
 
 def listed_scales(text: str) -> list[float]:

@@ -154,7 +154,7 @@ def fit_lines(evidence: Evidence, index: IntArray, bins: int) -> FloatArray:
 
 def bin_of(confidence: FloatArray, bins: int) -> IntArray:
     """Equal-width bin of every confidence."""
-    return np.asarray(bin_index(confidence - SLACK, width_edges(bins)))
+    return bin_index(confidence - SLACK, width_edges(bins))
 
 
 def width_error(confidence: FloatArray, evidence: Evidence, bins: int) -> float:
