@@ -11,6 +11,8 @@ from calcli.numerics import FloatArray
 # Newton steps to one side after which the end is evaluated: they are short where a
 # function flattens
 CREEPING = 12
+# steps after which a bracket that has not halved is bisected
+SLOW = 8
 
 
 class Root(NamedTuple):
@@ -63,46 +65,83 @@ def find_root(
     The search stops when a step is at most ``step`` (absolute, in the units of x) or
     when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
     """
-    lo = low
-    hi = high
-    seen_low = False  # has f been seen negative (below the root)?
-    seen_high = False  # and positive?
+    bracket = Bracket(low, high, high - low)
     x = min(max(start, low), high)
-    last_width = hi - lo
     for evaluations in range(1, limit + 1):
         value, slope = f(x)
         if abs(value) <= flat:
             # Where f is 0 on an interval beyond the range of the data, that is a root as well.
             return Root(x, value, evaluations, "ok")
-        if value < 0:
-            if x >= high:
-                return Root(high, value, evaluations, "at_high")
-            lo = x
-            seen_low = True
-        else:
-            if x <= low:
-                return Root(low, value, evaluations, "at_low")
-            hi = x
-            seen_high = True
+        end = _end_without_root(x, value, low, high)
+        if end is not None:
+            return Root(x, value, evaluations, end)
+        bracket.shrink(x, value)
         newton = x - value / slope if slope > 0 else np.inf * -value
-        creeping = evaluations >= CREEPING and not (seen_low and seen_high)
-        if lo < newton < hi and not creeping:
+        if bracket.is_closed:
+            may_bisect = evaluations > SLOW and abs(newton - x) > step
+            following = bracket.step_to(newton, may_bisect)
+        elif newton in bracket and evaluations < CREEPING:
             following = newton
-        elif not (seen_low and seen_high):
-            # Only one side is bracketed: evaluate the end itself before bisecting towards it.
-            following = high if value < 0 else low
         else:
-            following = 0.5 * (lo + hi)
-        if seen_low and seen_high:
-            width = hi - lo
-            if evaluations > 8 and width > 0.5 * last_width and abs(newton - x) > step:
-                following = 0.5 * (lo + hi)
-            last_width = width
-        is_end = following in (low, high) and not (seen_low and seen_high)
+            # Evaluate the end itself before bisecting towards it.
+            following = high if value < 0.0 else low
+        is_end = following in (low, high) and not bracket.is_closed
         if abs(following - x) <= step and not is_end:
             return Root(following, value, evaluations, "ok")
         x = following
     return Root(x, value, limit, "not_converged")
+
+
+def _end_without_root(
+    x: float, value: float, low: float, high: float
+) -> Literal["at_low", "at_high"] | None:
+    """The end at which f still has the sign of all that is inside."""
+    if value < 0.0:
+        return "at_high" if x >= high else None
+    return "at_low" if x <= low else None
+
+
+@dataclass
+class Bracket:
+    """Interval that holds a root, and whether f has been seen below and above 0.
+
+    width : at the last step.
+    """
+
+    low: float
+    high: float
+    width: float
+    has_negative: bool = False
+    has_positive: bool = False
+
+    @property
+    def is_closed(self) -> bool:
+        """True where a root is certain: f has both signs."""
+        return self.has_negative and self.has_positive
+
+    def __contains__(self, x: float) -> bool:
+        return self.low < x < self.high
+
+    def step_to(self, newton: float, may_bisect: bool) -> float:
+        """The end of a Newton step, or the middle where that leads out.
+
+        may_bisect : take the middle, too, where the bracket has not halved.
+        """
+        last_width = self.width
+        self.width = self.high - self.low
+        is_slow = may_bisect and self.width > 0.5 * last_width
+        if newton in self and not is_slow:
+            return newton
+        return 0.5 * (self.low + self.high)
+
+    def shrink(self, x: float, value: float) -> None:
+        """Move the end on the side of a value."""
+        if value < 0.0:
+            self.low = x
+            self.has_negative = True
+        else:
+            self.high = x
+            self.has_positive = True
 
 
 # ---- a handful of parameters, derivatives to order two
@@ -148,11 +187,11 @@ def minimise_box(
     value, gradient, hessian = f(x)
     evaluations = 1
     while True:
-        push = np.abs(np.clip(x - gradient, low, high) - x)
-        if push.max() <= tolerance:
-            return BoxMinimum(x, value, float(push.max()), evaluations, "ok")
+        push = _largest_push(x, gradient, low, high)
+        if push <= tolerance:
+            return BoxMinimum(x, value, push, evaluations, "ok")
         if evaluations >= limit:
-            return BoxMinimum(x, value, float(push.max()), evaluations, "not_converged")
+            return BoxMinimum(x, value, push, evaluations, "not_converged")
         free = ~(((x <= low) & (gradient > 0)) | ((x >= high) & (gradient < 0)))
         step = np.zeros_like(x)
         curvature, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
@@ -164,7 +203,7 @@ def minimise_box(
         promised = -0.5 * float(gradient @ step)
         if 0.0 < promised <= close:
             last = np.clip(x + step, low, high)
-            return BoxMinimum(last, value, float(push.max()), evaluations, "ok")
+            return BoxMinimum(last, value, push, evaluations, "ok")
         rounding = 1e-14 * (1.0 + abs(value))
         for halvings in range(40):
             trial = np.clip(x + 0.5**halvings * step, low, high)
@@ -173,15 +212,25 @@ def minimise_box(
             if trial_value <= value + 1e-4 * (gradient @ (trial - x)) + rounding:
                 break
         else:
-            return BoxMinimum(x, value, float(push.max()), evaluations, "not_converged")
-        stalled = trial_value >= value - rounding and push.max() <= 1e3 * tolerance
+            return BoxMinimum(x, value, push, evaluations, "not_converged")
+        stalled = trial_value >= value - rounding and push <= 1e3 * tolerance
         x = trial
         value = trial_value
         gradient = trial_gradient
         hessian = trial_hessian
         if stalled:
-            push = np.abs(np.clip(x - gradient, low, high) - x)
-            return BoxMinimum(x, value, float(push.max()), evaluations, "ok")
+            push = _largest_push(x, gradient, low, high)
+            return BoxMinimum(x, value, push, evaluations, "ok")
+
+
+def _largest_push(
+    x: FloatArray,
+    gradient: FloatArray,
+    low: float | FloatArray,
+    high: float | FloatArray,
+) -> float:
+    """Largest absolute entry of the projected gradient."""
+    return float(np.abs(np.clip(x - gradient, low, high) - x).max())
 
 
 # ---- many parameters, convex

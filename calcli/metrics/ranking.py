@@ -97,37 +97,54 @@ def _with_interval(
     """
     area = value.value
     assert area is not None
-    units = context.table.units
     by_unit = method == "unit t"
+    reason = None
     if ranked.weighted:
         reason = "no interval is computed for weighted rows"
-        return replace(value, more={"ci_reason": reason})
-    if units is not None and not by_unit:
+    elif context.table.units is not None and not by_unit:
         reason = "no interval is computed for rows that belong together"
+    if reason is not None:
         return replace(value, more={"ci_reason": reason})
     spread = spread_of()
     se = spread.se if math.isfinite(spread.se) else None
-    if by_unit and context.few_wrong is not None:
-        return replace(value, se=se, more={"ci_reason": context.few_wrong})
     carrying = spread.carrying
     if not by_unit and carrying < COPIED * LEAST:
         carrying /= context.copies
-    has_few = carrying < (LEAST_UNITS if by_unit else LEAST)
-    if not has_few and area in (0.0, 1.0):
-        reason = f"the area is {area:g}, the end of its scale: no interval"
-        return replace(value, se=se, more={"ci_reason": reason})
-    if has_few or not 0.0 < area < 1.0 or se is None:
-        whole = f"{context.n} rows"
-        if by_unit and units is not None:
-            whole = f"{units.n} units"
-        elif carrying < spread.carrying:
-            whole = f"{context.n / context.copies:.0f} distinct rows of {context.n}"
-        reason = f"about {carrying:.0f} of {whole} carry this area: no interval"
+    reason = _without_interval(context, area, spread, carrying, by_unit)
+    if reason is not None or se is None:
         return replace(value, se=se, more={"ci_reason": reason})
     level = context.settings.level
     quantile = t_quantile(0.5 + level / 2.0, carrying - 1.0)
     low, high = _interval_by_log_odds(area, quantile * se)
     return replace(value, se=se, interval=Interval(low, high, level, method))
+
+
+def _without_interval(
+    context: MetricContext,
+    area: float,
+    spread: AreaSpread,
+    carrying: float,
+    by_unit: bool,
+) -> str | None:
+    """Why an area has no interval, None where it has one.
+
+    carrying : rows that carry the area, or units ``by_unit``, copies counted once.
+    """
+    if by_unit and context.few_wrong is not None:
+        return context.few_wrong
+    has_few = carrying < (LEAST_UNITS if by_unit else LEAST)
+    is_known = 0.0 < area < 1.0 and math.isfinite(spread.se)
+    if is_known and not has_few:
+        return None
+    if not has_few and area in (0.0, 1.0):
+        return f"the area is {area:g}, the end of its scale: no interval"
+    whole = f"{context.n} rows"
+    units = context.table.units
+    if by_unit and units is not None:
+        whole = f"{units.n} units"
+    elif carrying < spread.carrying:
+        whole = f"{context.n / context.copies:.0f} distinct rows of {context.n}"
+    return f"about {carrying:.0f} of {whole} carry this area: no interval"
 
 
 def _interval_by_log_odds(area: float, reach: float) -> tuple[float, float]:
