@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from calcli.numerics import FloatArray, IntArray, starts_of_ties
+from calcli.numerics import FloatArray, IntArray, ends_of_runs, starts_of_ties
 from calcli.records import Sums
 
 
@@ -54,13 +54,18 @@ def mass_edges(
         ordered, below, above = _weighted_cuts(scores, bins, weight)
     least, most = ends(log_odds=log_odds)
     first = starts_of_ties(ordered, least=float(log_odds))
-    last = np.append(first[1:], len(ordered)) - 1
+    last = ends_of_runs(first, len(ordered))
     run = np.searchsorted(first, below, side="right") - 1  # of ties, of each cut
     end_of_run = last[run]
     is_tied = above <= end_of_run
     midway = 0.5 * (ordered[below] + ordered[above])
     edges = np.where(is_tied, ordered[end_of_run], midway)
     return np.concatenate([[least], np.unique(np.append(edges, most))])
+
+
+def cell_of(scores: FloatArray, cells: int) -> IntArray:
+    """Index of the cell of every score in 0..1, closed to the left; 1 is in the last."""
+    return np.minimum((scores * cells).astype(np.int64), cells - 1)
 
 
 SAME_WEIGHT = 1e-12  # share of the weight up to which two sums of weights are equal

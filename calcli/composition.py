@@ -484,7 +484,7 @@ def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
     scores = np.empty((rows.n, rows.k))
     original = np.empty(rows.n, dtype=np.int64)
     for block in lazy.blocks():
-        to = slice(block.start, block.start + len(block))
+        to = block.span
         scores[to] = block.scores
         original[to] = block.original_prediction
     cached = ArrayRows(

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import BoolArray, FloatArray, IntArray, row_max
+from calcli.numerics import BoolArray, FloatArray, IntArray, in_column, row_max
 from calcli.rows import Block, Rows
 from calcli.statistics.units import Units
 
@@ -108,7 +108,7 @@ def hashes_of_block(block: Block, class_keys: Hashes | None = None) -> RowHashes
     classes = scrambled(distance.view(np.uint32).astype(np.uint64))
     if class_keys is not None:
         classes = scrambled(classes ^ class_keys)
-    label = classes[np.arange(len(block)), block.labels]
+    label = in_column(classes, block.labels)
     scores = scrambled(classes.sum(axis=1, dtype=np.uint64))
     return RowHashes(scores, scrambled(scores + LABEL * label), level)
 

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import TIE, BoolArray, FloatArray, IntArray, tie_groups
+from calcli.numerics import (
+    TIE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ends_of_runs,
+    tie_groups,
+)
 
 _PASSES = 60  # vectorised pooling passes before the linear-time loop takes over
 
@@ -108,7 +115,7 @@ def _pooled(
 ) -> IsotonicFit:
     """Isotonic fit to ascending intervals of scores [low, high] with total weight ``mass``, ``hits`` of it right."""
     first = pool_adjacent_violators(hits, mass)
-    last = np.append(first[1:], len(low)) - 1
+    last = ends_of_runs(first, len(low))
     block_mass = np.add.reduceat(mass, first)
     value = np.minimum(np.add.reduceat(hits, first) / block_mass, 1.0)
     return IsotonicFit(low[first], high[last], value, block_mass)

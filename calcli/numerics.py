@@ -102,6 +102,11 @@ def entries(index: IntArray, table: AnyArray) -> AnyArray:
     return table[index]
 
 
+def in_column(values: AnyArray, column: IntArray) -> AnyArray:
+    """Entry of every row of values (n, k) in a column of its own, (n,)."""
+    return values[np.arange(len(values)), column]
+
+
 BREAKDOWNS = (
     np.linalg.LinAlgError,
     OverflowError,
@@ -117,6 +122,17 @@ def floored_log(p: FloatArray) -> FloatArray:
 
 
 TIE = 1e-12  # relative difference up to which scores are tied: equal but for rounding
+
+
+def starts_of_runs(ordered: AnyArray) -> IntArray:
+    """Start index of each run of equal values in ascending values (n,)."""
+    return np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
+
+
+def ends_of_runs(starts: IntArray, n: int) -> IntArray:
+    """Index of the last of n values in each run."""
+    return np.append(starts[1:], n) - 1
+
 
 TIES_AT_ONCE = 1 << 15
 

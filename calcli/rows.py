@@ -120,6 +120,11 @@ class Block:
     def __len__(self) -> int:
         return len(self.scores)
 
+    @property
+    def span(self) -> slice:
+        """Places of these rows among all rows."""
+        return slice(self.start, self.start + len(self))
+
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
         """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
         return Block(
@@ -402,6 +407,11 @@ class Rows(ABC):
             return float(self.n)
         return effective_number(weight)
 
+    @property
+    def share_of_one_more(self) -> float:
+        """Share of one more row among these and it."""
+        return 1.0 / (self.effective_n + 1)
+
     def units(self) -> Units | None:
         """Unit of every row, None where rows are independent."""
         return None
@@ -415,7 +425,7 @@ class Rows(ABC):
         )
         whole = np.empty((self.n, self.k), dtype=first.scores.dtype)
         for block in self.blocks():
-            whole[block.start : block.start + len(block)] = block.scores
+            whole[block.span] = block.scores
         return whole
 
     def logits(self) -> FloatArray:

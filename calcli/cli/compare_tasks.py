@@ -17,8 +17,9 @@ from calcli.evaluation.cross_validation import folds_of
 from calcli.importers.open_any_file import open_data
 from calcli.io.bundle import BundleRows
 from calcli.io.cells import texts_of_names, words
-from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.dataset import DataSet
 from calcli.io.locate import split_where
+from calcli.io.pooled_rows import PooledRows
 from calcli.numerics import AnyArray
 from calcli.rows import Rows
 

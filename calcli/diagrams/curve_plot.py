@@ -6,8 +6,8 @@ from typing import Any
 
 from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
-from calcli.diagrams.style import Figure
-from calcli.diagrams.terminal import AXIS, Canvas, Look
+from calcli.diagrams.style import Figure, Plotted
+from calcli.diagrams.terminal import AXIS, Canvas, Look, heading
 from calcli.numerics import FloatArray
 from calcli.records import as_json
 
@@ -86,13 +86,13 @@ class CurvePlot(Figure):
 
     def text(self, width: int, look: Look) -> list[str]:
         """A plot of every curve, a table of numbers, and the notes."""
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        lines = heading(self.title, width, look)
         for drawn in self.plots(width, look):
             lines += [*drawn, ""]
         lines += [line[:width] for line in table(self.numbers())]
         return lines + [squeeze(note, width) for note in self.notes]
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         rows = []
         for curve in self.curves:
             label, _, _, *columns = as_json(curve).values()

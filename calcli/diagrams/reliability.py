@@ -1,7 +1,7 @@
 """Base class of reliability diagrams: panels, numbers, table and description; a style adds its curve."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from calcli.diagrams.curve import Curve
 from calcli.diagrams.matplotlib_theme import Paper, Theme
 from calcli.diagrams.panels import Panel, by_part, parts_of, whole
 from calcli.diagrams.reliability_matplotlib import Pen, draw_reliability
-from calcli.diagrams.style import Figure, Request, style
+from calcli.diagrams.style import Figure, Plotted, Request, style
 from calcli.diagrams.terminal import (
     AXIS,
     BAND,
@@ -29,6 +29,7 @@ from calcli.diagrams.terminal import (
     beside,
     eighths,
     flow,
+    heading,
     scale,
     with_axis,
 )
@@ -124,7 +125,7 @@ class Diagram(Figure):
             blocks.append(_panel(title, curve, self, panel_width, look))
         lines = []
         if self.title:
-            lines += [look.paint(squeeze(self.title, width), "strong"), ""]
+            lines += heading(self.title, width, look)
         for start in range(0, len(blocks), columns):
             lines += [*beside(blocks[start : start + columns], panel_width), ""]
         lines += flow(_legend(self, look), width, look)
@@ -133,7 +134,7 @@ class Diagram(Figure):
             lines += flow(words, width, look, " ")
         return lines
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         """Columns ``panel curve element x x_low x_high y y_low y_high count``.
 
         Element ``summary`` (its name in ``x``, its value in ``y``), ``curve`` (points of the

@@ -72,6 +72,10 @@ class Request:
         return labels
 
 
+Plotted = tuple[Sequence[str], Sequence[Sequence[Any]]]
+"""Names of columns, and rows of all that is drawn; None where there is no number."""
+
+
 class Figure(ABC):
     """Numbers of a figure and methods that show them: a frozen dataclass, whose fields are its JSON keys.
 
@@ -105,8 +109,8 @@ class Figure(ABC):
         """Lines for a terminal, at most ``width`` characters wide."""
 
     @abstractmethod
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Column names and rows of all that is drawn; None where there is no number."""
+    def table(self) -> Plotted:
+        """All that is drawn, as a table."""
 
     @abstractmethod
     def describe(self) -> str:

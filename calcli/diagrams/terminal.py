@@ -11,6 +11,7 @@ from re import sub
 
 import numpy as np
 
+from calcli.diagrams.caption_text import squeeze
 from calcli.diagrams.style import Figure
 from calcli.numerics import FloatArray
 
@@ -225,6 +226,11 @@ def flow(
         lines[-1] += (gap if length else "") + look.paint(text, role)
         length += (len(gap) if length else 0) + len(text)
     return lines
+
+
+def heading(title: str, width: int, look: Look) -> list[str]:
+    """The title of a figure, and an empty line."""
+    return [look.paint(squeeze(title, width), "strong"), ""]
 
 
 def plot(

@@ -24,6 +24,7 @@ from calcli.numerics import (
     LEAD,
     FloatArray,
     entries,
+    in_column,
     log_softmax,
     mixed_with_uniform,
     sigmoid,
@@ -69,7 +70,7 @@ def keep(calibrator: Keep, block: Block) -> Prediction:
     k = log_p.width
     op = log_p.graph.op
     is_label = label[:, None] == np.arange(k)
-    of_label = log_p[np.arange(len(log_p)), label]
+    of_label = in_column(log_p, label)
     others = np.where(is_label, 0.0, np.exp(log_p))
     ascending = op("descending", -others, dtype=np.int64)
     # the m largest others are the last m, and their sum is a sum from the right
@@ -161,7 +162,7 @@ def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> O
 def gaps(z: Operand) -> tuple[Operand, Operand]:
     """Gap of each class to the largest score of its row, and mask of the largest, (rows, k)."""
     top = z.argmax(axis=1)
-    return z[np.arange(len(z)), top][:, None] - z, top[:, None] == np.arange(z.width)
+    return in_column(z, top)[:, None] - z, top[:, None] == np.arange(z.width)
 
 
 def gumbel(z: Operand, scale: float) -> Operand:
@@ -282,7 +283,7 @@ def trace(
     block = Block(0, scores, artifact.input_kind, columns=columns)
     end: Operand = lower(artifact.calibrator, artifact.calibrator.reading(block))
     probs = np.exp(end.log_probs)
-    confidence = np.minimum(probs[np.arange(len(probs)), end.label], 1.0)
+    confidence: Operand = np.minimum(in_column(probs, end.label), 1.0)
     graph.outputs = {
         "probs": probs.place,
         "prediction": end.label.place,

@@ -8,7 +8,7 @@ import numpy as np
 from calcli.exporting.graph import FUNCTIONS, GraphValue, Operand
 from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import log_sigmoid
-from calcli.methods._monotone import evaluate
+from calcli.methods._monotone import evaluate, values_at_ends
 from calcli.methods.compared.bbq import BayesianBinning
 from calcli.methods.compared.irova import TIE_BREAK, IsotonicOneVsAll
 from calcli.methods.hb import HistogramBinning
@@ -52,7 +52,7 @@ class Pieces(NamedTuple):
     @classmethod
     def bent(cls, edges: FloatArray, slopes: FloatArray) -> "Pieces":
         """Pieces of ``_monotone.evaluate``: continuous, with these slopes."""
-        base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
+        base = values_at_ends(edges, slopes)
         return cls(edges, np.append(edges[0], edges), base, slopes)
 
 

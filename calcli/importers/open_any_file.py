@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from calcli.errors import CalcliError, DataError
 from calcli.io.bundle import QUESTION, BundleRows, open_bundle
-from calcli.io.dataset import DataSet, PooledRows
+from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import HDF5, open_file
 from calcli.io.inputs import check_open_files, is_database
 from calcli.io.locate import (
@@ -27,6 +27,7 @@ from calcli.io.locate import (
     natural,
     split_where,
 )
+from calcli.io.pooled_rows import PooledRows
 from calcli.io.probe import probe_together
 from calcli.io.read_line import read_line
 from calcli.settings import command_words, common_fields

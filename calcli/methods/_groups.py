@@ -25,6 +25,7 @@ from calcli.numerics import (
     IntArray,
     entries,
     floored_log,
+    in_column,
 )
 from calcli.records import Sums
 from calcli.rows import Block, Codes, Rows
@@ -584,7 +585,7 @@ def _losses(calibrator: Calibrator, rows: Rows) -> FloatArray:
 def _losses_of(calibrator: Calibrator, block: Block) -> FloatArray:
     prediction = calibrator.apply(block)
     if block.kind != "confidence":
-        return -prediction.log_probs[np.arange(len(block)), block.labels]
+        return -in_column(prediction.log_probs, block.labels)
     confidence = prediction.confidence
     q = np.where(block.labels == 1, confidence, 1.0 - confidence)
     return -floored_log(q)

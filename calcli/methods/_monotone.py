@@ -72,10 +72,14 @@ def locate(x: FloatArray, edges: FloatArray) -> tuple[IntArray, FloatArray]:
 def evaluate(x: FloatArray, edges: FloatArray, slopes: FloatArray) -> FloatArray:
     """g(x), with g(e_1) = 0."""
     segment, offset = locate(x, edges)
-    base = np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
     offset *= slopes.take(segment)
-    offset += base.take(segment)
+    offset += values_at_ends(edges, slopes).take(segment)
     return offset
+
+
+def values_at_ends(edges: FloatArray, slopes: FloatArray) -> FloatArray:
+    """g at the finite end of every segment, (m + 1,)."""
+    return np.concatenate([[0.0, 0.0], np.cumsum(slopes[1:-1] * np.diff(edges))])
 
 
 def nll_in_slopes(rows: Rows, edges: FloatArray, entry: Entry) -> Quadratic:

@@ -108,7 +108,7 @@ class FeatureTemperature(Calibrator):
             rows, TemperatureOptions(prior=options.prior), context
         )
         temperature = first.calibrator.temperature
-        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        uniform = rows.share_of_one_more if options.mixture else 0.0
         raw = np.concatenate(list(rows.each(partial(_features, temperature))))
         share = shares_of(rows.weights(), rows.n)
         mean = share @ raw

@@ -23,6 +23,7 @@ from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import (
     FloatArray,
     IntArray,
+    in_column,
     log_softmax,
     mixed_with_uniform,
     row_max,
@@ -152,7 +153,7 @@ class TrainingRows:
         self.rank = np.empty(rows.n, dtype=np.int64)
         total = square = 0.0
         for block in rows.blocks():
-            places = place[block.start : block.start + len(block)]
+            places = place[block.span]
             order = np.argsort(-block.scores, axis=1, kind="stable")
             values = block.z if logarithms else block.scores
             self.ranked[places] = np.take_along_axis(values, order, axis=1)
@@ -191,7 +192,7 @@ class TrainingRows:
         for start in range(0, len(index), step):
             x, gaps, rank, weight = self.part(index[start : start + step])
             log_p = log_softmax(climb(gaps, gap_weights(x, net)[0]))
-            total -= float(weight @ log_p[np.arange(len(x)), rank])
+            total -= float(weight @ in_column(log_p, rank))
             mass += float(weight.sum())
         return total / max(mass, 1e-300)
 
@@ -389,7 +390,7 @@ class IntraOrderPreserving(Calibrator):
             fit = cls._fit_curve(rows, options.knots, options.prior, context)
         else:
             fit = cls._fit_networks(rows, options, context)
-        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        uniform = rows.share_of_one_more if options.mixture else 0.0
         return replace(fit, calibrator=replace(fit.calibrator, uniform=uniform))
 
     @classmethod

@@ -19,7 +19,7 @@ from calcli.isotonic import PooledOutcomes
 from calcli.methods._binary.log_odds import counted_rows, probabilities
 from calcli.methods._binary.maps import line, normalize
 from calcli.methods.compared.irova import TIE_BREAK
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, in_column
 from calcli.rows import Block, Rows
 
 
@@ -80,7 +80,7 @@ class IsotonicMulticlass(Calibrator):
 
 def _label_probability(block: Block) -> FloatArray:
     p = probabilities(block.z, block.stored_zeros)
-    return p[np.arange(len(block)), block.labels]
+    return in_column(p, block.labels)
 
 
 def _other_probabilities(block: Block) -> tuple[int, FloatArray, FloatArray | None]:

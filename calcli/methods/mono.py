@@ -115,7 +115,7 @@ class SharedMonotone(Calibrator):
         minimum = minimise_map(
             rows, edges, log_softmax, loss, begin, context, LOG_SLOPES
         )
-        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        uniform = rows.share_of_one_more if options.mixture else 0.0
         fitted = cls(edges, np.exp(minimum.x), uniform)
         return ended(fitted, minimum, LOG_SLOPES)
 

@@ -76,7 +76,7 @@ class TemperatureScaling(OneTemperature):
             )
         else:
             search = likeliest(rows, context, options.prior)
-        uniform = 1.0 / (rows.effective_n + 1) if options.mixture else 0.0
+        uniform = rows.share_of_one_more if options.mixture else 0.0
         calibrator = cls(search.temperature, uniform)
         details = search.details
         match search.root.status:

@@ -30,6 +30,7 @@ from calcli.numerics import (
     FloatArray,
     IntArray,
     entries,
+    in_column,
     log_softmax,
     row_weights,
 )
@@ -202,7 +203,7 @@ def _row_terms(
 def _log_p_of_labels(block: Block, scale: FloatArray) -> FloatArray:
     """Log-probability of the label of every row of a block, at its scale (b,)."""
     log_p = log_softmax(block.z * scale[:, None])
-    return log_p[np.arange(len(block)), block.labels]
+    return in_column(log_p, block.labels)
 
 
 def _sums(

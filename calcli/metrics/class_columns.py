@@ -29,7 +29,7 @@ def class_columns(
     for first in range(0, rows.k, width):
         last = min(first + width, rows.k)
         for block in rows.blocks(wanted):
-            here = slice(block.start, block.start + len(block))
+            here = block.span
             if calibrator is not None:
                 block = calibrator.reading(block)
             if calibrator is not None and raw:

@@ -28,6 +28,7 @@ from calcli.numerics import (
     BoolArray,
     FloatArray,
     IntArray,
+    in_column,
     log_softmax,
     tile_rows,
 )
@@ -79,7 +80,7 @@ def label_zeros(
     says how large they are, or None."""
     zeros = np.where(p <= SMALLEST, UNKNOWN, 0).astype(np.int32)
     if zero is not None:
-        stored = zero[np.arange(len(y)), y]
+        stored = in_column(zero, y)
         zeros[stored] = np.count_nonzero(zero[stored], axis=1)
     return zeros
 
@@ -343,7 +344,7 @@ class _GatherBlock:
             else:
                 d[...] = some.scores
                 top = d.argmax(axis=1)  # slow for float16
-                d -= d[np.arange(len(d)), top][:, None]
+                d -= in_column(d, top)[:, None]
                 np.exp(d, out=e)
                 norm = e.sum(axis=1)
             label = top if some.assigned is None else some.assigned

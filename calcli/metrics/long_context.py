@@ -42,7 +42,7 @@ from calcli.metrics.settings import MetricSettings
 from calcli.metrics.significance import direction_of, spiegelhalter_of
 from calcli.metrics.smooth import smooth_draws, smooth_error
 from calcli.metrics.sorted_rows import KEY_BYTES, KeyCollector, SortedRows
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, starts_of_runs
 from calcli.parallel import check_memory
 from calcli.records import cached_property
 from calcli.rows import Rows
@@ -220,7 +220,7 @@ class LongContext(MetricContext):
                 count * c * (1.0 - c),
             ]
             scores = np.concatenate([last_bin, np.array(sums)], axis=1)
-            first = np.flatnonzero(np.concatenate([[True], np.diff(scores[0]) > 0]))
+            first = starts_of_runs(scores[0])
             bins = np.add.reduceat(scores, first, axis=1)
             bins[0] = scores[0, first]
             yield self._as_bins(bins[:, :-1])

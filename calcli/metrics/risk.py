@@ -5,7 +5,7 @@ Calibration intercept and slope, observed over expected, errors of a smoothed cu
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import starts_of_ties, tie_groups
+from calcli.solvers import Slope
 from calcli.statistics.decisions import benefit_interval, benefit_of_all, row_benefit
 from calcli.statistics.event_ratio import EventSums
 from calcli.statistics.intervals import (
@@ -174,7 +175,7 @@ def _by_likelihood(
     estimate: float,
     neutral: float,
     standard_error: float,
-    deviance: Callable[[float], tuple[float, float]],
+    deviance: Slope,
     more: dict[str, Any],
 ) -> Value:
     """An estimate with its profile-likelihood interval and likelihood-ratio test."""

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from calcli.binning import BinStats, bin_index, width_edges
+from calcli.binning import BinStats, bin_index, cell_of, width_edges
 from calcli.metrics import losses, row_means
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
@@ -138,7 +138,7 @@ class Joint(Sums):
         cells: int,
     ) -> "Joint":
         """Sums over rows (n,)."""
-        place = np.minimum((c * cells).astype(np.int64), cells - 1)
+        place = cell_of(c, cells)
         v = c * (1.0 - c)
         columns = (v, v * a, v * a * a, c * a, c * variance)
         sums = [np.bincount(place, column, cells) for column in columns]
@@ -187,7 +187,7 @@ class Scored(Sums):
         inner = edges[:-1, None] + width * (np.arange(FINE) / FINE)
         index = bin_index(c, np.append(inner, edges[-1]))
         cells = grid_cells(wanted.total)
-        place = np.minimum((c * cells).astype(np.int64), cells - 1)
+        place = cell_of(c, cells)
         columns = (np.ones(len(c)), c, y)
         grid = np.stack([np.bincount(place, column, cells) for column in columns])
         slope = 1.0 - 2.0 * c

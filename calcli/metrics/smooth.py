@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calcli.binning import cell_of
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Value
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_runs
 from calcli.statistics.smooth_error import (
     Residuals,
     dyadic_smooth_error,
@@ -128,8 +129,8 @@ def drawn_residuals(
     order = _order_by_score(context)
     c = context.scores[order]
     w = t.weights[order]
-    cell = np.minimum((c * cells).astype(np.int64), cells - 1)
-    first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
+    cell = cell_of(c, cells)
+    first = starts_of_runs(cell)
     occupied = cell[first]
     score = np.bincount(cell, weights=w * c, minlength=cells)[occupied]
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, sigmoid, starts_of_ties
+from calcli.numerics import FloatArray, ends_of_runs, sigmoid, starts_of_ties
 from calcli.records import cached_property
 from calcli.statistics.ties import Ranked, TieBlocks
 
@@ -137,7 +137,7 @@ class SortedRows:
             first = starts_of_ties(scores, least)
             right = np.add.reduceat(outcomes, first)
             size = np.diff(np.append(first, len(scores))).astype(np.float64)
-            last = np.append(first[1:], len(scores)) - 1
+            last = ends_of_runs(first, len(scores))
             blocks = TieBlocks(scores[last], right, size - right)
             if waiting is not None:
                 neighbours = np.array([waiting.score[0], scores[0]])

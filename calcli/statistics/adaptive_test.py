@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, starts_of_runs
 from calcli.statistics.nulls import reaching
 from calcli.statistics.p_values import vanishes
 
@@ -29,7 +29,7 @@ class _Cut:
     def of(cls, c: FloatArray, variance: FloatArray, bins: float) -> "_Cut":
         """Cut ordered scores (n,) of these variances into bins of equal width."""
         cell = np.minimum(np.ceil(c * bins), bins)
-        first = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
+        first = starts_of_runs(cell)
         count = np.diff(np.concatenate([first, [len(c)]])).astype(np.float64)
         per_pair = np.divide(
             1.0, count - 1.0, out=np.zeros_like(count), where=count > 1

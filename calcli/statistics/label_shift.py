@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, row_weights
+from calcli.numerics import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    in_column,
+    row_weights,
+)
 from calcli.statistics.units import Units, by_first_row, unit_mean
 
 STEPS = 500
@@ -163,7 +170,7 @@ def _by_content(raw: FloatArray, y: IntArray | None = None) -> IntArray:
     keys = [raw.argmax(axis=1), (raw**2).sum(axis=1), raw.max(axis=1)]
     if y is not None:
         keys.insert(0, y)
-        keys.insert(2, raw[np.arange(len(y)), y])
+        keys.insert(2, in_column(raw, y))
     return np.lexsort(keys)
 
 

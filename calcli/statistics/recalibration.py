@@ -18,13 +18,13 @@ Wynants, Steyerberg (2019), BMC Medicine 17, 230.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from calcli.numerics import LOG_ZERO, BoolArray, FloatArray, IntArray, sigmoid
-from calcli.solvers import find_root, minimise_box
+from calcli.solvers import Slope, find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich
 
 CERTAIN = -LOG_ZERO  # log-odds from which a probability is one of exactly 0 or 1
@@ -332,8 +332,7 @@ def deviance_of_intercept(
 ) -> tuple[float, float]:
     """Likelihood ratio of an intercept at the slope of ``best``, and its derivative."""
     null = likelihood(sample, intercept, best.slope)
-    deviance = max(2.0 * (best.likelihood.value - null.value), 0.0)
-    return deviance, -2.0 * float(null.gradient[0])
+    return _deviance(best, null), -2.0 * float(null.gradient[0])
 
 
 def deviance_of_slope(
@@ -344,18 +343,21 @@ def deviance_of_slope(
     change = -(slope - best.slope) * information[0, 1] / information[0, 0]
     start = best.intercept + float(change)
     null = fit_intercept(sample, ranges, slope, start, PROFILE_GRADIENT).likelihood
-    deviance = max(2.0 * (best.likelihood.value - null.value), 0.0)
-    return deviance, -2.0 * float(null.gradient[1])
+    return _deviance(best, null), -2.0 * float(null.gradient[1])
 
 
 def deviance_of_calibration(sample: Sample, best: Recalibration) -> float:
     """Likelihood ratio of intercept 0 and slope 1 together, two degrees of freedom."""
-    null = likelihood(sample, 0.0, 1.0)
+    return _deviance(best, likelihood(sample, 0.0, 1.0))
+
+
+def _deviance(best: Recalibration, null: Likelihood) -> float:
+    """Twice the log-likelihood ratio, at least 0."""
     return max(2.0 * (best.likelihood.value - null.value), 0.0)
 
 
 def profile_interval(
-    deviance: Callable[[float], tuple[float, float]],
+    deviance: Slope,
     best: float,
     standard_error: float,
     critical: float,
@@ -373,7 +375,7 @@ def profile_interval(
 
 
 def _reach(
-    deviance: Callable[[float], tuple[float, float]],
+    deviance: Slope,
     best: float,
     side: float,
     standard_error: float,

@@ -100,7 +100,7 @@ class Luck:
         together = float((units.sums(residual) ** 2).sum() - residual @ residual)
         pairs = 0.0
         if few or together > 0.0:
-            pairs = float(pair_covariance(score, units, weight).sum())
+            pairs = pair_covariance(score, units, weight)
         estimate = 0.0
         if pairs > 0.0:
             estimate = min(1.0, max(0.0, together / pairs))
@@ -153,8 +153,8 @@ def effects_of_bins(
 
 def pair_covariance(
     score: FloatArray, units: Units, weight: FloatArray | None
-) -> FloatArray:
-    """Sum w_i w_j (min(c_i, c_j) - c_i c_j) over the ordered pairs of each unit, (g,)."""
+) -> float:
+    """Sum w_i w_j (min(c_i, c_j) - c_i c_j) over the ordered pairs within units."""
     if weight is None:
         # Sort scores within units, by one sort of numbers whose integer part is the
         # unit.
@@ -173,7 +173,7 @@ def pair_covariance(
     later = np.repeat(weight_to_end, units.count) - weight_to_row
     smaller = np.add.reduceat(c * w * later, units.starts)
     products = units.sums(mass) ** 2 - units.sums(mass**2)
-    return 2.0 * smaller - products
+    return float((2.0 * smaller - products).sum())
 
 
 def fewer_than_expected(
@@ -218,9 +218,9 @@ def opposed_luck(
     same = float(half_squares - residual @ residual)
     opposite = float((units.sums(residual) ** 2).sum()) - float(half_squares)
     # Sum the covariances of the same pairs.
-    cov_same = float(pair_covariance(score, halves, weight).sum())
-    cov_class = float(pair_covariance(score, units, weight).sum()) - cov_same
-    cov_turned = float(pair_covariance(turned, units, weight).sum()) - cov_same
+    cov_same = pair_covariance(score, halves, weight)
+    cov_class = pair_covariance(score, units, weight) - cov_same
+    cov_turned = pair_covariance(turned, units, weight) - cov_same
     if not cov_same > 0.0:
         return [0.0, 0.0]
     both = same / cov_same

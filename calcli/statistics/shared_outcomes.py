@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray
+from calcli.numerics import FloatArray, IntArray, starts_of_runs
 from calcli.statistics.units import Units, by_first_row
 
 DRAW_ITEMS = 1 << 20  # uniform numbers drawn at once
@@ -122,7 +122,7 @@ class SharedOutcomes:
         index : (n,) bins of the rows.
         """
         ordered = index[self.order]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > 0]))
+        first = starts_of_runs(ordered)
         occupied = ordered[first]
         sums = np.zeros((len(self.bits), bins))
         if weight is None:

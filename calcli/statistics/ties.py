@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray, row_weights, starts_of_ties
+from calcli.numerics import FloatArray, ends_of_runs, row_weights, starts_of_ties
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Ranked:
         w = row_weights(weight, len(scores))[order]
         right = w * outcomes[order]
         first = starts_of_ties(ordered, least)
-        last = np.append(first[1:], len(ordered)) - 1
+        last = ends_of_runs(first, len(ordered))
         blocks = TieBlocks(
             ordered[last],
             np.add.reduceat(right, first),

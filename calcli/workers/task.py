@@ -16,9 +16,10 @@ import numpy as np
 from calcli.errors import DataError, WorkersLost
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
-from calcli.io.dataset import DataSet, PooledRows, regular, within
+from calcli.io.dataset import DataSet, regular
 from calcli.io.inputs import allow_open_files, stamp
 from calcli.io.locate import split_where
+from calcli.io.pooled_rows import PooledRows, within
 from calcli.numerics import AnyArray
 from calcli.rows import Block, Walk
 from calcli.workers.journal import Journal, key_of

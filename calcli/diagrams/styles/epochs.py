@@ -10,8 +10,8 @@ import numpy as np
 from calcli.diagrams.caption_text import squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import Measured
-from calcli.diagrams.style import Figure, Request
-from calcli.diagrams.terminal import AXIS, Canvas, Look, plot
+from calcli.diagrams.style import Figure, Plotted, Request
+from calcli.diagrams.terminal import AXIS, Canvas, Look, heading, plot
 from calcli.errors import UsageError
 from calcli.numerics import FloatArray
 from calcli.records import as_json
@@ -154,7 +154,7 @@ class Epochs(Figure):
         inner = min(width, 76) - AXIS - 1
         x = np.array(self.at)
         ticks = {f"{self.at[0]:g}": self.at[0], f"{self.at[-1]:g}": self.at[-1]}
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        lines = heading(self.title, width, look)
         for drawn in self.courses:
             for name, loss in LOSSES.items():
                 (values, low, high), _ = drawn.of(name)
@@ -181,7 +181,7 @@ class Epochs(Figure):
             rows.append(row)
         return lines + [line[:width] for line in table(rows)]
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         rows = []
         for drawn in self.courses:
             label, *columns = as_json(drawn).values()

@@ -11,7 +11,7 @@ from calcli.diagrams.caption_text import printable, squeeze, table
 from calcli.diagrams.curve import Quantity
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.panels import NAMES, RowSubset, parts_of, quantities
-from calcli.diagrams.style import Figure, Request
+from calcli.diagrams.style import Figure, Plotted, Request
 from calcli.diagrams.terminal import MARK, POINT, Canvas, Look
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import gap_interval, group_gaps, interval_of_test
@@ -256,7 +256,7 @@ class Gaps(Figure):
             lines += wrap(printable(note), width)
         return lines
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         rows = [(s.label, *as_json(g).values()) for s in self.series for g in s.gaps]
         return ("curve", *as_json(self.series[0].gaps[0])), rows
 

@@ -10,8 +10,17 @@ from calcli.binning import bin_index, width_edges
 from calcli.calibrator import Progress
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.style import Figure, Request
-from calcli.diagrams.terminal import AXIS, BAND, DIAGONAL, MARK, Canvas, Look, plot
+from calcli.diagrams.style import Figure, Plotted, Request
+from calcli.diagrams.terminal import (
+    AXIS,
+    BAND,
+    DIAGONAL,
+    MARK,
+    Canvas,
+    Look,
+    heading,
+    plot,
+)
 from calcli.errors import DataError
 from calcli.kernels.numpy.temperature import TopMass, nll_curve
 from calcli.numerics import FloatArray, row_weights
@@ -165,7 +174,7 @@ class TemperatureSweep(Figure):
         ticks = {}
         for tick in round_ticks(self.temperature[0], self.temperature[-1]):
             ticks[f"{tick:g}"] = float(np.log(tick))
-        lines = [look.paint(squeeze(self.title, width), "strong"), ""]
+        lines = heading(self.title, width, look)
         tiny = 1e-6  # an ECE of exactly 0 has no logarithm
         error = np.log10(np.maximum(self.ece, tiny))
         expected = np.log10(np.maximum(self.ece_null_mean, tiny))
@@ -208,7 +217,7 @@ class TemperatureSweep(Figure):
             )
         return lines + table(rows)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         columns = list(as_json(self.marks[0]))
         curves = [getattr(self, name) for name in columns[1:]]
         rows: list[tuple[Any, ...]] = []

@@ -11,7 +11,7 @@ import numpy as np
 from calcli.diagrams.caption_text import round_ticks, squeeze, table
 from calcli.diagrams.curve import measure_curve
 from calcli.diagrams.matplotlib_theme import Paper, log_ticks
-from calcli.diagrams.style import Figure, Request
+from calcli.diagrams.style import Figure, Plotted, Request
 from calcli.diagrams.terminal import AXIS, DIAGONAL, MARK, Canvas, Look, plot
 from calcli.numerics import FloatArray
 from calcli.records import as_json
@@ -197,7 +197,7 @@ class Scatter(Figure):
             )
         return lines + table(rows)
 
-    def table(self) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+    def table(self) -> Plotted:
         rows = [list(as_json(point).values()) for point in self.points]
         return list(as_json(self.points[0])), rows
 

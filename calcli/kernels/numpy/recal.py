@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calcli.numerics import BoolArray, FloatArray, IntArray
+from calcli.numerics import BoolArray, FloatArray, IntArray, in_column
 from calcli.rows import Block, Rows
 
 
@@ -40,7 +40,7 @@ def log_share(
 ) -> FloatArray:
     """Log-probability of one class per row of softmax(scale gaps), of the largest if None."""
     top = log_confidence(gaps, scale)
-    return top if chosen is None else top + scale * gaps[np.arange(len(gaps)), chosen]
+    return top if chosen is None else top + scale * in_column(gaps, chosen)
 
 
 class RowSharpness:
@@ -79,7 +79,7 @@ class RowSharpness:
 
 def _label_gap(block: Block) -> tuple[FloatArray, IntArray]:
     z = block.z
-    return z[np.arange(len(z)), block.labels] - z.max(axis=1), z.argmax(axis=1)
+    return in_column(z, block.labels) - z.max(axis=1), z.argmax(axis=1)
 
 
 def _tilted(

@@ -184,6 +184,12 @@ def over_rows(
     return rows.sum(OfBlock(rows.k, values, of_rows), at_once=at_once(rows.k))
 
 
+def means_over(rows: Rows, terms: Values) -> list[float]:
+    """Means over all rows of what ``terms`` gives of each."""
+    mass, *totals = over_rows(rows, terms, weighted).tolist()
+    return [total / mass for total in totals]
+
+
 def nll_curve(rows: Rows) -> Curve:
     """d mean NLL / d log beta = beta mean(E_p[z] - z_y), and two derivatives.
 
@@ -192,8 +198,7 @@ def nll_curve(rows: Rows) -> Curve:
 
     def curve(log_beta: float) -> tuple[float, float, float]:
         beta = float(np.exp(log_beta))
-        sums = over_rows(rows, partial(_nll_terms, beta), weighted).tolist()
-        first, second, third = (total / sums[0] for total in sums[1:])
+        first, second, third = means_over(rows, partial(_nll_terms, beta))
         value = beta * first
         slope = value + beta**2 * second
         return value, slope, slope + 2 * beta**2 * second + beta**3 * third
@@ -226,8 +231,7 @@ class TopMass:
     def __call__(self, log_beta: float) -> tuple[float, float, float]:
         beta = float(np.exp(log_beta))
         terms = partial(_top_mass_terms, beta, self.top, self.rows.k)
-        sums = over_rows(self.rows, terms, weighted).tolist()
-        right, mass, first, second = (total / sums[0] for total in sums[1:])
+        right, mass, first, second = means_over(self.rows, terms)
         self.accuracy = right
         slope = beta * first
         return mass - right, slope, slope + beta**2 * second
@@ -280,8 +284,7 @@ def brier_slope(
 
     def slope(log_beta: float) -> tuple[float, float]:
         beta = float(np.exp(log_beta))
-        sums = over_rows(rows, partial(_brier_terms, beta), weighted).tolist()
-        first, second = (total / sums[0] for total in sums[1:])
+        first, second = means_over(rows, partial(_brier_terms, beta))
         return beta * first, beta * first + beta**2 * second
 
     return (x[best - 1], x[best], x[best + 1]), slope

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray, row_max, row_weights
+from calcli.numerics import FloatArray, IntArray, in_column, row_max, row_weights
 from calcli.parallel import Result, check_memory, in_order
 from calcli.records import cached_property
 from calcli.rows import Block, Rows
@@ -158,7 +158,7 @@ def rows_to_fit(
     x = np.empty((n, k))
     w = rows.weights()
     for block in rows.blocks():
-        x[place[block.start : block.start + len(block)]] = features(block)
+        x[place[block.span]] = features(block)
     if w is not None:
         w = w[order]
     ends = [0, *np.cumsum(np.bincount(fold)).tolist()]
@@ -190,7 +190,7 @@ def affine_logits(x: Reals, theta: Reals) -> Any:
 def softmax_losses(l: FloatArray, y: IntArray) -> FloatArray:
     """NLL of each row, (b,); overwrites the logits l (b, k) with probabilities."""
     l -= row_max(l)[:, None]
-    l_y = l[np.arange(len(y)), y]
+    l_y = in_column(l, y)
     np.exp(l, out=l)
     total: FloatArray = np.einsum("ij->i", l)
     l /= total[:, None]

@@ -26,7 +26,7 @@ from calcli.methods._auto.held_out import (
 )
 from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.numerics import FloatArray, IntArray, shares_of
+from calcli.numerics import FloatArray, IntArray, in_column, shares_of
 from calcli.parallel import in_order
 from calcli.registry import stages_of
 from calcli.rows import Rows
@@ -142,7 +142,7 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
     log_p_y = np.empty(rows.n)
     brier = np.empty(rows.n)
     for block in rows.blocks(rows.places_of(calibrator.required_transforms)):
-        part = slice(block.start, block.start + len(block))
+        part = block.span
         prediction = calibrator.apply(block)
         if rows.kind == "confidence":
             wrong = block.labels == 0
@@ -152,7 +152,7 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
             brier[part] = (1.0 - p) ** 2
             continue
         log_p = prediction.log_probs
-        log_p_y[part] = log_p[np.arange(len(block)), block.labels]
+        log_p_y[part] = in_column(log_p, block.labels)
         brier[part] = brier_scores(log_p, block.labels)
     return log_p_y, brier
 
@@ -160,7 +160,7 @@ def losses_of(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, FloatArra
 def brier_scores(log_p: FloatArray, y: IntArray) -> FloatArray:
     """Brier score of every row, (n,), summed over classes."""
     p = np.exp(log_p)
-    p_y = p[np.arange(len(y)), y]
+    p_y = in_column(p, y)
     return np.einsum("ij,ij->i", p, p) - 2.0 * p_y + 1.0
 
 

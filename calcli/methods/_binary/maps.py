@@ -33,6 +33,7 @@ from calcli.numerics import (
     FloatArray,
     IntArray,
     floored_log,
+    in_column,
     log_softmax,
     overridable,
     sigmoid,
@@ -320,7 +321,7 @@ class BinaryCalibrator(Calibrator):
         if self.mode is None:
             p = odds.probabilities(z)
             if not many:
-                p = p[np.arange(len(p)), block.prediction]
+                p = in_column(p, block.prediction)
             return odds.clipped_log_odds(p, self.clip) if self.takes_log_odds else p
         if many:
             s = odds.one_vs_rest_log_odds(z, block.stored_zeros)

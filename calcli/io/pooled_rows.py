@@ -1,0 +1,192 @@
+"""Several open bundles as one data set."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calcli.digits import by_bits, float_type
+from calcli.errors import DataError
+from calcli.io.artifact import Link
+from calcli.io.cells import together
+from calcli.io.dataset import CACHE_BYTES, DataSet
+from calcli.io.provenance import of_several, words
+from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import cached_property
+from calcli.rows import Block
+from calcli.statistics.units import Units
+from calcli.zeros import Zeros, pooled
+
+if TYPE_CHECKING:
+    from calcli.io.bundle import BundleRows
+
+
+class PooledRows(DataSet):
+    """Concatenated rows of several open bundles, with the same results as one file of
+    them.
+
+    Raises DataError that names the first bundle whose classes, kind, class names,
+    transforms, upstream calibrators or columns differ from those of the first.
+    """
+
+    def __init__(self, parts: "Sequence[BundleRows]") -> None:
+        first = parts[0]
+        alike = list(_shared_properties(parts[0]))
+        for part in parts[1:]:
+            for has, expected in zip(_shared_properties(part), alike, strict=False):
+                if has != expected:
+                    message = f"{part.name}: {has}, {first.name} {expected}"
+                    raise DataError(
+                        f"{message}; bundles that are taken together must agree in it"
+                    )
+        self.parts = parts
+        self._counts = [part.n for part in parts]
+        self.n = sum(self._counts)
+        self.k = first.k
+        self.kind = first.kind
+        self.total = sum(part.total for part in parts)
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        self.transforms = first.transforms
+        self.path = first.path
+        self.name = f"{first.name} and {len(parts) - 1} more"
+        self.has_labels = first.has_labels
+        self.unit = first.unit
+        self.ordered = first.ordered
+        if first.n_options is not None:
+            numbers = [part.n_options for part in parts if part.n_options is not None]
+            self.n_options = np.concatenate(numbers)
+        self.one_column = all(part.one_column for part in parts)
+        small = sum(part.nbytes for part in parts) <= CACHE_BYTES
+        for part in parts:
+            part.small = small
+
+    def _found_zeros(self) -> Zeros:
+        recorded = [part.recorded_zeros for part in self.parts]
+        known = [zeros for zeros in recorded if zeros is not None]
+        if len(known) == len(recorded):
+            return pooled(known)
+        # Numbers keep the digits of the type in which they were stored.
+        kind = min((float_type(part.dtype) for part in self.parts), key=by_bits)
+        return Zeros.of(self.digits(kind), kind, self.one_column)
+
+    @property
+    def class_names(self) -> list[str] | None:
+        return self.parts[0].class_names
+
+    @property
+    def upstream(self) -> tuple[Link, ...]:
+        return tuple(map(of_several, *(part.upstream for part in self.parts)))
+
+    @property
+    def source(self) -> Any:
+        return [{"bundle": part.name, "source": part.source} for part in self.parts]
+
+    @property
+    def recorded(self) -> list[str]:
+        return list(
+            dict.fromkeys(text for part in self.parts for text in part.recorded)
+        )
+
+    def column(self, name: str) -> AnyArray | None:
+        columns = [part.column(name) for part in self.parts]
+        lacking = []
+        for part, values in zip(self.parts, columns, strict=True):
+            if values is None:
+                lacking.append(part.name)
+        if len(lacking) == len(columns):
+            return None
+        if lacking:
+            message = f"has no dataset {name!r}, others of these bundles do"
+            raise DataError(f"{lacking[0]}: {message}; add it or drop it there")
+        return together([values for values in columns if values is not None])
+
+    @cached_property
+    def given_units(self) -> Units | None:
+        units = super().given_units
+        part = np.repeat(np.arange(len(self.parts)), self._counts)
+        if units is not None:
+            first = part[units.order[units.starts]]
+            last = part[units.order[units.starts + units.count - 1]]
+            if (first != last).any():
+                cut = int(np.flatnonzero(first != last)[0])
+                name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
+                message = (
+                    f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
+                    " hold rows of it"
+                )
+                advice = (
+                    "keep the rows of a unit in one file, give others names of their"
+                    " own, or pass --unit none"
+                )
+                raise DataError(
+                    f"{self.own_name('unit')} {name} is cut: {message}; {advice}"
+                )
+        return units
+
+    def own_name(self, role: str) -> str:
+        return self.parts[0].own_name(role)
+
+    def labels_at(self, start: int, stop: int) -> IntArray:
+        parts = within(self._counts, start, stop)
+        return np.concatenate(
+            [self.parts[part].labels_at(low, high) for part, _, low, high in parts]
+        )
+
+    @property
+    def given_weights(self) -> FloatArray | None:
+        weights = [part.given_weights for part in self.parts]
+        present = [weight for weight in weights if weight is not None]
+        return np.concatenate(present) if present else None
+
+    def pieces(
+        self, transforms: Sequence[int], rows: int, start: int, stop: int
+    ) -> Iterator[Block]:
+        for part, begin, low, high in within(self._counts, start, stop):
+            for piece in self.parts[part].pieces(transforms, rows, low, high):
+                yield replace(
+                    piece,
+                    start=begin + piece.start,
+                    scores=piece.scores.astype(self.dtype, copy=False),
+                )
+
+
+def _shared_properties(rows: "BundleRows") -> Iterator[str]:
+    """Describe the properties that pooled bundles must share, one string each."""
+    names = rows.class_names
+    yield f"holds {rows.kind}"
+    yield f"has {rows.k} classes"
+    yield _has_or_not(names is not None, "class_names")
+    for number, name in enumerate(names or ()):
+        yield f"calls class {number} {name!r}"
+    if rows.upstream:
+        yield f"is calibrated by {words(rows.upstream)}"
+    else:
+        yield "is uncalibrated"
+    yield f"has the transforms {', '.join(rows.transforms) or 'none'}"
+    if rows.ordered:
+        yield "has ordered classes"
+    else:
+        yield "has classes without an order"
+    yield _has_or_not(rows.has_labels, "labels")
+    yield _has_or_not(rows.given_weights is not None, "weights")
+    yield _has_or_not(rows.assigned, "predictions")
+
+
+def _has_or_not(has_it: bool, what: str) -> str:
+    return f"has {what}" if has_it else f"has no {what}"
+
+
+def within(
+    counts: Iterable[int], start: int, stop: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the parts that overlap rows start..stop-1: index, first row of the part,
+    start and stop within it.
+    """
+    begin = 0
+    for part, count in enumerate(counts):
+        low = max(start, begin)
+        high = min(stop, begin + count)
+        if low < high:
+            yield part, begin, low - begin, high - begin
+        begin += count
