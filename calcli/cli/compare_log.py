@@ -1,12 +1,11 @@
 """``compare`` of two logs of decisions: question by question, on the same records."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from calcli import __version__
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, by_question
+from calcli.cli.fit_log import MOST_LINES, by_question, say_more
 from calcli.cli.render import Cell, Table, print_table
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (
@@ -17,9 +16,8 @@ from calcli.evaluation.compare_logs import (
 )
 from calcli.evaluation.leaderboard import CompareSettings
 from calcli.importers.open_any_file import is_log, logs_once
-from calcli.io.atomic import check_output, write_bytes
+from calcli.io.atomic import check_output, write_json
 from calcli.io.bundle import BundleRows
-from calcli.io.harmless import finite
 from calcli.io.locate import split_where
 from calcli.metrics.settings import MetricSettings
 from calcli.statistics.p_values import p_cell
@@ -59,15 +57,13 @@ def compare_log(args: Any) -> int:
     baseline_log = split_where(baseline)[0]
     content = comparison_of_logs(questions, new_log.name, baseline_log.name, settings)
     if args.output is not None:
-        text = json.dumps(finite(content), indent=1, allow_nan=False) + "\n"
-        write_bytes(args.output, text, force=args.force)
+        write_json(args.output, content, force=args.force)
     table = _table(questions, content["questions"])
     if not args.people:
         args.print("compare", [table], content["results"], content)
     elif not args.quiet:
         print_table(table.columns, _rows_in_words(table)[:MOST_LINES])
-        if len(questions) > MOST_LINES:
-            command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
+        say_more(len(questions), command)
         command.say(
             f"before: {baseline_log.name}; two-sided p-values{_adjustment(questions)};"
             " fixed against broken by McNemar's test"

@@ -65,6 +65,12 @@ def target_of(name: str, output: str | None, *, force: bool) -> str:
     return target
 
 
+def say_more(n_questions: int, command: CommandContext) -> None:
+    """Say how many questions a table leaves out."""
+    if n_questions > MOST_LINES:
+        command.say(f"and {n_questions - MOST_LINES} more questions: --json")
+
+
 def fit_log_command(args: Any) -> int:
     """Fit, save and say what was done. args : those of ``fit``."""
     name = args.given[0]

@@ -1,12 +1,11 @@
 """``threshold`` of a log of decisions: of each question, and of whole records."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, are_logs, bundles_of, by_question
+from calcli.cli.fit_log import MOST_LINES, are_logs, bundles_of, by_question, say_more
 from calcli.cli.render import Cell, print_json, print_path, print_table
 from calcli.decisions.answers import NO
 from calcli.errors import FitError, UsageError
@@ -20,10 +19,10 @@ from calcli.evaluation.question_thresholds import (
 )
 from calcli.importers.open_any_file import is_log, logs_once
 from calcli.io.artifact import Artifact
-from calcli.io.atomic import check_output, write_bytes
+from calcli.io.atomic import check_output, write_json
 from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
-from calcli.io.provenance import link_to
+from calcli.io.provenance import identity
 from calcli.io.question_artifact import load_for
 
 WHOLE_RECORD = "whole record"
@@ -56,8 +55,7 @@ def threshold_log(args: Any) -> int:
     content = _thresholds_of_log(args, demand, command)
     is_found = _has_any(content)
     if args.output is not None and is_found:
-        text = json.dumps(content, indent=1) + "\n"
-        write_bytes(Path(args.output), text, force=args.force)
+        write_json(Path(args.output), content, force=args.force)
     if args.json:
         print_json(content)
     else:
@@ -81,17 +79,14 @@ def _thresholds_of_log(
         _refuse_logs_without_labels(args)
         parts = by_question(args.expanded)
         for number, bundles in enumerate(parts.values(), start=1):
-            artifact = None
-            calibrator_sha256 = None
-            if args.calibrator is not None:
-                artifact = load_for(args.calibrator, bundles[0])
-                calibrator_sha256 = link_to(artifact).sha256
+            artifact = load_for(args.calibrator, bundles[0])
             of_logs = [_answers(bundle, artifact, args, command) for bundle in bundles]
             _warn_of_copies(bundles, of_logs, command)
             answers = Answers.joined(of_logs)
+            sha256 = None if artifact is None else identity(artifact)
             questions[answers.question] = {
                 **thresholds(answers, demand),
-                "calibrator_sha256": calibrator_sha256,
+                "calibrator_sha256": sha256,
             }
             unknown.difference_update(answers.classes or ())
             if args.record:
@@ -195,8 +190,7 @@ def _print(content: Mapping[str, Any], command: CommandContext) -> None:
     if cuts:
         head = ["question", "accept", "where P", "coverage", "right", "at least"]
         print_table(head, cuts)
-    if len(questions) > MOST_LINES:
-        command.say(f"and {len(questions) - MOST_LINES} more questions: --json")
+    say_more(len(questions), command)
     searched = dict(shown)
     if "record" in content:
         searched[WHOLE_RECORD] = content["record"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, by_question
+from calcli.cli.fit_log import MOST_LINES, by_question, say_more
 from calcli.cli.render import Cell, print_json, print_sentence, print_table
 from calcli.errors import LimitCrossed
 from calcli.evaluation.watch import LabelledBatch
@@ -52,9 +52,7 @@ def _batches(args: Any, command: CommandContext) -> Iterator[QuestionBatch]:
     """The questions of the logs, each opened while it is taken in."""
     questions = by_question(args.expanded)
     for number, (question, bundles) in enumerate(questions.items(), start=1):
-        artifact = None
-        if args.calibrator is not None:
-            artifact = load_for(args.calibrator, bundles[0])
+        artifact = load_for(args.calibrator, bundles[0])
         with command.rows(bundles) as rows:
             command.check_fits(artifact, args.calibrator, rows)
             question_type = None
@@ -86,6 +84,4 @@ def _print_questions(state: LogState, command: CommandContext) -> None:
         )
     head = ["question", "samples", "newest gap", "evidence", "alarm at", ""]
     print_table(head, table)
-    if len(state.questions) > MOST_LINES:
-        more = len(state.questions) - MOST_LINES
-        command.say(f"and {more} more questions: --json")
+    say_more(len(state.questions), command)

@@ -18,7 +18,7 @@ from calcli.evaluation.json_structs import Output
 from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.dataset import DataSet
-from calcli.io.provenance import link_to
+from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.statistics.acceptance import AcceptanceCurve, Accepted
@@ -373,7 +373,7 @@ def search_threshold(
         calcli_threshold=1,
         bundle=rows.name,
         calibrator=calibrator,
-        calibrator_sha256=None if artifact is None else link_to(artifact).sha256,
+        calibrator_sha256=None if artifact is None else identity(artifact),
         target=accuracy,
         level=level,
         n=len(confidence),

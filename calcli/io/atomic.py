@@ -8,6 +8,7 @@ OSError, becomes an error that names the output (``_naming_output``).
 
 import errno
 import io
+import json
 import math
 import os
 import stat
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from calcli.errors import ResourceError, UsageError
+from calcli.io.harmless import finite
 from calcli.io.inputs import PIECE, is_read
 
 DAY = 86400.0  # seconds
@@ -289,6 +291,12 @@ def write_bytes(path: Path, data: bytes | str, *, force: bool = False) -> None:
         data = data.encode()
     with new_file(path, force=force) as file:
         file.write(data)
+
+
+def write_json(path: Path, content: Any, *, force: bool) -> None:
+    """Write a JSON value with its parts on lines of their own; no NaN is in it."""
+    text = json.dumps(finite(content), indent=1, allow_nan=False) + "\n"
+    write_bytes(path, text, force=force)
 
 
 def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 
@@ -243,11 +243,21 @@ def split_question(path: str) -> tuple[str, str, str]:
     return path, "", ""
 
 
-def load_for(path: str, bundle: str) -> Artifact:
+@overload
+def load_for(path: str, bundle: str) -> Artifact: ...
+
+
+@overload
+def load_for(path: str | None, bundle: str) -> Artifact | None: ...
+
+
+def load_for(path: str | None, bundle: str) -> Artifact | None:
     """The artifact of a file; of one by question that of the bundle's question.
 
-    bundle : name of the rows, ``LOG:QUESTION``. Raises DataError.
+    None for no file. bundle : name of the rows, ``LOG:QUESTION``. Raises DataError.
     """
+    if path is None:
+        return None
     group = split_where(bundle)[1]
     if group is not None and is_file_by_question(path):
         return load(f"{path}:{group}")

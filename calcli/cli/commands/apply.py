@@ -43,7 +43,7 @@ from calcli.io.bundle import BundleRows, open_bundle
 from calcli.io.bundle_group import OWN_NAMES
 from calcli.io.inputs import read_document
 from calcli.io.locate import intersections, split_where
-from calcli.io.provenance import chain_text, link_to
+from calcli.io.provenance import chain_text, identity, link_to
 from calcli.io.question_artifact import load, read_questions
 from calcli.io.score_files import FORMATS, Place, Sheet, Slab, format_of, names_format
 from calcli.io.validate import doubts, score_kind
@@ -471,7 +471,7 @@ def read_threshold(text: str, artifact: Artifact, question: str | None = None) -
         raise DataError(
             f"{text}: holds no threshold (no confidence satisfied its bound)"
         )
-    if chosen_with != link_to(artifact).sha256:
+    if chosen_with != identity(artifact):
         other = "another calibrator" if chosen_with else "uncalibrated scores"
         raise DataError(
             f"{text}: was chosen for {other}; run calcli threshold with this calibrator"

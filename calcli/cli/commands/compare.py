@@ -21,7 +21,6 @@ Two logs of decisions are paired by id and question: answers fixed and broken, w
 McNemar's test, and the NLL, question by question.
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -40,8 +39,7 @@ from calcli.cli.compare_tasks import CompareTask, differing_row, opened, outcome
 from calcli.cli.context import CommandContext, job_file
 from calcli.errors import DataError, UsageError
 from calcli.evaluation import leaderboard as board
-from calcli.io.atomic import check_output, is_stream, write_bytes
-from calcli.io.harmless import finite
+from calcli.io.atomic import check_output, is_stream, write_bytes, write_json
 from calcli.io.provenance import title_of
 from calcli.metrics.settings import MetricSettings
 
@@ -189,8 +187,7 @@ def run(args: CompareArgs) -> int:
         work.remember()
         work.do()
         if args.output is not None and work.done:
-            text = json.dumps(finite(work.to_dict()), indent=1, allow_nan=False) + "\n"
-            write_bytes(args.output, text, force=True)
+            write_json(args.output, work.to_dict(), force=True)
     if work.plan:
         _show(work, args, command)
     return command.code

@@ -21,7 +21,6 @@ dataset unit, rows of one unit belong together, and the guarantee is for units t
 drawn independently.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,7 @@ from calcli.cli.threshold_log import is_by_question, threshold_log
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import SearchedThreshold, search_threshold
-from calcli.io.atomic import check_output, write_bytes
+from calcli.io.atomic import check_output, write_json
 from calcli.io.question_artifact import load_for
 
 SHOWN_GROUPS = 20
@@ -105,9 +104,7 @@ def run(args: ThresholdArgs) -> int:
     bundles = args.expanded
     if args.output is not None:
         check_output(Path(args.output), force=args.force)
-    artifact = None
-    if args.calibrator is not None:
-        artifact = load_for(args.calibrator, bundles[0])
+    artifact = load_for(args.calibrator, bundles[0])
     with command, command.rows(bundles) as rows:
         command.check_fits(artifact, args.calibrator, rows)
         searched = search_threshold(
@@ -124,8 +121,7 @@ def run(args: ThresholdArgs) -> int:
     if best is None:
         return _none_found(searched, args, command)
     if args.output is not None:
-        text = json.dumps(content, indent=1) + "\n"
-        write_bytes(Path(args.output), text, force=args.force)
+        write_json(Path(args.output), content, force=args.force)
     if args.json or args.output is not None:
         command.written(args.output, content)
     else:

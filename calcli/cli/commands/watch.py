@@ -132,10 +132,7 @@ def run(args: WatchArgs) -> int:
 def _watch_rows(args: WatchArgs, path: Path, named: dict[str, Any]) -> int:
     """Take in a batch of rows. named : the settings of the watch that were named."""
     command = CommandContext(args)
-    artifact = None
-    if args.calibrator is not None:
-        first = next(iter(args.expanded), "")
-        artifact = load_for(args.calibrator, first)
+    artifact = load_for(args.calibrator, next(iter(args.expanded), ""))
     batch: AbstractContextManager[DataSet | None] = nullcontext()
     if args.expanded:
         batch = command.rows(args.expanded)
