@@ -67,7 +67,7 @@ class Adapted:
         distance = np.abs(self.target - estimate)
         is_outside = (self.target < low) | (self.target > high)
         classes = np.flatnonzero(is_outside & (distance >= SMALL))
-        return [int(c) for c in classes[np.argsort(-distance[classes], kind="stable")]]
+        return list(map(int, classes[np.argsort(-distance[classes], kind="stable")]))
 
     def to_dict(self) -> dict[str, Any]:
         """Content of ``calcli adapt --json``."""

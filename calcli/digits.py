@@ -312,7 +312,7 @@ def digits_of_values(values: AnyArray, kind: FloatType | None = None) -> Digits:
         all=everything,
         above=above,
         held_by=types_that_hold(values.reshape(-1), kind),
-        multiples=tuple(_multiples(column) for column in by_column),
+        multiples=tuple(map(_multiples, by_column)),
         bits=tuple(map(_bits_below_half, by_column)),
     )
 

@@ -249,8 +249,8 @@ def _units(rows: BundleRows) -> Sequence[str]:
     for role in ("unit", "ids"):
         column = rows.column(role)
         if column is not None:
-            return [str(value) for value in column]
-    return [str(number) for number in range(rows.n)]
+            return list(map(str, column))
+    return list(map(str, range(rows.n)))
 
 
 def _hash(unit: str) -> int:

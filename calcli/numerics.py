@@ -67,7 +67,7 @@ def time_order(column: AnyArray) -> TimeOrder:
     values, first = np.unique(column, return_index=True)
     if values.dtype.kind in "biuf":
         return TimeOrder(values, by_numbers=True)
-    texts = [str(value) for value in values.tolist()]
+    texts = list(map(str, values.tolist()))
     if not _numbers_tell_time(texts):
         return TimeOrder(np.asarray(values[np.argsort(first)]), by_numbers=False)
     numbers = [_numbers_in(text) for text in texts]
@@ -82,7 +82,7 @@ def _numbers_tell_time(texts: Sequence[str]) -> bool:
     if len(words) != 1:
         return False
     numbers = len(words.pop()) - 1
-    return numbers == 1 or all(YEAR_FIRST.match(text) for text in texts)
+    return numbers == 1 or all(map(YEAR_FIRST.match, texts))
 
 
 def _numbers_in(text: str) -> list[tuple[int, str]]:

@@ -54,7 +54,7 @@ def canonical(name: str) -> str:
 
     Every part is resolved by itself. Unknown names are returned unchanged.
     """
-    return "+".join(_canonical_part(part) for part in name.split("+"))
+    return "+".join(map(_canonical_part, name.split("+")))
 
 
 def _canonical_part(part: str) -> str:
@@ -374,7 +374,7 @@ BOUND_SIGNS = {
 def allowed_text(facts: dict[str, Any]) -> str:
     """Describe the values that a JSON Schema allows, for people."""
     if "anyOf" in facts:
-        return " or ".join(allowed_text(one) for one in facts["anyOf"])
+        return " or ".join(map(allowed_text, facts["anyOf"]))
     if "enum" in facts:
         return "|".join(map(str, facts["enum"]))
     if "const" in facts:

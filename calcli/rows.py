@@ -66,7 +66,7 @@ class Codes(NamedTuple):
         """Encode a column (n,) of texts or numbers; a number is named by its digits."""
         names, code = np.unique(values, return_inverse=True)
         return cls(
-            tuple(str(name) for name in names.tolist()),
+            tuple(map(str, names.tolist())),
             code.reshape(-1).astype(np.int64),
         )
 

@@ -51,7 +51,7 @@ def _option_words(name: str, declared: Any, value: Any) -> list[tuple[str, ...]]
         negative = negative or spelling.replace("--", "--no-", 1)
         return [(spelling if value else negative,)]
     if isinstance(value, tuple):
-        return [(spelling, ",".join(_word(part) for part in value))]
+        return [(spelling, ",".join(map(_word, value)))]
     values = value if isinstance(value, list) else [value]
     return [(spelling, _word(part)) for part in values]
 

@@ -117,7 +117,7 @@ class ScoreCalibrator(
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns of ``transform``: the classes, (k,)."""
         check_is_fitted(self)
-        return np.array([str(name) for name in self.classes_], dtype=object)
+        return np.array(list(map(str, self.classes_)), dtype=object)
 
     def predict(self, X: Any) -> AnyArray:
         """Predicted classes, (n,)."""

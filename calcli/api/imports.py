@@ -50,7 +50,7 @@ def extract(
         sources = [sources]
     files = [path_of(file, "sources") for file in sources]
     texts = (split,) if isinstance(split, str) else tuple(split)
-    splits = tuple(parse_split(text) for text in texts)
+    splits = tuple(map(parse_split, texts))
     splitting = Splitting(splits, seed, stratify, ordered, texts)
     for name in ("scores", "labels", "groups"):
         if isinstance(options.get(name), str):

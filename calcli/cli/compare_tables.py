@@ -133,7 +133,7 @@ class Leaderboard:
         significant = {}
         for bundle in self.bundles:
             significant[bundle] = self._significant(self.of(bundle))
-        nll_ranks = [float(rank) for rank in tests["nll"].ranks]
+        nll_ranks = list(map(float, tests["nll"].ranks))
         order = sorted(range(len(nll_ranks)), key=nll_ranks.__getitem__)
         for place in order:
             name = self.ranks.calibrators[place]

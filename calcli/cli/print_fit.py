@@ -51,8 +51,8 @@ def _print_metrics(artifact: Artifact, console: Console) -> None:
     before = artifact.fit.before
     after = artifact.fit.after
     lines = [["in-sample", *before]]
-    lines.append(["before", *(number(value) for value in before.values())])
-    lines.append(["after", *(number(value) for value in after.values())])
+    lines.append(["before", *map(number, before.values())])
+    lines.append(["after", *map(number, after.values())])
     for line in table_lines(lines):
         console.say(line)
 

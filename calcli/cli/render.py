@@ -246,7 +246,7 @@ def reflowed(text: str) -> str:
 
 def _reflowed_lines(lines: Sequence[str]) -> list[str]:
     """Lines of a paragraph that fit the output: of prose, of a list, or of facts."""
-    is_list = any(LIST_ITEM.match(line) for line in lines)
+    is_list = any(map(LIST_ITEM.match, lines))
     is_formula = not is_list and any(line.startswith(" ") for line in lines)
     items: list[str] = []
     for line in lines:

@@ -78,7 +78,7 @@ def _leaves(value: Mapping[str, Any], path: Field) -> Iterator[tuple[Field, Any]
     for key, child in value.items():
         if isinstance(child, Mapping):
             is_answer = key in NAMED_ANSWERS or key in DISTRIBUTIONS
-            is_label = any(is_label_word(part) for part in path)
+            is_label = any(map(is_label_word, path))
             if (is_answer and not is_label) or key in ("request", "usage", "legend"):
                 continue
             yield from _leaves(child, (*path, key))
@@ -288,7 +288,7 @@ class LabelSearch:
             if fit.is_whole and not fit.is_prediction and _may_be_label(path)
         ]
         if len(proven) > 1:
-            listing = ", ".join(shown(path) for path in proven)
+            listing = ", ".join(map(shown, proven))
             first = shown(proven[0])
             message = f"question {question!r}: the labels may be {listing}"
             raise DataError(f"{message}; name them with --labels {first}")
@@ -298,13 +298,13 @@ class LabelSearch:
 def _is_no_label(path: Field) -> bool:
     """True for a field that is a prediction, a number of a repeat, or a confidence."""
     last = path[-1]
-    if any(is_label_word(part) for part in path):
+    if any(map(is_label_word, path)):
         return False
     return is_prediction_word(last) or last.lower() in OTHER_WORDS
 
 
 def _has_label_word(path: Field) -> bool:
-    return any(is_label_word(part) for part in path)
+    return any(map(is_label_word, path))
 
 
 def _rank(path: Field) -> tuple[bool, int, int]:

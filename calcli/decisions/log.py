@@ -134,7 +134,7 @@ def _text(value: Any) -> str:
 def _column(values: Sequence[Any]) -> AnyArray:
     if all(type(value) is int and abs(value) < 1 << 62 for value in values):
         return np.array(values, dtype=np.int64)
-    return np.array([str(value) for value in values], dtype=object)
+    return np.array(list(map(str, values)), dtype=object)
 
 
 def read_log(source: Callable[[], Iterable[Numbered]], plan: LogPlan) -> Log:

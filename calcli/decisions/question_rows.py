@@ -89,7 +89,7 @@ class QuestionRows:
     @cached_property
     def n_options(self) -> IntArray:
         """Number of options of every row (n,)."""
-        counts = np.array([len(order) for order in self.orders], dtype=np.int64)
+        counts = np.array(list(map(len, self.orders)), dtype=np.int64)
         return counts[np.frombuffer(self.order, dtype=np.int64)]
 
     @cached_property

@@ -69,7 +69,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     """Strip the folders and the extension and group that all names share; unchanged if a name would become empty."""
     head = commonprefix(list(names))  # noqa: RUF071 (by letters)
     tail = commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
-    begin = 1 + max(head.rfind(sign) for sign in "/\\:")
+    begin = 1 + max(map(head.rfind, "/\\:"))
     ends = [tail.find(sign) for sign in ".:" if sign in tail]
     end = len(tail) - min(ends) if ends else 0
     cut = [name[begin : len(name) - end] for name in names]

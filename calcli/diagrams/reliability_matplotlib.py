@@ -422,7 +422,7 @@ def _fitting_columns(labels: Sequence[str], width: float) -> int:
     """Number of legend entries that fit side by side into a width in inches."""
     for columns in range(len(labels), 1, -1):
         # As matplotlib fills a legend.
-        columns_of = np.array_split([len(label) for label in labels], columns)
+        columns_of = np.array_split(list(map(len, labels)), columns)
         if sum(0.62 + 0.06 * max(column) for column in columns_of) <= width:
             return columns
     return 1

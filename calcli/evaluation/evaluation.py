@@ -36,7 +36,7 @@ class Evaluation:
         judged = [result for result in self.results if result.report is not None]
         if len(judged) == 1 and judged[0].report is not None:
             return judged[0].report.headline
-        return "\n".join(titled_headline(result) for result in judged)
+        return "\n".join(map(titled_headline, judged))
 
     def to_frame(self) -> Any:
         """Pandas DataFrame with a row per bundle, version and metric.

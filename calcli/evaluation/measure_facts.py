@@ -289,7 +289,7 @@ def _is_too_good(test: JointTest, scores: Mapping[str, Score]) -> bool:
         score = scores.get(name)
         if score is not None and score.null is not None and score.null.resamples:
             errors.append(score)
-    return len(errors) > 1 and all(_is_below_all_draws(score) for score in errors)
+    return len(errors) > 1 and all(map(_is_below_all_draws, errors))
 
 
 def _is_below_all_draws(score: Score) -> bool:

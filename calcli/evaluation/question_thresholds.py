@@ -247,7 +247,7 @@ def units_of(names: Sequence[Any] | None) -> Units | None:
     """Units by name; None where every row is one of its own."""
     if names is None:
         return None
-    units = Units.of(np.array([str(name) for name in names]))
+    units = Units.of(np.array(list(map(str, names))))
     return None if units.single else units
 
 

@@ -131,7 +131,7 @@ class NewBatch:
 def id_signatures(ids: AnyArray, total: int) -> Signatures | None:
     """Hash every id, (n,); None where ids repeat, or are no more than the numbers of
     the rows of a file, which begin anew in every file. total : rows of the file."""
-    texts = [str(value) for value in ids.tolist()]
+    texts = list(map(str, ids.tolist()))
     if len(set(texts)) < len(texts):
         return None
     if all(_is_row_number(text, total) for text in texts):

@@ -305,7 +305,7 @@ def _with_batch(
         settings=replace(state.settings, calibrator=chain),
         log_sums=evidence.log_sums.tolist(),
         log_best=evidence.log_best.tolist(),
-        best_start=[int(start) for start in evidence.best_start],
+        best_start=list(map(int, evidence.best_start)),
         batches=[*state.batches, record],
     )
 

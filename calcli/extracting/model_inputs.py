@@ -200,9 +200,9 @@ class ArrayInputs(Inputs):
         if "ids" in rest and len(rest["ids"].written_cells()) == self.n:
             self.ids = rest["ids"].names("ids")
         if "class_names" in rest:
-            self.class_names = [
-                str(name) for name in np.asarray(rest["class_names"].load()).tolist()
-            ]
+            self.class_names = list(
+                map(str, np.asarray(rest["class_names"].load()).tolist())
+            )
         self.stamps = [stamp(path)]
         self.identity = {
             "file": path.name,

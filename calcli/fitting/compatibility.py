@@ -152,7 +152,7 @@ def quoted_groups(names: Sequence[str]) -> str:
     """Names of groups, each in quotes where one contains a comma."""
     has_comma = any("," in name or not name for name in names)
     if has_comma:
-        names = [repr(name) for name in names]
+        names = list(map(repr, names))
     return first_names(names)
 
 

@@ -73,7 +73,7 @@ def _encode(value: Any) -> Any:
         return [_encode(item) for item in value]
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":
-            return [str(word) for word in value.tolist()]
+            return list(map(str, value.tolist()))
         if value.size > INLINE_ENTRIES:
             plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
             text = base64.b64encode(plain.tobytes()).decode("ascii")

@@ -360,7 +360,7 @@ def words(texts: Sequence[str]) -> AnyArray:
 
 def texts_of_names(names: AnyArray) -> list[str]:
     """Names of rows as texts."""
-    return [str(name) for name in names.ravel().tolist()]
+    return list(map(str, names.ravel().tolist()))
 
 
 def sortable(names: AnyArray) -> AnyArray:

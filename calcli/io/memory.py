@@ -147,7 +147,5 @@ def bundle_in_memory(
                 " class_names out"
             )
         if class_names is not None:
-            file["class_names"] = np.asarray(
-                [str(text) for text in class_names], dtype=object
-            )
+            file["class_names"] = np.asarray(list(map(str, class_names)), dtype=object)
         yield BundleRows(file, Path("scores"), "", Layout(), (), True)

@@ -108,7 +108,7 @@ class QuestionsArtifact(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
         for name, group in unique_groups(self.questions).items():
             if group == question:
                 return self.questions[name]
-        listing = ", ".join(shown(name) for name in list(self.questions)[:MOST_LISTED])
+        listing = ", ".join(map(shown, list(self.questions)[:MOST_LISTED]))
         raise DataError(
             f"{where}: has no calibrator for question {shown(question)}, it has"
             f" {listing}; fit one to a log with this question"

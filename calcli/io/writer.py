@@ -285,7 +285,7 @@ class GroupWriter:
                 words[name] = np.array(texts, dtype=object)
         for name, values in {**words, **new.columns}.items():
             if values.dtype.kind in "OUS":
-                values = np.array([str(v) for v in values], dtype=object)
+                values = np.array(list(map(str, values)), dtype=object)
             self._make(name, values.shape, values.dtype)
             self._datasets[name].add(0, values)
             self._datasets[name].flush()

@@ -118,7 +118,7 @@ class EnsembleTemperatureScaling(Calibrator):
 
     def apply(self, block: Block) -> Prediction:
         z = block.z
-        w1, w2, w3 = (float(w) for w in self.weights)
+        w1, w2, w3 = map(float, self.weights)
         # In logarithms, so that the far classes keep their order below the smallest
         # float.
         log_p = None

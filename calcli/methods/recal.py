@@ -309,7 +309,7 @@ class ReCal(Calibrator):
     def required_transforms(self) -> Sequence[str]:
         # A round of four ones changes nothing, so its transform is not needed.
         acting = (self.inverse_temperatures != 1).any(axis=1)
-        return tuple(dict.fromkeys(str(spec) for spec in self.transforms[acting]))
+        return tuple(dict.fromkeys(map(str, self.transforms[acting])))
 
     def apply(self, block: Block) -> Prediction:
         z = block.z

@@ -183,7 +183,7 @@ class ScalingBinning(BinaryCalibrator):
         # rows for the fit of g, for the cuts into bins, and for their means
         to_fit = to_cut = to_average = sample
         if parts:
-            to_fit, to_cut, to_average = (sample.part(part) for part in parts)
+            to_fit, to_cut, to_average = map(sample.part, parts)
         one_map = options.mode == "top"
         base = MapFit((1.0, 1.0, 0.0))
         if options.base == "platt":

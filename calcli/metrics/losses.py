@@ -243,7 +243,7 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
         n = spread / mean.reach**2 * wider**2
     if CARRYING <= rate * n <= n - CARRYING:
         return []
-    return [float(end) for end in wilson_interval(np.array(rate), np.array(n), level)]
+    return list(map(float, wilson_interval(np.array(rate), np.array(n), level)))
 
 
 FEW = 30

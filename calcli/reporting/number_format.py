@@ -120,7 +120,7 @@ def in_words(value: Any) -> str:
             parts.append(f"{str(key).replace('_', ' ')} {words}")
         return ", ".join(parts)
     if isinstance(value, list | tuple):
-        return " ".join(in_words(member) for member in value)
+        return " ".join(map(in_words, value))
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -187,7 +187,7 @@ def bin_laws(parts: Sequence[tuple[FloatArray, FloatArray]]) -> list[Laws]:
     laws: list[tuple[FloatArray, FloatArray | None, float]] = []
     for c in bin_scores:
         laws.append((c, None, float(np.sqrt(2.0 * (c @ (1.0 - c)) / np.pi))))
-    size = np.array([len(c) for c in bin_scores])
+    size = np.array(list(map(len, bin_scores)))
     for n in np.unique(size[(size > 0) & (size <= EXACT_ROWS)]).tolist():
         bins = np.flatnonzero(size == n).tolist()
         stacked = np.stack([bin_scores[b] for b in bins])
@@ -210,7 +210,7 @@ def _successes_of_one_bin(
         uniform = rng.random(resamples) * at_most[-1]
         return np.searchsorted(at_most, uniform, side="right").astype(np.float64)
     parts = np.array_split(np.sort(c), GROUPS)
-    size = np.array([len(part) for part in parts])
+    size = np.array(list(map(len, parts)))
     mean = np.clip([part.mean() for part in parts], 0.0, 1.0)
     successes = rng.binomial(size, mean, size=(resamples, GROUPS))
     return successes.sum(axis=1).astype(np.float64)

@@ -366,6 +366,6 @@ def spread_over(
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts = tuple(part.n for part in parts)
-    marks = tuple(mark(name) for name in names)
+    marks = tuple(map(mark, names))
     source = Source(tuple(names), opening or {}, counts, marks, rows.dtype, small)
     rows.spread = Spread(executor, source, journal)

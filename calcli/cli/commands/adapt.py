@@ -195,7 +195,7 @@ def _shares(option: str, words: str | None) -> list[float] | None:
     if words is None:
         return None
     try:
-        return [float(part) for part in words.split(",")]
+        return list(map(float, words.split(",")))
     except ValueError:
         raise UsageError(
             f"{option} {words[:40]}: expected numbers, e.g. {option} 0.9,0.1"

@@ -349,7 +349,7 @@ def _print_fact(name: str, value: str) -> None:
     Where a word is too long for that, such as a hash, they begin further left.
     """
     hanging = " " * len(name)
-    longest = max((len(word) for word in value.split()), default=0)
+    longest = max(map(len, value.split()), default=0)
     if len(hanging) + longest > width_of_output():
         hanging = "    "
     for line in wrapped(name + value, hanging=hanging):

@@ -211,7 +211,7 @@ def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
             numbers.append(float(match.group(1)))
     if len(set(numbers)) == len(bundles):
         return "epoch", numbers
-    return "bundle", [float(i) for i in range(1, len(bundles) + 1)]
+    return "bundle", list(map(float, range(1, len(bundles) + 1)))
 
 
 def course(label: str, sets: Sequence[Measured], level: float) -> Course:

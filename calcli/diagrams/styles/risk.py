@@ -89,7 +89,7 @@ class Risk(CurvePlot):
             self.draw_curve(axes, place, points, _key(curve), paper)
         if others:
             axes.plot([], [], label=f"the other {len(others)}", **grey)
-        least = min(_least_accuracy(curve) for curve in self.curves)
+        least = min(map(_least_accuracy, self.curves))
         label = "coverage: proportion of the samples"
         if inches_wide(paper) >= 4:
             label += ", the most confident first"

@@ -110,7 +110,7 @@ class GaussianRates:
     def __init__(self, table: GapTable, device: Device) -> None:
         """Send the table's coefficients, in one array."""
         self.table = table
-        sizes = [len(coefficients) for coefficients in table.per_scale]
+        sizes = list(map(len, table.per_scale))
         weights = table.log_weight[None]
         rows = device.send(np.concatenate([*table.per_scale, weights]))
         *self.per_scale, self.log_weight = rows.split([*sizes, 1])

@@ -208,5 +208,5 @@ def stored_numbers(calibrator: Calibrator) -> int:
             continue
         parts = value if isinstance(value, tuple) else (value,)
         numbers = [part for part in parts if isinstance(part, int | float | np.ndarray)]
-        total += sum(np.size(part) for part in numbers)
+        total += sum(map(np.size, numbers))
     return total

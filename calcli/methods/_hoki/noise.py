@@ -75,7 +75,7 @@ def grid(options: HokiOptions, gaps: FloatArray, family: str) -> list[float]:
     if options.scales:
         return listed_scales(options.scales)
     if options.grid == "printed":
-        return [float(scale) for scale in range(1, PRINTED[family] + 1)]
+        return list(map(float, range(1, PRINTED[family] + 1)))
     unit = float(np.median(gaps)) or float(gaps.mean()) or 1.0
     return [unit * 2.0 ** (i / 2) for i in range(-6, 7)]
 
