@@ -30,7 +30,7 @@ from _measure import parser_of
 from _problems import saved
 from _stored import Lines, mean_and_error, read_entries
 
-from calcli.decisions.pooling import (
+from calcli.decisions.partial_pooling import (
     N_FOLDS,
     LineQuestion,
     Question,

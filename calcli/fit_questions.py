@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import UNSET
 
 from calcli.calibrator import Calibrator, Context
-from calcli.decisions.pooling import (
+from calcli.decisions.partial_pooling import (
     N_FOLDS,
     LineQuestion,
     Question,

@@ -542,5 +542,5 @@ def unit_facts(context: MetricContext) -> UnitFacts | None:
         design_effect=effect,
         effective_rows=table.n / effect,
         luck=luck.estimate,
-        wrong_units=luck.wrong,
+        wrong_units=luck.expected_wrong,
     )

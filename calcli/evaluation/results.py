@@ -121,7 +121,7 @@ class UnitFacts:
     """Facts about the units of the rows. n : None where rows are said independent.
 
     effective_rows : independent rows with the same information on the overconfidence.
-    luck, wrong_units : of ``statistics.shared_luck.Luck``.
+    luck, wrong_units : of ``statistics.shared_luck.SharedLuck``.
     """
 
     name: str

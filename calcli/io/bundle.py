@@ -45,7 +45,7 @@ from calcli.io.option_columns import (
 )
 from calcli.io.provenance import chain_of
 from calcli.io.splits_beside import with_splits_beside
-from calcli.io.spool import Unpacked, is_tall
+from calcli.io.tall_chunks import UnpackedScores, is_tall
 from calcli.numerics import (
     AnyArray,
     FloatArray,
@@ -143,7 +143,7 @@ class BundleRows(DataSet):
         self._check_columns()
         self.transforms = self._find_transforms()
         self._cache: AnyArray | None = None
-        self._unpacked: Unpacked | None = None
+        self._unpacked: UnpackedScores | None = None
         self.small = self.nbytes <= _most_in_memory(self._scores)
 
     def _take_scores(self) -> None:
@@ -542,7 +542,9 @@ class BundleRows(DataSet):
     def _stored_scores(self, start: int, stop: int) -> AnyArray:
         """Scores of some rows as the file holds them; bfloat16 becomes float32."""
         if self._cache is None and not self.small and is_tall(self._scores):
-            self._unpacked = self._unpacked or Unpacked(self._scores, self.scores_where)
+            self._unpacked = self._unpacked or UnpackedScores(
+                self._scores, self.scores_where
+            )
             scores = self._unpacked.rows(start, stop)
         else:
             scores = read(self._scores, np.s_[start:stop], self.scores_where)

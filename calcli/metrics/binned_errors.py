@@ -19,7 +19,7 @@ from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
 from calcli.statistics.intervals import Interval, max_distance, min_distance
 from calcli.statistics.nulls import Null, class_bin_outcomes
-from calcli.statistics.shared_luck import Luck
+from calcli.statistics.shared_luck import SharedLuck
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.units import Units
 
@@ -271,14 +271,17 @@ def cwece(context: MetricContext) -> Value:
 
 
 def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
-    """Class-wise errors of rows in units under calibration, (draws,): each class is drawn with its own ``Luck``."""
+    """Class-wise errors of rows in units under calibration, (draws,).
+
+    Each class is drawn with its own ``SharedLuck``.
+    """
     t = context.table
     s = context.settings
     draws = context.heavy_draws
     total = np.zeros(draws)
     edges = width_edges(s.bins)
     for c, p, outcome in context.each_class():
-        share = Luck.of(p, outcome, units, t.weight, both=True).share
+        share = SharedLuck.of(p, outcome, units, t.weight, both=True).share
         drawn = SharedOutcomes.drawn(p, units, share, draws, context.rng(f"cwece {c}"))
         index = bin_index(p, edges)
         stats = BinStats.at(index, s.bins, p, outcome, t.weight)

@@ -27,7 +27,10 @@ from calcli.statistics.nulls import (
     null_of,
     outcome_draws,
 )
-from calcli.statistics.shared_luck import FEW_WRONG, FEWEST_UNITS, Luck, opposed_luck
+from calcli.statistics.shared_luck import (
+    SharedLuck,
+    opposed_luck,
+)
 from calcli.statistics.shared_outcomes import SharedOutcomes
 from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, expected_jumps
@@ -55,7 +58,7 @@ FEWEST_COPIED = 4
 """Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of scores with one
 outcome each tell, which drawn rows have with chance .002 at 4 x 100, and less of more rows."""
 
-# how nulls of rows that belong together are drawn (``statistics.shared_luck.Luck``)
+# how nulls of rows that belong together are drawn (``statistics.shared_luck.SharedLuck``)
 SHARED_LUCK = "shared luck"
 
 
@@ -208,21 +211,24 @@ class MetricContext:
     # ---- rows that belong together
 
     @cached_property
-    def luck(self) -> Luck | None:
+    def luck(self) -> SharedLuck | None:
         """Dependence of outcomes within units; None without units."""
         t = self.table
         if t.units is None:
             return None
         positive = self.settings.label == "positive"
-        return Luck.of(self.scores, self.outcomes, t.units, t.weight, both=positive)
+        return SharedLuck.of(
+            self.scores, self.outcomes, t.units, t.weight, both=positive
+        )
 
     @property
     def few_wrong(self) -> str | None:
         """Reason why means over units have no interval (too few hold, or should hold, a wrong row), else None."""
         luck = self.luck
-        if luck is None or (luck.wrong >= FEW_WRONG and luck.observed >= FEWEST_UNITS):
+        if luck is None or luck.few_wrong is None:
             return None
-        return f"about {min(luck.wrong, luck.observed):.0f} of {luck.units} units hold all errors: no interval"
+        few = f"about {luck.few_wrong:.0f} of {luck.units} units"
+        return f"{few} hold all errors: no interval"
 
     @cached_property
     def shared(self) -> SharedOutcomes | None:

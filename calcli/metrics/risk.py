@@ -43,7 +43,6 @@ from calcli.statistics.recalibration import (
 )
 from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
-from calcli.statistics.shared_luck import FEW_WRONG, FEWEST_UNITS
 from calcli.statistics.ties import Ranked
 from calcli.statistics.units import design_effect, numbered
 from calcli.statistics.weights import effective_number
@@ -74,10 +73,10 @@ def _dependent(context: MetricContext) -> bool:
 def _few_units(context: MetricContext) -> str | None:
     """Reason why units tell no spread of P(class 1), None where they do."""
     luck = _positive(context).luck
-    if luck is None or (luck.wrong >= FEW_WRONG and luck.observed >= FEWEST_UNITS):
+    if luck is None or luck.few_wrong is None:
         return None
-    least = min(luck.wrong, luck.observed)
-    return f"about {least:.0f} of {luck.units} units hold the rarer class: no interval"
+    few = f"about {luck.few_wrong:.0f} of {luck.units} units"
+    return f"{few} hold the rarer class: no interval"
 
 
 # ---- logistic recalibration

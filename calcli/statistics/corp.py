@@ -179,7 +179,10 @@ class ConsistencyBand(Band):
 
 @dataclass(frozen=True)
 class UnitDraws:
-    """Random generator and units of rows, to draw their outcomes. share : a^2 of ``statistics.shared_luck.Luck``."""
+    """Random generator and units of rows, to draw their outcomes.
+
+    share : a^2 of ``statistics.shared_luck.SharedLuck``.
+    """
 
     rng: np.random.Generator
     units: Units

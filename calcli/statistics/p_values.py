@@ -9,7 +9,7 @@ import numpy as np
 from calcli.numerics import FloatArray, row_weights
 from calcli.statistics.intervals import normal_p_value, t_p_value
 from calcli.statistics.nulls import EXACT_ROWS, poisson_binomial, reaching
-from calcli.statistics.shared_luck import Luck
+from calcli.statistics.shared_luck import SharedLuck
 from calcli.statistics.units import Units
 from calcli.statistics.weighted_sums import (
     FEW_JUMPS,
@@ -92,7 +92,7 @@ def average_gap(
 
 
 def luck_p_value(
-    luck: Luck,
+    luck: SharedLuck,
     scores: FloatArray,
     outcomes: FloatArray,
     weight: FloatArray | None = None,
@@ -146,7 +146,7 @@ def sum_p_value(
     rows carry the sum (``jump_p_value``); for rows in units by ``luck_p_value``.
     """
     if units is not None:
-        luck = Luck.of(scores, outcomes, units, weight, both=True)
+        luck = SharedLuck.of(scores, outcomes, units, weight, both=True)
         return luck_p_value(luck, scores, outcomes, weight)
     if weight is not None:
         deviation = float(weight @ (outcomes - scores))

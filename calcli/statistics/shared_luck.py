@@ -45,8 +45,8 @@ def _observed_units(outcome: FloatArray, units: Units, both: bool) -> int:
 
 
 @dataclass(frozen=True)
-class Luck:
-    """Shared luck: dependence within units, and the variance of a sum of outcomes.
+class SharedLuck:
+    """Dependence of outcomes within units, and the variance of their sum.
 
     Outcomes are y_i = 1[V_i < c_i], where V_i is the unit's uniform number with
     probability a, else the row's own. Then P(y_i = 1) = c_i exactly and
@@ -54,16 +54,17 @@ class Luck:
     products of residuals of pairs within units over its expectation if all luck were
     shared.
 
-    estimate : a^2, 0 to 1. wrong : expected number of units with a row of the rarer
-    outcome. observed : number of such units here. share : a^2 as used, the estimate times
-    ``fewer_than_expected``, or 1 where too few units are wrong. units : their number.
+    estimate : a^2, 0 to 1. expected_wrong : expected number of units with a row of the
+    rarer outcome. observed_wrong : number of such units here. share : a^2 as used, the
+    estimate times ``fewer_than_expected``, or 1 where too few units are wrong. units :
+    their number.
     independent_variance : of the sum of outcomes, weights squared, of independent rows.
     variance : the same with shared luck.
     """
 
     estimate: float
-    wrong: float
-    observed: int
+    expected_wrong: float
+    observed_wrong: int
     share: float
     units: int
     independent_variance: float
@@ -77,7 +78,7 @@ class Luck:
         units: Units,
         weight: FloatArray | None = None,
         both: bool = False,
-    ) -> "Luck":
+    ) -> "SharedLuck":
         """Estimate from probabilities and outcomes (n,).
 
         both : treat both outcomes alike, as for P(class 1).
@@ -110,13 +111,21 @@ class Luck:
         independent = float(spread.sum())
         return cls(
             estimate=estimate,
-            wrong=wrong,
-            observed=observed,
+            expected_wrong=wrong,
+            observed_wrong=observed,
             share=share,
             units=units.n,
             independent_variance=independent,
             variance=independent + share * pairs,
         )
+
+    @property
+    def few_wrong(self) -> float | None:
+        """Units with a row of the rarer outcome, None where they tell their spread."""
+        is_enough = self.expected_wrong >= FEW_WRONG
+        if is_enough and self.observed_wrong >= FEWEST_UNITS:
+            return None
+        return min(self.expected_wrong, self.observed_wrong)
 
     @property
     def effect(self) -> float:
@@ -147,7 +156,9 @@ def effects_of_bins(
         if bin_units is None:
             continue
         bin_weight = None if weight is None else weight[rows]
-        effect[b] = Luck.of(score[rows], outcome[rows], bin_units, bin_weight).effect
+        effect[b] = SharedLuck.of(
+            score[rows], outcome[rows], bin_units, bin_weight
+        ).effect
     return effect
 
 
@@ -205,7 +216,7 @@ def opposed_luck(
     above and below one half apart, so that it hardly affects their sum, but does affect a
     slope or a smooth error. With r the residuals, pairs on the same side have
     sum r r' = (a^2 + b^2) sum cov, those on opposite sides a^2 sum cov - b^2 sum cov',
-    where cov is as of ``Luck`` and cov' that of being as predicted. Returns a^2 and b^2,
+    where cov is as of ``SharedLuck`` and cov' that of being as predicted. Returns a^2 and b^2,
     which are such that a + b <= 1.
     """
     side = score >= 0.5

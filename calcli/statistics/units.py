@@ -3,7 +3,7 @@
 The rows of one unit (a patient, an image, a question) depend on each other. The effective
 information is neither the number of rows nor of units but ``wrong_units``: the expected
 number of units with a wrong row. Where it is small, tests that only flip the signs of the
-units' sums reject calibrated rows nearly always; the null by shared luck (``Luck``) does
+units' sums reject calibrated rows nearly always; the null by shared luck (``SharedLuck``) does
 not.
 """
 

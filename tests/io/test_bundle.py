@@ -407,11 +407,11 @@ def test_tall_chunks_are_unpacked_once(tmp_path, monkeypatch, chunks, dtype):
         ("dataset.SLAB_BYTES", 1000),
     ):
         monkeypatch.setattr(f"calcli.io.{name}", value)
-    monkeypatch.setattr("calcli.io.spool.TALL_BYTES", 1000)
-    monkeypatch.setattr("calcli.io.spool.HELD_BYTES", 20_000)
+    monkeypatch.setattr("calcli.io.tall_chunks.TALL_BYTES", 1000)
+    monkeypatch.setattr("calcli.io.tall_chunks.HELD_BYTES", 20_000)
     taken = []
     monkeypatch.setattr(
-        "calcli.io.spool.read",
+        "calcli.io.tall_chunks.read",
         lambda scores, at, where: (taken.append(at), scores[at])[1],
     )
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
@@ -465,7 +465,11 @@ def test_tall_chunks_without_room_are_told(
             chunks=(1000, 1),
         )
         file["labels"] = np.arange(1000) % 5
-    for name in ("bundle.CACHE_BYTES", "bundle.UNPACKED_BYTES", "spool.TALL_BYTES"):
+    for name in (
+        "bundle.CACHE_BYTES",
+        "bundle.UNPACKED_BYTES",
+        "tall_chunks.TALL_BYTES",
+    ):
         monkeypatch.setattr(f"calcli.io.{name}", 0)
     monkeypatch.setattr(target, substitute)
     with (

@@ -25,7 +25,7 @@ from calcli.statistics.areas import area_under_roc, delong, delong_of_units
 from calcli.statistics.intervals import t_quantile
 from calcli.statistics.p_values import luck_p_value
 from calcli.statistics.shared_luck import (
-    Luck,
+    SharedLuck,
     opposed_luck,
     pair_covariance,
     wrong_units,
@@ -50,7 +50,7 @@ UNIT = np.array([0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5])
 def test_luck_of_a_case_done_by_hand():
     # products of pairs: .01*2 + .09*2 + .36*2 + .0075*2 + (-.2 - .275 + .22)*2 = .425; pairs of min(c, c') - c c':
     # (.09 + .21 + .24 + .0425 + .2 + .225 + .18) * 2 = 2.375
-    found = Luck.of(C, Y, Units.of(UNIT))
+    found = SharedLuck.of(C, Y, Units.of(UNIT))
     assert found.estimate == pytest.approx(0.425 / 2.375, abs=1e-12)
     # 2.6 units are expected to have a wrong row, fewer than 12 and than half of six: all luck is taken as shared
     assert (
@@ -98,7 +98,7 @@ def test_luck_equals_the_sum_over_pairs(weighted):
     below = (pair * np.outer(v, v) * (np.minimum(c[:, None], c) - np.outer(c, c))).sum()
     assert 0.1 < above / below < 1
     assert pair_covariance(c, Units.of(unit), w) == pytest.approx(below, rel=1e-12)
-    assert Luck.of(c, c + r, Units.of(unit), w).estimate == pytest.approx(
+    assert SharedLuck.of(c, c + r, Units.of(unit), w).estimate == pytest.approx(
         above / below, rel=1e-11
     )
 
@@ -106,7 +106,7 @@ def test_luck_equals_the_sum_over_pairs(weighted):
 def test_units_of_one_row_share_no_luck():
     units = Units.of(np.arange(12))
     assert units.single
-    found = Luck.of(C, Y, units)
+    found = SharedLuck.of(C, Y, units)
     assert found.estimate == 0.0 and found.variance == pytest.approx(
         found.independent_variance
     )
@@ -501,7 +501,7 @@ def test_the_law_of_a_rare_count_where_rows_are_alike():
     c, unit = np.full(20, 0.01), Units.of(np.arange(20) // 2)
     y = np.zeros(20)
     y[:2] = 1
-    luck = Luck.of(c, y, unit, both=True)
+    luck = SharedLuck.of(c, y, unit, both=True)
     assert luck.share == 1.0 and luck.variance == pytest.approx(
         2 * luck.independent_variance
     )

@@ -7,7 +7,7 @@ and beta draws (yes/no), labels follow the calibrated ones.
 import numpy as np
 import pytest
 
-from calcli.decisions import pooling
+from calcli.decisions import partial_pooling as pooling
 from calcli.numerics import log_softmax
 
 FRESH = 2000
