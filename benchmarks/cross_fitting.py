@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from _measure import parser_of
 
 from calcli.calibrator import Calibrator, Context
 from calcli.evaluation.cross_fitting import CrossFitted, cross_fitted
@@ -46,7 +47,10 @@ SHARING_UNITS = 0.6
 
 
 class Judged(NamedTuple):
-    """Kinds of the verdict and of the exact test, and the gap with its interval."""
+    """Kinds of the verdict and of the exact test, and the gap with its interval.
+
+    excess : NLL above that of the truth on these rows.
+    """
 
     kind: str
     exact: str
@@ -133,11 +137,8 @@ def judged(rows: DataSet, calibrator: Calibrator, nll_of_truth: float) -> Judged
         n_folds = len(calibrator.parts)
         share = (n_folds - 1) / n_folds
         units = rows.units()
-        fit_size = FitSize(
-            n=int(rows.n * share),
-            units=None if units is None else int(units.n * share),
-            by_group=False,
-        )
+        n_units = None if units is None else int(units.n * share)
+        fit_size = FitSize(n=int(rows.n * share), units=n_units, by_group=False)
         candidate = replace(candidate, fit_size=fit_size, n_folds=n_folds)
     candidates = [Candidate(None, "uncalibrated", None), candidate]
     plan = Plan(metrics=("nll",), split=False)
@@ -161,31 +162,75 @@ def mean_with_error(values: np.ndarray) -> str:
     return f"{1e3 * values.mean():.2f} ({1e3 * error:.2f})"
 
 
-def table_line(name: str, found: list[tuple[Judged, New]]) -> str:
+class Outcome(NamedTuple):
+    """What becomes of a method on one set: by cross-fitting, and as it is kept."""
+
+    judged: Judged
+    kept: New
+
+
+def table_line(name: str, outcomes: list[Outcome]) -> str:
     """Figures of one method."""
-    n = len(found)
-    kinds = Counter(each.kind for each, _ in found)
-    exact = Counter(each.exact for each, _ in found)
-    gaps = np.array([each.gap for each, _ in found])
-    lows = np.array([each.low for each, _ in found])
-    highs = np.array([each.high for each, _ in found])
-    kept = np.array([new.gap for _, new in found])
-    excess = mean_with_error(np.array([each.excess for each, _ in found]))
-    true_excess = mean_with_error(np.array([new.excess for _, new in found]))
-    stated = float((highs - lows).mean() / 2 / 1.96)
-    covered = float(((lows <= kept) & (kept <= highs)).mean())
-    missed = float(np.std(gaps - kept))
+    verdicts = [outcome.judged for outcome in outcomes]
+    kinds = Counter(verdict.kind for verdict in verdicts)
+    exact_kinds = Counter(verdict.exact for verdict in verdicts)
+    gap = np.array([verdict.gap for verdict in verdicts])
+    low = np.array([verdict.low for verdict in verdicts])
+    high = np.array([verdict.high for verdict in verdicts])
+    gap_of_kept = np.array([outcome.kept.gap for outcome in outcomes])
+    is_covered = (low <= gap_of_kept) & (gap_of_kept <= high)
+    stated_deviation = float((high - low).mean() / 2 / 1.96)
+    stated_excess = np.array([verdict.excess for verdict in verdicts])
+    kept_excess = np.array([outcome.kept.excess for outcome in outcomes])
+    n = len(outcomes)
     return (
         f"{name:6} calibrated {kinds['calibrated'] / n:.3f}"
-        f"  exact {exact['calibrated'] / n:.3f}  sd of gap {gaps.std():.4f}"
-        f"  said {stated:.4f}  sd of gap minus that of the kept {missed:.4f}"
-        f"  covered {covered:.3f}  {dict(kinds)}"
-        f"  NLL above the truth's: stated {excess}, kept {true_excess}"
+        f"  exact {exact_kinds['calibrated'] / n:.3f}"
+        f"  sd of gap {gap.std():.4f}  said {stated_deviation:.4f}"
+        f"  sd of gap minus that of the kept {np.std(gap - gap_of_kept):.4f}"
+        f"  covered {is_covered.mean():.3f}  {dict(kinds)}"
+        f"  NLL above the truth's: stated {mean_with_error(stated_excess)},"
+        f" kept {mean_with_error(kept_excess)}"
     )
 
 
+# ---- the run
+
+
+class Run:
+    """The sets of one run. outcomes : by method."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.methods = args.methods.split(",")
+        rng = np.random.default_rng(987654321)
+        self.new = true_logits(args.truth, NEW_ROWS, rng)
+        self.outcomes: dict[str, list[Outcome]] = {}
+
+    def add(self, name: str, judged: Judged, kept: New) -> None:
+        self.outcomes.setdefault(name, []).append(Outcome(judged, kept))
+
+    def one_set(self, path: Path, seed: int) -> None:
+        """Draw a set into a file, and judge every method on it."""
+        args = self.args
+        rng = np.random.default_rng(seed)
+        z = true_logits(args.truth, args.rows, rng)
+        nll_of_truth = draw(path, z, args.bias, args.unit_rows, rng)
+        with open_rows(str(path)) as rows:
+            for name in self.methods:
+                options = parse_options(name, {})
+                fit = method(name).fit(rows, options, Context())
+                known = None if args.anew else fit.cross_fits
+                crossed = cross_fitted(name, options, rows, Context(), known)
+                kept = on_new_rows(fit.calibrator, self.new, args.bias)
+                self.add(name, judged(rows, crossed, nll_of_truth), kept)
+            if args.bias == 0.0:
+                true = TemperatureScaling(temperature=FACTOR)
+                self.add("truth", judged(rows, true, nll_of_truth), New(0.0, 0.0))
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -197,30 +242,12 @@ def main() -> None:
     parser.add_argument("--bias", type=float, default=0.0)
     parser.add_argument("--anew", action="store_true")
     args = parser.parse_args()
-    found: dict[str, list[tuple[Judged, New]]] = {}
-    new = true_logits(args.truth, NEW_ROWS, np.random.default_rng(987654321))
+    run = Run(args)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "rows.npz")
         for number in range(args.sets):
-            rng = np.random.default_rng(args.first_seed + number)
-            z = true_logits(args.truth, args.rows, rng)
-            nll = draw(path, z, args.bias, args.unit_rows, rng)
-            with open_rows(str(path)) as rows:
-                for name in args.methods.split(","):
-                    options = parse_options(name, {})
-                    fit = method(name).fit(rows, options, Context())
-                    known = None if args.anew else fit.cross_fits
-                    crossed = cross_fitted(name, options, rows, Context(), known)
-                    kept = on_new_rows(fit.calibrator, new, args.bias)
-                    found.setdefault(name, []).append(
-                        (judged(rows, crossed, nll), kept)
-                    )
-                if args.bias == 0.0:
-                    true = TemperatureScaling(temperature=FACTOR)
-                    pair = judged(rows, true, nll), New(0.0, 0.0)
-                    found.setdefault("truth", []).append(pair)
-    for name, pairs in found.items():
-        print(table_line(name, pairs))
+            run.one_set(Path(folder, "rows.npz"), args.first_seed + number)
+    for name, outcomes in run.outcomes.items():
+        print(table_line(name, outcomes))
 
 
 if __name__ == "__main__":
