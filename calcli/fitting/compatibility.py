@@ -137,7 +137,8 @@ def check_names(class_names: list[str] | None, where: str, rows: DataSet) -> lis
                 f"{rows.name}: class {c} is {names_of_rows[c]!r}, which is class"
                 f" {of_fit.index(name)} of {where}: the classes are in another order;"
                 " put the columns of scores and the labels in the order"
-                f" {first_names(names_of_fit)}, or fit a calibrator to these rows"
+                f" {first_names(names_of_fit)} (of a table: --scores NAME,NAME,…), or"
+                " fit a calibrator to these rows"
             )
     if not differing:
         return []
