@@ -155,10 +155,7 @@ def with_command(
     if isinstance(proposal, str):
         commands = guesses.command_of_each_model(where)
         if commands:
-            names = " and ".join(guesses.scores)
-            if len(guesses.scores) > MOST_MODELS:
-                names = some_of(guesses.scores)
-            message = f"{where}: {names} are scores of a model each"
+            message = f"{where}: {guesses.models()}"
             return type(problem)(message).advising(*commands)
         if problem.commands:
             return problem.advising(more=described)
@@ -528,8 +525,7 @@ class _Guesses:
             return []
         paths = self.scores
         if len(paths) > MOST_MODELS:
-            have_classes = all(self.columns[path].parts for path in paths)
-            if not have_classes:
+            if not all(map(self._has_classes, paths)):
                 return []
             paths = paths[:1]
         commands = []
@@ -544,6 +540,21 @@ class _Guesses:
             own_output = output.with_suffix(f".{name}{output.suffix}")
             commands.append((*command[:-1], str(own_output)))
         return commands
+
+    def models(self) -> str:
+        """Several arrays of scores in words, with the option that reads all of them."""
+        if len(self.scores) <= MOST_MODELS:
+            return f"{' and '.join(self.scores)} are scores of a model each"
+        count = f"{len(self.scores)} arrays of scores side by side"
+        message = f"holds {count}: {some_of(self.scores)}; choose one"
+        if all(parse_name(path).role == "scores" for path in self.scores):
+            message += "; calcli extract --scores '*' takes all"
+        return message
+
+    def _has_classes(self, path: str) -> bool:
+        """True for an array with several numbers a row."""
+        values = self.values(path)
+        return values is not None and values.ndim == 2 and values.shape[1] > 1
 
     def _length(self, path: str) -> int | None:
         values = self.values(path) if path in self.columns else None

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, NotToRead, UsageError
+from calcli.importers.column_options import some_of
 from calcli.importers.contradictions import (
     FIRST_OF_RANKS,
     options_of_first_rank,
@@ -31,6 +32,7 @@ from calcli.importers.names import (
 )
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
+from calcli.importers.scores_stored_twice import without_repeated
 from calcli.importers.table import Column, Columns
 from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE
@@ -383,6 +385,7 @@ def score_names(
         if family is not None:
             return [family]
         scores = _without_largest(scores, arrays, where)
+        scores = without_repeated(scores, arrays.load, where)
         return [_with_named_columns(name, names, arrays) for name in scores]
     if LEFT_OVER in arrays.columns and arrays.load(LEFT_OVER) is not None:
         _refuse_k_best(names, arrays, where)
@@ -524,7 +527,7 @@ def refuse_side_by_side(scores: Sequence[Name], where: str) -> None:
         paths_by_place.setdefault((name.folder, name.split), []).append(name.path)
     for together in paths_by_place.values():
         if len(together) > 1:
-            listing = ", ".join(together)
+            listing = some_of(together)
             raise UsageError(
                 f"{where}: holds {len(together)} arrays of scores side by side:"
                 f" {listing}; choose one with --scores NAME; calcli extract takes several,"

@@ -563,7 +563,8 @@ def test_columns_named_by_model_and_class_are_no_scores_of_the_last_model(
     done = run("run", "models.csv")
     assert done.code != 0
     line = done.err.splitlines()[-1]
-    assert "are scores of a model each" in line
+    assert ("are scores of a model each" in line) == (len(patterns) == 2)
+    assert ("holds 3 arrays of scores side by side: " in line) == (len(patterns) == 3)
     commands = line.partition("to try: ")[2].split(" && ")
     for command in commands:
         again = run(*shlex.split(command)[1:])
