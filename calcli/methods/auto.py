@@ -51,13 +51,20 @@ from calcli.methods._auto.held_out import (
 )
 from calcli.methods._auto.mixture import LEAST_WEIGHT
 from calcli.methods._auto.progress import Work, cost_of
-from calcli.methods._auto.trials import FINAL, FINAL_MANY, Trial, Trying
+from calcli.methods._auto.trials import (
+    FINAL,
+    FINAL_MANY,
+    Trial,
+    Trying,
+    standardised_mean,
+)
 from calcli.methods._auto.weights import (
     PRIOR_ROWS,
     PRIOR_ROWS_PER_CLASS,
     floored,
     pick,
     share_of_safe,
+    share_of_sigmoid,
     sparse_weights,
     table_of,
 )
@@ -69,9 +76,10 @@ from calcli.rows import Rows
 
 UNIFORM_ROWS = 0.25  # weight of the uniform distribution in the average, of n + 1 rows
 PLAIN = "prior=0"  # option of temperature scaling
+SIGMOID = "platt(smooth=true)"  # the safe candidate of two classes
 FEW_ROWS = 2000
-"""Rows up to which temperature scaling takes over weight where hardly any row is
-wrong.
+"""Rows up to which a safe candidate takes over weight where the average's gain over it is
+unsure.
 """
 
 LONG_TO_FIT = 100_000
@@ -146,9 +154,10 @@ class Auto(Mixture):
     three and more classes and up to 2000 rows, temperature scaling, with the prior or
     without, whichever is better on the held-out rows, takes over the share (5 / (5 +
     wrong rows))^2 of all weight where the average's gain over it is at most 1 standard
-    error, none from 3 on. The (at most six) members of weight 1 % and more are refitted
-    on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4 (n+1)); the weights see
-    1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near
+    error, none from 3 on. For two classes the smoothed sigmoid takes over .4 where the
+    gain over it is at most half a standard error, none from 2 on. The members of weight
+    1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4
+    (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near
     equals is itself noise.
 
     For three and more classes every prediction is then kept by a projection (``keep``),
@@ -462,21 +471,20 @@ def weighed(
     prior = PRIOR_ROWS + PRIOR_ROWS_PER_CLASS * rows.k / rows.effective_n
     kept, weights = sparse_weights(log_p, share, prior)
     members = [weighable[j] for j in kept]
-    if rows.k < 3 or rows.n > FEW_ROWS:
+    if rows.k < 2 or rows.n > FEW_ROWS:
         return members, weights
     # A safe member takes over weight where the average's gain over it is unsure.
+    if rows.k == 2:
+        safe = smoothed_sigmoid(weighable)
+    else:
+        safe = safest(weighable[0], plain, share)
+    if safe is None:
+        return members, weights
     mixture = np.logaddexp.reduce(log_p[..., kept] + np.log(weights), axis=2)
-    safe = safest(weighable[0], plain, share)
-    n_wrong = 0
-    for block in held_rows.blocks():
-        n_wrong += int((block.original_prediction != block.labels).sum())
-    moved = share_of_safe(
-        mixture.mean(axis=0),
-        floored(safe.log_p, rows.effective_n, rows.k).mean(axis=0),
-        share,
-        n_wrong,
-        held_rows.units(),
-    )
+    safe_log_p = floored(safe.log_p, rows.effective_n, rows.k)
+    gain = (mixture - safe_log_p).mean(axis=0)
+    z = standardised_mean(gain, share, held_rows.units())
+    moved = share_of_sigmoid(z) if rows.k == 2 else share_of_safe(z, wrong(held_rows))
     if moved < LEAST_WEIGHT:
         return members, weights
     if safe not in members:
@@ -487,6 +495,22 @@ def weighed(
     # Members whose weight has become too small are left out.
     heavy = np.flatnonzero(weights >= LEAST_WEIGHT)
     return [members[j] for j in heavy], weights[heavy] / weights[heavy].sum()
+
+
+def wrong(rows: Rows) -> int:
+    """Number of rows that the scores predict wrongly."""
+    n_wrong = 0
+    for block in rows.blocks():
+        n_wrong += int((block.original_prediction != block.labels).sum())
+    return n_wrong
+
+
+def smoothed_sigmoid(trials: Sequence[Trial]) -> Trial | None:
+    """The trial of the smoothed sigmoid; None where it is no candidate."""
+    for trial in trials:
+        if trial.name.endswith(SIGMOID):
+            return trial
+    return None
 
 
 def safest(first: Trial, plain: Sequence[Trial], share: FloatArray) -> Trial:

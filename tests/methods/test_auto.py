@@ -25,9 +25,9 @@ from calcli.methods._auto.held_out import (
     Plan,
     rows_of_some_classes,
 )
-from calcli.methods._auto.trials import clearly_behind, helpful_in_average
+from calcli.methods._auto.trials import Trial, clearly_behind, helpful_in_average
 from calcli.methods._auto.weights import share_of_safe
-from calcli.methods.auto import Auto
+from calcli.methods.auto import Auto, weighed
 from calcli.methods.ts_by import TemperatureByGroup
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
@@ -148,12 +148,32 @@ def test_the_safe_candidate_takes_over_where_hardly_a_row_is_wrong(
     n_wrong, z, expected
 ):
     """(5 / (5 + wrong))^2, times a ramp from 1 at one standard error to 0 at three."""
-    noise = np.resize([1.0, -1.0], 400)
-    gain = noise + z / 20.0  # the standard error of the mean of 400 is 1/20
-    share = np.full(400, 1 / 400)
-    safe = np.full(400, -9.0)
-    found = share_of_safe(safe + gain, safe, share, n_wrong, None)
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert share_of_safe(z, n_wrong) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("z", "share"), [(0.0, 0.4), (1.25, 0.2)])
+def test_the_smoothed_sigmoid_takes_over_where_the_gain_is_unsure(
+    monkeypatch, z, share
+):
+    """A ramp from .4 at half a standard error to 0 at two; beyond, the weights stay."""
+    y = np.resize([0, 1, 1], 300)
+    rows = ArrayRows(np.stack([np.zeros(300), 0.5 * y], axis=1), y)
+    rng = np.random.default_rng(0)
+    trials = []
+    for name in ("ts", "mono", "platt(smooth=true)"):
+        log_p = np.log(rng.uniform(0.5, 0.7, size=(1, 300)))
+        trials.append(Trial(name, (name, None), log_p, log_p))
+    found = []
+    for deviate in (z, 2.5):
+        monkeypatch.setattr(
+            "calcli.methods.auto.standardised_mean", lambda *_, z=deviate: z
+        )
+        members, weights = weighed(trials, rows, rows)
+        assert [member.name for member in members] == [trial.name for trial in trials]
+        found.append(weights)
+    moved, stayed = found
+    expected = (1.0 - share) * stayed + share * np.array([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(moved, expected, rtol=1e-12)
 
 
 # ---- kept predictions

@@ -10,9 +10,8 @@ import numpy as np
 
 from calcli.methods._auto.candidates import stored_numbers
 from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
-from calcli.methods._auto.trials import Trial, standardised_mean
+from calcli.methods._auto.trials import Trial
 from calcli.numerics import FloatArray
-from calcli.statistics.units import Units
 
 MEMBERS = 6
 # Prior weight of the first candidate (temperature scaling) in rows, 1 + 10 k / n for n
@@ -32,6 +31,10 @@ that determine the weights, so that none of them can cost 20 nats.
 SAFE_ROWS = 5.0
 UNSURE = 1.0
 SURE = 3.0
+# For two classes the smoothed sigmoid takes over this share, and none at the end of the
+# ramp. The prior weight of temperature scaling is far from safe there: it has no bias.
+SIGMOID_SHARE = 0.4
+SIGMOID_RAMP = (0.5, 2.0)
 
 
 def sparse_weights(
@@ -65,22 +68,22 @@ def floored(log_p: FloatArray, n: float, k: int) -> FloatArray:
     return np.logaddexp(log_p + np.log1p(-floor), np.log(floor / max(k, 2)))
 
 
-def share_of_safe(
-    mixture: FloatArray,
-    safe: FloatArray,
-    share: FloatArray,
-    n_wrong: int,
-    units: Units | None,
-) -> float:
+def share_of_safe(z: float, n_wrong: int) -> float:
     """Share of all weight that a safe candidate takes over (see ``SAFE_ROWS``).
 
-    mixture, safe : (n,) held-out log-probabilities of the labels, of the average and of
-    the safe candidate. n_wrong : number of held-out rows that the scores predict
-    wrongly.
+    z : held-out gain of the average over it in standard errors. n_wrong : number of
+    held-out rows that the scores predict wrongly.
     """
-    z = standardised_mean(mixture - safe, share, units)
     ramp = float(np.interp(z, [UNSURE, SURE], [1.0, 0.0]))
     return ramp * (SAFE_ROWS / (SAFE_ROWS + n_wrong)) ** 2
+
+
+def share_of_sigmoid(z: float) -> float:
+    """Share of all weight that the smoothed sigmoid takes over, for two classes.
+
+    z : held-out gain of the average over it in standard errors.
+    """
+    return float(np.interp(z, SIGMOID_RAMP, [SIGMOID_SHARE, 0.0]))
 
 
 # ---- the choice of one candidate
