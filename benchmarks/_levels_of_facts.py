@@ -11,7 +11,10 @@ anywhere. findings : what is said of calibrated rows whose labels and classes ar
 order, each finding's share, and the level of ``tce2`` where a bin has three rows. gain :
 of overconfident rows with a class bias, how often the range that is named misses the
 frequency there, and how often the gain's lower bound, and its estimate, lie above the
-largest possible gain. Generators are not those that the tests were designed on.
+largest possible gain. fitted : verdicts on a right method that was fitted to other rows
+(the truth, then one temperature or a shared monotone map), up to the error of its fit and
+by the exact test; where units have several rows, those of three units in five share the
+draw of their label. Generators are not those that the tests were designed on.
 """
 
 import math
@@ -330,6 +333,60 @@ def gain(cell, r):
     return found
 
 
+def true_scores(kind, n, rng):
+    """Log-probabilities (n, k) of ten even classes, or of five uneven ones."""
+    if kind == "five":
+        return np.log(np.maximum(rng.dirichlet([0.9, 0.6, 0.3, 0.2, 0.1], n), 1e-12))
+    z = 1.2 * rng.normal(size=(n, 10))
+    z[np.arange(n), rng.integers(0, 10, n)] += rng.gamma(1.5, 3.0, n)
+    return np.log(softmax(z))
+
+
+def labels_by_unit(log_p, unit_rows, rng):
+    """Labels drawn from the truth, and the unit of every row."""
+    noise = rng.gumbel(size=log_p.shape)
+    unit = np.arange(len(log_p)) // unit_rows
+    shares_draw = rng.random(unit.max() + 1) < 0.6
+    noise = np.where(shares_draw[unit][:, None], noise[unit * unit_rows], noise)
+    return (log_p + noise).argmax(axis=1), unit
+
+
+def fitted(cell, r):
+    n, m = cell["fit"], cell["test"]
+    unit_rows = cell.get("unit rows", 1)
+    rng = np.random.default_rng([29, n, m, unit_rows, r])
+    log_p = true_scores(cell["scores"], n + m, rng)
+    y, unit = labels_by_unit(log_p, unit_rows, rng)
+    learned, tested = slice(0, n), slice(n, None)
+    units = unit if unit_rows > 1 else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calibrator = calcli.fit(
+            log_p[learned],
+            y[learned],
+            cell["method"],
+            kind="log_probs",
+            units=None if units is None else units[learned],
+        )
+        found = calcli.evaluate(
+            log_p[tested],
+            y[tested],
+            calibrator,
+            kind="log_probs",
+            units=None if units is None else units[tested],
+            seed=r,
+        )
+    report = found.results[1].report
+    return {
+        "not clean": float(report.verdict.kind not in CLEAN),
+        "exact": float(report.verdict.exact.kind not in CLEAN),
+        "too few": float(report.verdict.kind == "too_few"),
+    }
+
+
+CLEAN = ("calibrated", "too_few")
+
+
 EXPERIMENTS = {
     "weighted": weighted,
     "near": near,
@@ -339,6 +396,7 @@ EXPERIMENTS = {
     "band": band,
     "findings": findings,
     "gain": gain,
+    "fitted": fitted,
 }
 CELLS = {
     "weighted": [
@@ -410,5 +468,15 @@ CELLS = {
             (1500, 3, 1.2, 0.1),
             (1500, 10, 1.3, 0.5),
         )
+    ],
+    "fitted": [
+        {"scores": scores, "fit": 3000, "test": m, "method": method, **units}
+        for scores, method, units in (
+            ("ten", "mono", {}),
+            ("five", "mono", {}),
+            ("ten", "mono", {"unit rows": 5}),
+            ("ten", "ts", {}),
+        )
+        for m in (1500, 3000, 6000)
     ],
 }

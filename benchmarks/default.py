@@ -2,14 +2,16 @@
 
     python benchmarks/default.py FILE.npz ... --trained -o default.json
     PYTHONPATH=CHECKOUT python benchmarks/default.py FILE.npz ... --trained --name NAME -o default.json
+    python benchmarks/default.py FILE.npz --trained --tasks 'cifar100*,26*' --seeds 6 --no-verdicts
     python benchmarks/default.py
 
-The first fits ``ts`` and ``auto``, for two classes also Venn-Abers and the smoothed sigmoid,
-to splits of every model and stores mean NLL, Brier score, accuracy and verdict on the other
-half, with the processor seconds of the fit. The second adds the ``auto`` of another version,
-whose checkout comes first on the path, under a name of its own. The third prints the tables
-of benchmarks/default.json. FILE.npz holds labels and one or more arrays named logits*, or
-probs. Tasks that the result file holds are not done again.
+The first fits ``ts`` and ``auto``, for two classes also Venn-Abers and the smoothed
+sigmoid, for more also ``auto`` whose predictions are free, to splits of every model. It
+stores mean NLL, Brier score, accuracy and verdict on the other half, with the processor
+seconds of the fit. The second adds the ``auto`` of another version, whose checkout comes
+first on the path, under a name of its own. The third adds splits of some tasks, the
+fourth prints the tables of benchmarks/default.json. FILE.npz holds labels and one or more
+arrays named logits*, or probs. Tasks that the result file holds are not done again.
 
 Verdicts are of as many test rows as calibration rows, and of half as many; ``exact`` ones know
 nothing of the error of the fit.
@@ -20,6 +22,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,12 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "ts": ("ts", {}),
     "auto": ("auto", {}),
 }
+FREE = "auto, predictions free"
+PREDICTIONS_FREE = {FREE: ("auto", {"keep_argmax": False})}
+"""Entry of more than two classes: what it costs to keep predictions."""
 BEHIND = 0.002  # nats by which a task is listed where auto loses to another method
+WORSE = 0.0003  # nats on one split from which a task is compared over all its splits
+FEWEST_SPLITS = 3
 
 
 # ---- one task
@@ -121,7 +129,7 @@ def table(tasks: list[dict[str, Any]]) -> str:
     """
     names = list(dict.fromkeys(name for task in tasks for name in task["scores"]))
     others = [name for name in names if name not in ("auto", "ts", "identity")]
-    versions = [name for name in others if name not in SAFE_IN_TWO_CLASSES]
+    versions = versions_of(tasks)
     compared = ["identity", "ts", *others]
     head = ["group", "samples", "tasks"]
     head += [f"NLL minus {spoken(name)}" for name in compared]
@@ -138,6 +146,13 @@ def table(tasks: list[dict[str, Any]]) -> str:
             if here:
                 lines.append(line(group, rows, here, compared, versions))
     return "\n".join(lines)
+
+
+def versions_of(tasks: list[dict[str, Any]]) -> list[str]:
+    """Names of the ``auto`` of other versions."""
+    names = dict.fromkeys(name for task in tasks for name in task["scores"])
+    known = (*METHODS, *SAFE_IN_TWO_CLASSES, FREE)
+    return [name for name in names if name not in known]
 
 
 def spoken(name: str) -> str:
@@ -195,6 +210,38 @@ def behind(tasks: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def worse_somewhere(tasks: list[dict[str, Any]], version: str) -> str:
+    """Markdown: tasks of which a split is worse than another version, over all splits.
+
+    In 1e-4 nats, with standard errors over the splits; last with free predictions.
+    """
+    by_task: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for task in tasks:
+        if version in task["scores"]:
+            by_task.setdefault((task["data"], task["rows"]), []).append(task)
+    head = ["task", "samples", "splits", f"NLL minus {version}", "worst split"]
+    head.append("predictions free")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for (data, rows), splits in by_task.items():
+        base = values(splits, "nll", version)
+        found = values(splits, "nll", "auto") - base
+        if len(found) < FEWEST_SPLITS or found.max() <= WORSE:
+            continue
+        free = values(splits, "nll", FREE) - base
+        cells = [data, str(rows), str(len(found)), with_error(found)]
+        cells += [f"{1e4 * found.max():+.1f}", with_error(free)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def with_error(found: Array) -> str:
+    """Mean in 1e-4 with its standard error; empty where a value is missing."""
+    if np.isnan(found).any():
+        return ""
+    error = found.std(ddof=1) / np.sqrt(len(found))
+    return f"{1e4 * found.mean():+.1f} ({1e4 * error:.1f})"
+
+
 def judged(tasks: list[dict[str, Any]]) -> str:
     """Markdown: how many test sets are called calibrated, of those large enough to judge."""
     lines = ["| | test samples | judged | calibrated | exact test |", "|---" * 5 + "|"]
@@ -238,7 +285,7 @@ def entries_for(problem: Problem, name: str) -> dict[str, tuple[str, dict[str, A
         return {name: METHODS["auto"]}
     if problem.logits.shape[1] == 2:
         return METHODS | SAFE_IN_TWO_CLASSES
-    return METHODS
+    return METHODS | PREDICTIONS_FREE
 
 
 def key_of(task: dict[str, Any]) -> tuple[str, int, int]:
@@ -256,6 +303,10 @@ def main() -> None:
     parser.add_argument(
         "--name", default="auto", help="what auto is called in the result"
     )
+    parser.add_argument("--tasks", default="*", help="patterns of names")
+    parser.add_argument(
+        "--no-verdicts", action="store_true", help="losses of splits alone"
+    )
     parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
     target = args.output or STORED
@@ -263,6 +314,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     by_key = {key_of(task): task for task in tasks}
     for problem in problems(args.files, args.trained):
+        if not any(fnmatch(problem.name, form) for form in args.tasks.split(",")):
+            continue
         entries = entries_for(problem, args.name)
         for rows in map(int, args.rows.split(",")):
             if 2 * rows > 1.05 * len(problem.labels):
@@ -276,12 +329,14 @@ def main() -> None:
                 for name, entry in entries.items():
                     if name in scores:
                         continue
-                    judge = args.name == "auto" and name in JUDGED
+                    judge = name in JUDGED and not args.no_verdicts
                     scores[name] = fitted(problem, rows, seed, entry, judge=judge)
         lines = ",\n".join(map(json.dumps, by_key.values()))
         target.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     found = list(by_key.values())
     print(f"{table(found)}\n\n{judged(found)}\n\n{behind(found)}")
+    for version in versions_of(found):
+        print(f"\n{worse_somewhere(found, version)}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2,10,100] [--rows 200,1000]
 python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
 python benchmarks/levels.py units|promise [--replicates 400]
-python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|gain [--replicates 200]
+python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|gain|fitted [--replicates 200]
 (the last line: see _levels_of_facts.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
