@@ -105,11 +105,11 @@ def test_methods_with_options_are_read_alike_wherever_they_are_typed(
 
 
 def test_no_alias_names_two_methods():
-    taken = {}
+    name_of_alias = {}
     for name in method_names():
         for alias in vars(method(name)).get("aliases", ()):
             assert alias == alias.lower() and "_" not in alias
-            assert taken.setdefault(alias, name) == name
+            assert name_of_alias.setdefault(alias, name) == name
             assert canonical(alias) == name, f"{alias} is a method's own name"
 
 
@@ -166,7 +166,9 @@ def test_lists_come_in_every_format(run, command):
     lines = [
         json.loads(line) for line in run(command, "--format", "jsonl").out.splitlines()
     ]
-    assert [line["name"] for line in lines] == [each["name"] for each in whole]
+    assert [line["name"] for line in lines] == [
+        line_of_whole["name"] for line_of_whole in whole
+    ]
     assert len(run(command, "--format", "csv").out.splitlines()) == len(whole) + 1
     assert run(command, "--format", "html").code == 2
     assert run(command, "--json", "--format", "csv").code == 2
@@ -206,15 +208,15 @@ def test_all_methods_are_ranked_by_held_out_rows(run, tmp_path, monkeypatch):
         file["logits"], file["labels"] = 3 * z, y
     done = run("fit", "-m", "ALL", "a.h5", "--json")
     results = json.loads(done.out)["results"]
-    held_out = [each["cv_nll"] for each in results if each["status"] != "failed"]
+    held_out = [result["cv_nll"] for result in results if result["status"] != "failed"]
     assert held_out == sorted(held_out) and len(held_out) > 15
     assert " ts …" not in done.err  # less than a minute, and no terminal
     assert "ms: left out, its 72 parameters outnumber the 60 rows" in done.err
-    assert not any(each["method"] == "ms" for each in results)
+    assert not any(result["method"] == "ms" for result in results)
     rows = ArrayRows(3 * z, y)
-    own = next(each for each in results if each["method"] == "ts")
+    result_of_ts = next(result for result in results if result["method"] == "ts")
     again = cross_validated_nll("ts", folds_of(rows, Context()), Context())
-    assert own["cv_nll"] == pytest.approx(again, rel=1e-12)
+    assert result_of_ts["cv_nll"] == pytest.approx(again, rel=1e-12)
     quiet = run("fit", "-m", "all", "a.h5", "-o", "more", "-q", "--thorough")
     assert "more/a.ms.json" in quiet.out.split() and "left out" not in quiet.err
 
@@ -286,11 +288,13 @@ def test_forty_bundles_with_their_own_calibrators_give_one_line_of_a_kind(
     warned = run(
         "evaluate", "b*.h5", "-c", "{stem}.ts.json", "-m", "ece"
     ).err.splitlines()
-    own = [line for line in warned if "very rows" in line]
-    assert len(own) == 1 and not own[0].endswith("times)")
+    warnings_of_own_rows = [line for line in warned if "very rows" in line]
+    assert len(warnings_of_own_rows) == 1 and not warnings_of_own_rows[0].endswith(
+        "times)"
+    )
     assert (
         "b0.h5 with b0.ts.json, b1.h5 with b1.ts.json, b2.h5 with b2.ts.json and 1 more"
-        in own[0]
+        in warnings_of_own_rows[0]
     )
 
 
@@ -328,7 +332,9 @@ def candidates(capsys, table):
     """The table of candidates, line by line."""
     print_fit(artifact_of(table), Console(), full=True)
     lines = capsys.readouterr().err.splitlines()
-    end = next(at for at, line in enumerate(lines) if line.startswith("in-sample"))
+    end = next(
+        place for place, line in enumerate(lines) if line.startswith("in-sample")
+    )
     return lines[2:end]
 
 
@@ -528,12 +534,12 @@ def test_a_limit_that_groups_do_not_have_says_so(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     z, y = truth(200, 3)
     np.savez("a.npz", logits=z, labels=y, group=np.arange(200) % 2)
-    told = run(
+    errors = run(
         "evaluate", "a.npz", "--per-group", "--max", "cwece=.9", "--max", "ece=.9"
     ).err
     assert (
-        "--max cwece=0.9: held against all rows together only" in told
-        and "ece=0.9, " not in told
+        "--max cwece=0.9: held against all rows together only" in errors
+        and "ece=0.9, " not in errors
     )
     assert (
         "all rows together only"

@@ -139,12 +139,12 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
     )
     theirs = run("evaluate", out, "--json", "-q", *wanted)
     expected = json.loads(ours.out)["results"][1]["metrics"]
-    found = json.loads(theirs.out)["results"][0]["metrics"]
+    metrics = json.loads(theirs.out)["results"][0]["metrics"]
     assert (
-        found["accuracy"]["value"] == expected["accuracy"]["value"]
+        metrics["accuracy"]["value"] == expected["accuracy"]["value"]
     )  # the prediction need not be the argmax
     for metric, value in expected.items():
-        assert found[metric]["value"] == pytest.approx(
+        assert metrics[metric]["value"] == pytest.approx(
             value["value"], rel=1e-9, abs=1e-9
         ), metric
 
@@ -486,8 +486,10 @@ def test_damaged_files_never_surprise(run, tmp_path, good, layout):
         if trial % 4 == 0:
             broken = broken[: rng.integers(1, len(broken))]
         else:
-            at = rng.integers(0, min(len(broken), 20_000), 1 if trial % 4 == 1 else 8)
-            broken[at] = rng.integers(0, 256, len(at))
+            damaged = rng.integers(
+                0, min(len(broken), 20_000), 1 if trial % 4 == 1 else 8
+            )
+            broken[damaged] = rng.integers(0, 256, len(damaged))
         (tmp_path / "x.h5").write_bytes(broken.tobytes())
         for words in (["fit", "-m", "ts", "x.h5", "-o", "-"], ["inspect", "x.h5"]):
             done = run(*words)
@@ -821,7 +823,7 @@ def test_an_empty_variable_of_a_script_is_said_and_nothing_is_taken_in_its_place
     done = run(*given)
     assert done.code == 2
     assert done.line.endswith("is a variable of the script empty?")
-    assert [each.name for each in good.parent.iterdir()] == ["good.h5"]
+    assert [path.name for path in good.parent.iterdir()] == ["good.h5"]
 
 
 def test_what_is_wrong_in_the_folder_where_one_stands_is_said(run, tmp_path):

@@ -95,8 +95,8 @@ def test_calibrated_scores_are_headed_by_what_made_them(run, ending):
     assert run("diagram", f"once.{ending}", "-o", "d.json", "--force", "-q").code == 0
     assert "calibrated by ts" in Path("d.json").read_text()
     # JSON keeps its words: no calibrator was given
-    found = json.loads(run("evaluate", f"once.{ending}", "--json").out)["results"][0]
-    assert (found["calibrator"], found["method"]) == (None, "uncalibrated")
+    result = json.loads(run("evaluate", f"once.{ending}", "--json").out)["results"][0]
+    assert (result["calibrator"], result["method"]) == (None, "uncalibrated")
 
 
 def test_of_two_bundles_the_good_one_is_written(run):

@@ -100,11 +100,11 @@ def test_half_a_file_of_zeros_is_no_data(k, run):
         scores = file.create_dataset("logits", z.shape, "f4")
         labels = file.create_dataset("labels", y.shape, "i8")
         scores[:300], labels[:300] = z[:300], y[:300]
-    told = "the last 300 of 600 rows have all scores equal and label 0"
+    reason = "the last 300 of 600 rows have all scores equal and label 0"
     done = run("fit", "-m", "ts", "half.h5", "-o", "ts.json", "--strict")
-    assert done.code == 4 and told in done.err
+    assert done.code == 4 and reason in done.err
     fit = json.loads(Path("ts.json").read_text("utf-8"))["fit"]
-    assert fit["status"] == "degenerate" and told in " ".join(fit["warnings"])
+    assert fit["status"] == "degenerate" and reason in " ".join(fit["warnings"])
     for command in (
         ("evaluate", "half.h5"),
         ("evaluate", "half.h5", "-c", "ts.json"),
@@ -116,7 +116,7 @@ def test_half_a_file_of_zeros_is_no_data(k, run):
         ("compare", "half.h5", "--methods", "ts"),
     ):
         done = run(*command)
-        assert told in done.err + done.out, command
+        assert reason in done.err + done.out, command
     with pytest.warns(UserWarning, match="the last 300 of 600"):
         calcli.evaluate("half.h5", metrics=["nll"])
     with pytest.warns(UserWarning, match="the last 300 of 600"):
@@ -165,15 +165,15 @@ def test_facts_do_not_depend_on_how_rows_are_cut():
             row_facts(Block(i, z[i : i + step], "logits", y[i : i + step]))
             for i in range(0, 1000, step)
         ]
-        found = parts[0]
+        total = parts[0]
         for part in parts[1:]:
-            found = found + part
+            total = total + part
         assert (
-            (found.n, found.blank, found.tail)
+            (total.n, total.blank, total.tail)
             == (whole.n, whole.blank, whole.tail)
             == (1000, 301, 300)
         )
-        np.testing.assert_array_equal(found.signatures, whole.signatures)
+        np.testing.assert_array_equal(total.signatures, whole.signatures)
 
 
 # ---- fitted on these rows
@@ -212,14 +212,16 @@ def test_rows_of_the_fit_are_known_again(k, run):
         ),
         "others": (other, labels, "logits", None),
     }
-    for name, (scores, truth, kind, told) in cases.items():
+    for name, (scores, truth, kind, expected_kind) in cases.items():
         written("rows.h5", scores, truth, kind)
         said = run("evaluate", "rows.h5", "-c", "ts.json", "--metric", "nll").err
-        assert ("the calibrator was fitted on" in said) == (told is not None), (
+        assert ("the calibrator was fitted on" in said) == (
+            expected_kind is not None
+        ), (
             name,
             said,
         )
-        assert (told or "") in said, (name, said)
+        assert (expected_kind or "") in said, (name, said)
     written("rows.h5", z[order], y[order])
     for command in (
         ("diagram", "rows.h5", "-c", "ts.json"),
@@ -227,10 +229,12 @@ def test_rows_of_the_fit_are_known_again(k, run):
     ):
         assert "fitted on these very rows" in run(*command).err, command
     assert run("report", "rows.h5", "-c", "ts.json", "-o", "page.html").code == 0
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         calcli.evaluate(z[order], y[order], calcli.load("ts.json"), metrics=["nll"])
-    assert any("ts was fitted on these very rows" in str(each.message) for each in seen)
+    assert any(
+        "ts was fitted on these very rows" in str(warning.message) for warning in warned
+    )
 
 
 def test_pooled_rows_are_told_by_their_share():
@@ -252,13 +256,13 @@ def test_pooled_rows_are_told_by_their_share():
 def test_rounded_scores_of_other_rows_are_not_known_again(sizes, k, digits):
     """They agree by chance: of two classes few gaps are possible, rounded to a digit very few."""
     for seed in range(10):
-        found = []
-        for n, own in zip(sizes, (2 * seed, 2 * seed + 1), strict=True):
-            z, y = drawn(n, k, own)
-            found.append(
+        recognitions = []
+        for n, own_seed in zip(sizes, (2 * seed, 2 * seed + 1), strict=True):
+            z, y = drawn(n, k, own_seed)
+            recognitions.append(
                 facts_of(ArrayRows(z if digits is None else z.round(digits), y))
             )
-        assert share_seen(sketch(found[0]), sizes[0], found[1]) == 0.0
+        assert share_seen(sketch(recognitions[0]), sizes[0], recognitions[1]) == 0.0
 
 
 def few_values(kind, n, rng):
@@ -336,15 +340,18 @@ def test_a_shuffled_copy_is_known_again_where_scores_have_few_values(kind, n):
         rng = np.random.default_rng(seed)
         scores, labels, about = few_values(kind, n, rng)
         order = rng.permutation(n)
-        told = recognised(
+        recognition = recognised(
             (scores, labels, about), (scores[order], labels[order], about)
         )
-        assert told in (
+        assert recognition in (
             "these very rows, in another order",
             "these very rows, or copies of them",
         ), seed
         copy = scores[order].astype("f4")
-        assert recognised((scores, labels, about), (copy, labels[order], about)) == told
+        assert (
+            recognised((scores, labels, about), (copy, labels[order], about))
+            == recognition
+        )
 
 
 @pytest.mark.parametrize("kind", FEW_VALUES)
@@ -474,8 +481,8 @@ def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
             run("fit", "-m", "ts", f"{name}.h5", "-o", f"{name}.json", "-q").code == 0
         )
     written("other.h5", *drawn(80, 3, seed=1), patient=np.arange(80) // 4)
-    told = "the calibrator was fitted on other rows of {} of these {} units"
-    found = {
+    sentence = "the calibrator was fitted on other rows of {} of these {} units"
+    output_of = {
         (file, of, unit): run("evaluate", file, "-c", of, "--unit", unit).out
         for file, of, unit in (
             ("by_row.h5", "by_row.json", "patient"),
@@ -485,17 +492,17 @@ def test_units_that_the_fit_had_too_are_warned_of_within_one_file(run):
             ("other.h5", "by_row.json", "patient"),
         )
     }
-    assert [told.format(100, 100) in text for text in found.values()] == [
+    assert [sentence.format(100, 100) in text for text in output_of.values()] == [
         True,
         False,
         False,
         False,
         False,
     ]
-    assert told.format(1, 50) in found["overlap.h5", "overlap.json", "patient"]
-    assert sum("was fitted on" in err for err in found.values()) == 2
+    assert sentence.format(1, 50) in output_of["overlap.h5", "overlap.json", "patient"]
+    assert sum("was fitted on" in err for err in output_of.values()) == 2
     assert (
-        told.format(100, 100)
+        sentence.format(100, 100)
         in run(
             "threshold",
             "by_row.h5",
@@ -609,7 +616,7 @@ def test_classes_of_other_names_are_asked_about(run):
     z, y = drawn(200, 3)
     written("cal.h5", z, y, class_names=["a", "b", "c"])
     assert run("fit", "-m", "vs", "cal.h5", "-o", "vs.json").code == 0
-    for i, (names, told) in enumerate(
+    for i, (names, is_warned) in enumerate(
         ((["A", "b ", "C"], False), (["a", "b", "d"], True), (["x", "y", "z"], True))
     ):
         written("new.h5", z, y, class_names=names)
@@ -617,6 +624,6 @@ def test_classes_of_other_names_are_asked_about(run):
             run("evaluate", "new.h5", "-c", "vs.json"),
             run("apply", "vs.json", "new.h5", "-o", f"{i}.h5"),
         ):
-            assert done.code == 0 and ("check the class order" in done.err) == told
+            assert done.code == 0 and ("check the class order" in done.err) == is_warned
     written("new.h5", z, y, class_names=["a", "a", "a"])
     assert "all class_names are 'a'" in run("fit", "-m", "ts", "new.h5").err

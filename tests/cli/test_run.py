@@ -47,10 +47,10 @@ def test_json_names_the_files_and_holds_the_evaluation(run):
         "--json",
         "-q",
     )
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     assert done.code == 0 and done.err == ""
     assert (
-        found["calibrator"] == "val.svs.json"
+        output["calibrator"] == "val.svs.json"
         and json.loads(Path("val.svs.json").read_text())["options"]["lambda"] == 2
     )
     alone = json.loads(
@@ -58,12 +58,12 @@ def test_json_names_the_files_and_holds_the_evaluation(run):
     )
     # a page shows some metrics that evaluate leaves to --metric
     for result, expected in zip(
-        found["evaluation"]["results"], alone["results"], strict=True
+        output["evaluation"]["results"], alone["results"], strict=True
     ):
         metrics = result["metrics"]
         result["metrics"] = {name: metrics[name] for name in expected["metrics"]}
-    assert found["evaluation"] == alone
-    assert Path(found["report"]).exists()
+    assert output["evaluation"] == alone
+    assert Path(output["report"]).exists()
 
 
 def test_one_file_with_both_groups_may_stand_alone(run):

@@ -121,9 +121,9 @@ def language_model_logs():
     log_p = np.log(probabilities(z))
     for name, part in (("val", slice(0, 400)), ("test", slice(400, 800))):
         lines = []
-        for at, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
+        for place, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
             record = {
-                "doc_id": at,
+                "doc_id": place,
                 "doc": {},
                 "target": str(label),
                 "arguments": [["Q:", f" {letter}"] for letter in "ABCD"],
@@ -143,7 +143,7 @@ def chat_logs():
     log_p = np.log(probabilities(z))
     for name, part in (("val", slice(0, 400)), ("test", slice(400, 800))):
         lines = []
-        for at, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
+        for place, (row, label) in enumerate(zip(log_p[part], y[part], strict=True)):
             listed = [
                 {"token": "ABCD"[c], "logprob": float(row[c])} for c in np.argsort(-row)
             ]
@@ -152,7 +152,7 @@ def chat_logs():
                 "message": {"content": listed[0]["token"]},
                 "logprobs": {"content": [entry]},
             }
-            record = {"id": f"{name}{at}", "response": {"choices": [choice]}}
+            record = {"id": f"{name}{place}", "response": {"choices": [choice]}}
             lines.append(json.dumps({**record, "label": "ABCD"[label]}))
         Path(f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return Case("val.jsonl", ["test.jsonl"])
@@ -184,15 +184,15 @@ def mislabelled():
 def two_hundred_groups():
     rng = np.random.default_rng(4)
     z, y = rows(8000)
-    names = [f"warehouse number {at} of the north" for at in range(200)]
+    names = [f"warehouse number {number} of the north" for number in range(200)]
     write_two(logits=z, labels=y, group=np.array(names)[rng.integers(0, 200, 8000)])
     return Case("val.npz", ["test.npz"], ["--group-by", "group"])
 
 
 def thirty_bundles():
-    for at in range(30):
-        z, y = rows(200, seed=at)
-        with h5py.File(f"model-{at:02}.h5", "w") as file:
+    for number in range(30):
+        z, y = rows(200, seed=number)
+        with h5py.File(f"model-{number:02}.h5", "w") as file:
             file["logits"], file["labels"] = z, y
     names = sorted(path.name for path in Path().glob("model-*.h5"))
     judged = ["overconfident", "too_few"]

@@ -52,9 +52,9 @@ def test_everything_public_has_a_docstring_and_nothing_else_is_there():
 )
 def test_the_examples_of_the_docstrings_run(module):
     __import__(module)
-    found = doctest.testmod(sys.modules[module])
-    assert found.attempted > 0
-    assert found.failed == 0
+    outcome = doctest.testmod(sys.modules[module])
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_importing_calcli_loads_no_package(tmp_path):
@@ -230,13 +230,13 @@ def test_confidences_go_through_the_api_as_through_the_commands(run, method):
         np.testing.assert_array_equal(p[:, 1], calibrated)
         np.testing.assert_array_equal(p[:, 0], 1 - calibrated)
         np.testing.assert_array_equal(fitted.predict(scores), calibrated > 0.5)
-    told = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)[
+    printed = json.loads(run("evaluate", "qa.h5", "-c", "qa.json", "--json").out)[
         "results"
     ]
-    found = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()[
+    results = calcli.evaluate(confidence, right, fitted, kind="confidence").to_dict()[
         "results"
     ]
-    for ours, theirs in zip(found, told, strict=True):
+    for ours, theirs in zip(results, printed, strict=True):
         assert (ours["metrics"], judgement(ours)) == (
             theirs["metrics"],
             judgement(theirs),
@@ -281,7 +281,7 @@ def test_what_are_no_confidences_is_refused(scores, labels, options, sentence):
         (lambda y: 2 * y - 1, r"\+1 was read as class 1"),
         (lambda y: np.where(y, "spam", "ham"), "'spam' was read as class 1"),
         (
-            lambda y: ["dog" if each else "cat" for each in y],
+            lambda y: ["dog" if is_dog else "cat" for is_dog in y],
             "'dog' was read as class 1",
         ),
     ],
@@ -343,8 +343,10 @@ def test_settings_are_held_to_the_bounds_of_the_command_line(
 def test_numbers_of_numpy_are_numbers():
     z, y = truth(200, 3, seed=1)
     assert calcli.fit(z, y, "hb", bins=np.int64(7)).options["bins"] == 7
-    found = calcli.evaluate(z, y, metrics=["ece"], bins=np.int32(7), norm=np.float32(2))
-    assert "norm:2|bins:7|" in found.results[0].scores["ece"].signature
+    evaluation = calcli.evaluate(
+        z, y, metrics=["ece"], bins=np.int32(7), norm=np.float32(2)
+    )
+    assert "norm:2|bins:7|" in evaluation.results[0].scores["ece"].signature
     most = calcli.evaluate(z, y, metrics=["ece"], norm=np.inf)
     assert "norm:max|" in most.results[0].scores["ece"].signature
 
@@ -374,7 +376,7 @@ def inputs():
 
 @pytest.mark.parametrize(
     ("scores", "labels", "said"),
-    [pytest.param(*each, id=name) for name, *each in inputs()],
+    [pytest.param(*values, id=name) for name, *values in inputs()],
 )
 def test_scores_as_programs_have_them(scores, labels, said):
     if said is None:
@@ -428,15 +430,15 @@ def test_a_package_that_is_missing_is_named(package, source, tmp_path):
 
 def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     z, y = truth(600, 4, temperature=1.8)
-    found = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300], "ts"))
-    one, other = (result.report.headline for result in found.results)
-    assert found.verdict.splitlines() == [
+    evaluation = calcli.evaluate(z[300:], y[300:], calcli.fit(z[:300], y[:300], "ts"))
+    one, other = (result.report.headline for result in evaluation.results)
+    assert evaluation.verdict.splitlines() == [
         f"scores, uncalibrated: {one}",
         f"scores, ts: {other}",
     ]
-    lines = repr(found).splitlines()[1:]
-    assert [line for line in lines if line[0] != " "] == found.verdict.splitlines()
-    findings = [line for result in found.results for line in result.report.lines]
+    lines = repr(evaluation).splitlines()[1:]
+    assert [line for line in lines if line[0] != " "] == evaluation.verdict.splitlines()
+    findings = [line for result in evaluation.results for line in result.report.lines]
     assert [line[2:] for line in lines if line[0] == " "] == findings
     assert max(map(len, findings)) <= 100
     assert calcli.evaluate(z, y).verdict.startswith("overconfident: ")
@@ -445,9 +447,9 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     monkeypatch.setitem(
         sys.modules, "pandas", SimpleNamespace(DataFrame=list)
     )  # what it is given is held instead
-    lines = found.to_frame()
+    lines = evaluation.to_frame()
     assert [line["value"] for line in lines if line["metric"] == "nll"] == [
-        r.scores["nll"].value for r in found.results
+        r.scores["nll"].value for r in evaluation.results
     ]
     assert {line["version"] for line in lines} == {"uncalibrated", "ts"}
     assert all(
@@ -457,7 +459,7 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(UsageError, match="^to_frame needs pandas: pip install pandas$"):
-        found.to_frame()
+        evaluation.to_frame()
 
 
 # ---- the functions of commands return what the commands print
@@ -480,8 +482,8 @@ def printed(run, *words):
 
 
 def without_time(found):
-    for each in found["results"]:
-        each.pop("seconds")
+    for result in found["results"]:
+        result.pop("seconds")
     return found
 
 
@@ -491,11 +493,11 @@ def test_warnings_are_of_the_line_that_calls(work):
     rows = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(UserWarning, match="'b' was read as class 1") as heard:
         work(rows, np.where(rows[:, 1] > 0, "b", "a"))
-    assert {each.filename for each in heard} == {__file__}
+    assert {warning.filename for warning in heard} == {__file__}
 
 
 def test_compare_returns_what_the_command_prints(files):
-    own = calcli.compare("val.npz", methods=["ts", "ec", "vs"], folds=4, seed=3)
+    comparison = calcli.compare("val.npz", methods=["ts", "ec", "vs"], folds=4, seed=3)
     theirs = printed(
         files,
         "compare",
@@ -507,12 +509,15 @@ def test_compare_returns_what_the_command_prints(files):
         "--seed",
         "3",
     )
-    assert without_time(own) == without_time(theirs)
-    assert own["settings"]["baseline"] == "ts" and len(own["differences"]) == 3
+    assert without_time(comparison) == without_time(theirs)
+    assert (
+        comparison["settings"]["baseline"] == "ts"
+        and len(comparison["differences"]) == 3
+    )
     data = np.load("val.npz")
     arrays = calcli.compare(data["logits"], data["labels"], "ts,ec,vs", folds=4, seed=3)
-    assert [each["metrics"] for each in arrays["results"]] == [
-        each["metrics"] for each in own["results"]
+    assert [result["metrics"] for result in arrays["results"]] == [
+        result["metrics"] for result in comparison["results"]
     ]
     with pytest.raises(UsageError, match="temprature"):
         calcli.compare("val.npz", methods="temprature")
@@ -523,12 +528,12 @@ def test_compare_returns_what_the_command_prints(files):
 def test_threshold_returns_what_the_command_prints(files):
     fitted = calcli.fit("val.npz")
     fitted.save("ts.json")
-    own = calcli.threshold("test.npz", calibrator=fitted, accuracy=0.7)
+    ours = calcli.threshold("test.npz", calibrator=fitted, accuracy=0.7)
     theirs = printed(
         files, "threshold", "test.npz", "-c", "ts.json", "--accuracy", "0.7"
     )
-    assert own | {"calibrator": "ts.json"} == theirs
-    assert own["accuracy_lower"] >= 0.7
+    assert ours | {"calibrator": "ts.json"} == theirs
+    assert ours["accuracy_lower"] >= 0.7
     with pytest.raises(
         FitError,
         match="no threshold guarantees accuracy >= 0.999 with probability 0.95",
@@ -541,7 +546,7 @@ def test_threshold_returns_what_the_command_prints(files):
 def test_report_writes_the_page_of_the_command(files):
     fitted = calcli.fit("val.npz", method="ts")
     fitted.save("ts.json")
-    own = calcli.report("test.npz", calibrators=fitted, path="own.html")
+    our_page = calcli.report("test.npz", calibrators=fitted, path="own.html")
     assert (
         files("report", "test.npz", "-c", "ts.json", "-o", "theirs.html", "-q").code
         == 0
@@ -551,17 +556,17 @@ def test_report_writes_the_page_of_the_command(files):
         json.loads(re.search(r'id="calcli-evaluation">(.*?)</script>', page)[1])
         for page in pages
     ]
-    assert own.to_dict() == evaluations[0]
-    ours, theirs = ([each["metrics"] for each in e["results"]] for e in evaluations)
+    assert our_page.to_dict() == evaluations[0]
+    ours, theirs = ([result["metrics"] for result in e["results"]] for e in evaluations)
     assert ours == theirs
     for one, other in zip(
-        own.to_dict()["results"], evaluations[1]["results"], strict=True
+        our_page.to_dict()["results"], evaluations[1]["results"], strict=True
     ):
         assert one["report"]["verdict"] == other["report"]["verdict"]
         assert one["report"]["messages"] == other["report"]["messages"]
     step = evaluations[1]["results"][0]["report"]["next"]
     assert step == "calcli apply ts.json NEW.npz -o calibrated.npz"
-    assert own.results[0].report.next_step.command == ""  # an object has no file
+    assert our_page.results[0].report.next_step.command == ""  # an object has no file
     with pytest.raises(UsageError, match="force=True"):
         calcli.report("test.npz", path="own.html")
     with pytest.raises(UsageError, match=r"\.html"):
@@ -571,9 +576,9 @@ def test_report_writes_the_page_of_the_command(files):
 def test_export_writes_the_file_of_the_command(files):
     fitted = calcli.fit("val.npz")
     fitted.save("ts.json")
-    own = calcli.export(fitted, "own.py")
+    ours = calcli.export(fitted, "own.py")
     theirs = printed(files, "export", "ts.json", "-o", "theirs.py")
-    assert own | {"output": "theirs.py"} == theirs
+    assert ours | {"output": "theirs.py"} == theirs
     assert Path("own.py").read_bytes() == Path("theirs.py").read_bytes()
     with pytest.raises(UsageError, match="force=True"):
         calcli.export(fitted, "own.py")
@@ -590,12 +595,12 @@ def test_functions_stay_where_packages_have_their_names():
 
 
 def test_extract_writes_the_bundles_of_the_command(files):
-    own = calcli.extract(
+    ours = calcli.extract(
         "val.npz", "own.h5", split=["cal=0.5", "test=rest"], seed=4, scores="logits"
     )
     words = ["--split", "cal=0.5", "--split", "test=rest", "--seed", "4"]
     theirs = printed(files, "extract", "val.npz", "-o", "theirs.h5", *words)
-    assert own["bundles"] == theirs["bundles"] and own["output"] == "own.h5"
+    assert ours["bundles"] == theirs["bundles"] and ours["output"] == "own.h5"
     assert calcli.fit("own.h5:cal").params == calcli.fit("theirs.h5:cal").params
     with pytest.raises(UsageError, match="clasess"):
         calcli.extract("val.npz", "more.h5", clasess=3)
@@ -610,12 +615,12 @@ def test_labels_that_are_the_numbers_of_class_names_are_looked_up(names):
     with pytest.warns(
         UserWarning, match="looked up in the names of the classes, 10, 20, 30"
     ):
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             z, np.array([10, 20, 30])[y], class_names=names, resamples=100
         )
     metrics = [
-        each.to_dict()["results"][0]["metrics"]
-        for each in (found, calcli.evaluate(z, y, resamples=100))
+        one.to_dict()["results"][0]["metrics"]
+        for one in (evaluation, calcli.evaluate(z, y, resamples=100))
     ]
     assert metrics[0]["nll"] == metrics[1]["nll"]
     places = [

@@ -43,8 +43,8 @@ SAME = {
 @pytest.mark.parametrize("role", ["units", "groups"])
 def test_numbers_of_any_type_are_the_same_names(kind, role):
     expected = calcli.evaluate(Z, Y, resamples=50, **{role: CODE}).to_dict()
-    found = calcli.evaluate(Z, Y, resamples=50, **{role: SAME[kind]()}).to_dict()
-    assert found == expected
+    evaluation = calcli.evaluate(Z, Y, resamples=50, **{role: SAME[kind]()}).to_dict()
+    assert evaluation == expected
 
 
 @pytest.mark.parametrize("kind", SAME)
@@ -72,8 +72,8 @@ DISTINCT = {
 @pytest.mark.parametrize("kind", DISTINCT)
 @pytest.mark.parametrize("role", ["units", "groups"])
 def test_names_of_four_kinds_are_four(kind, role):
-    found = calcli.evaluate(Z, Y, resamples=50, **{role: DISTINCT[kind]})
-    report = found.to_dict()["results"][0]
+    evaluation = calcli.evaluate(Z, Y, resamples=50, **{role: DISTINCT[kind]})
+    report = evaluation.to_dict()["results"][0]
     if role == "units":
         assert report["units"]["n"] == 4
     fitted = calcli.fit(
@@ -147,8 +147,10 @@ PANDAS = {
 def test_columns_of_pandas_are_the_same_names(kind, role):
     pd = pytest.importorskip("pandas")
     expected = calcli.evaluate(Z, Y, resamples=50, **{role: CODE}).to_dict()
-    found = calcli.evaluate(Z, Y, resamples=50, **{role: PANDAS[kind](pd)}).to_dict()
-    assert found == expected
+    evaluation = calcli.evaluate(
+        Z, Y, resamples=50, **{role: PANDAS[kind](pd)}
+    ).to_dict()
+    assert evaluation == expected
 
 
 @pytest.mark.parametrize("role", ["units", "groups"])
@@ -170,8 +172,8 @@ def test_a_tensor_and_an_arrow_column_are_the_same_names():
     pa = pytest.importorskip("pyarrow")
     expected = calcli.evaluate(Z, Y, resamples=50, groups=CODE).to_dict()
     for values in (torch.tensor(CODE), pa.array(CODE), pa.chunked_array([CODE])):
-        found = calcli.evaluate(Z, Y, resamples=50, groups=values).to_dict()
-        assert found == expected
+        evaluation = calcli.evaluate(Z, Y, resamples=50, groups=values).to_dict()
+        assert evaluation == expected
 
 
 @pytest.mark.parametrize("path", [None, 3, ["a"]])

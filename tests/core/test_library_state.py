@@ -71,7 +71,7 @@ def test_a_program_that_uses_the_api_is_left_as_it_was(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert set(found) == {"import", "fit", "evaluate", "diagram and files", "errors"}
-    assert not any(found.values()), found
+    stored = json.loads(done.stdout)
+    assert set(stored) == {"import", "fit", "evaluate", "diagram and files", "errors"}
+    assert not any(stored.values()), stored
     assert list(tmp_path.iterdir()) == []

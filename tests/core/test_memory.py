@@ -33,8 +33,8 @@ def write(path, n, k=10):
             file.create_dataset("logits", (n, k), "f4"),
             file.create_dataset("labels", (n,), "i8"),
         )
-        for at in range(0, n, len(z)):
-            scores[at : at + len(z)], labels[at : at + len(z)] = z, y
+        for start in range(0, n, len(z)):
+            scores[start : start + len(z)], labels[start : start + len(z)] = z, y
 
 
 def peak(folder, *words):
@@ -58,13 +58,13 @@ def peak(folder, *words):
 @pytest.mark.slow
 def test_a_fit_takes_the_same_memory_for_ten_times_the_rows(tmp_path, method):
     """2e6 x 10 against 2e5 x 10: slabs, a byte a row for labels, and no table."""
-    found = []
+    peaks = []
     for n in (200_000, 2_000_000):
         write(tmp_path / "a.h5", n)
-        found.append(
+        peaks.append(
             peak(tmp_path, "fit", "-m", method, "a.h5", "-o", "a.json", "--force", "-q")
         )
-    assert found[1] - found[0] < 30 * MIB
+    assert peaks[1] - peaks[0] < 30 * MIB
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_an_evaluation_takes_the_same_memory_for_four_times_the_rows(tmp_path, w
 @pytest.mark.slow
 def test_apply_takes_the_same_memory_for_ten_times_the_rows(tmp_path):
     """2e6 x 10 against 2e5 x 10; labels are read and written piece by piece."""
-    found = []
+    peaks = []
     for n in (200_000, 2_000_000):
         write(tmp_path / "a.h5", n)
-        if not found:
+        if not peaks:
             assert peak(tmp_path, "fit", "-m", "ts", "a.h5", "-o", "a.json", "-q")
-        found.append(
+        peaks.append(
             peak(tmp_path, "apply", "a.json", "a.h5", "-o", "b.h5", "--force", "-q")
         )
-    assert found[1] - found[0] < 30 * MIB
+    assert peaks[1] - peaks[0] < 30 * MIB
 
 
 def write_pixels(path, n):
@@ -122,18 +122,18 @@ def write_pixels(path, n):
 @pytest.mark.slow
 def test_ten_times_the_images_take_the_same_memory(tmp_path):
     """60 x 65 536 pixels x 8 classes against 6: 126 MB of scores, and a byte a pixel for the labels."""
-    found = []
+    peaks = []
     for n in (6, 60):
         write_pixels(tmp_path / "a.npz", n)
-        found.append(peak(tmp_path, "extract", "a.npz", "-o", "a.h5", "--force", "-q"))
-    assert found[1] - found[0] < 40 * MIB
+        peaks.append(peak(tmp_path, "extract", "a.npz", "-o", "a.h5", "--force", "-q"))
+    assert peaks[1] - peaks[0] < 40 * MIB
 
 
 @pytest.mark.parametrize("layout", ["an array", "a folder"])
 @pytest.mark.slow
 def test_labels_of_pixels_take_no_memory(tmp_path, layout):
     """2e7 pixels of one score against 2e6: a byte and three quarters a pixel were 31 MB more."""
-    rng, found = np.random.default_rng(0), []
+    rng, peaks = np.random.default_rng(0), []
     z = rng.normal(size=(100, 1000)).astype("f2")
     y = (rng.random(z.shape) < 1 / (1 + np.exp(-z.astype(float)))).astype("u1")
     for n in (20, 200):
@@ -148,5 +148,5 @@ def test_labels_of_pixels_take_no_memory(tmp_path, layout):
                 logits=z[: 99 + unit % 2],
                 labels=np.roll(y, unit % 3)[: 99 + unit % 2],
             )
-        found.append(peak(tmp_path, "extract", str(n), "-o", "a.h5", "--force", "-q"))
-    assert found[1] - found[0] < 15 * MIB
+        peaks.append(peak(tmp_path, "extract", str(n), "-o", "a.h5", "--force", "-q"))
+    assert peaks[1] - peaks[0] < 15 * MIB

@@ -227,7 +227,9 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
         )
         assert (done.returncode, done.stderr) == (0, "")
         outputs.append(json.loads(done.stdout))
-    for result in (result for found in outputs for result in found.get("results", ())):
+    for result in (
+        result for output in outputs for result in output.get("results", ())
+    ):
         result.pop("seconds", None)
     assert outputs[0] == outputs[1]
 
@@ -438,8 +440,8 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
             )
             for words in asked
         ]
-        ends = [(each.communicate()[1], each.returncode) for each in both]
-        found = {
+        ends = [(child.communicate()[1], child.returncode) for child in both]
+        names_of_results = {
             (r["bundle"], r["method"])
             for r in json.loads((tmp_path / "r.json").read_text())["results"]
         }
@@ -447,7 +449,7 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
         for (said, code), words in zip(ends, asked, strict=True):
             if code == 0:
                 bundles = {word for word in words if word.endswith(".h5")}
-                assert {(bundle, "platt") for bundle in bundles} <= found
+                assert {(bundle, "platt") for bundle in bundles} <= names_of_results
             else:
                 assert (
                     code == 2
@@ -490,8 +492,10 @@ def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
         int, re.findall(r"(\d+) of (\d+) results are there already", again.stderr)[0]
     )
     assert 0 < kept < total
-    results = [json.loads(each.stdout) for each in (done, again)]
-    for result in (result for found in results for result in found["results"]):
+    results = [json.loads(child.stdout) for child in (done, again)]
+    for result in (
+        result for evaluation in results for result in evaluation["results"]
+    ):
         del result["seconds"]
     assert results[0] == results[1]
     assert not (tmp_path / "r.json.job").exists()

@@ -353,8 +353,8 @@ def test_a_log_of_one_question_is_run_as_a_whole_and_written_back(run):
     done = run("evaluate", "log.jsonl:team")
     assert done.out.splitlines()[-1] == "next: calcli run log.jsonl"
     for rows in ("log.jsonl:team", "log.jsonl"):
-        told = json.loads(run("evaluate", rows, "--json").out)
-        assert told["results"][0]["report"]["next"] == "calcli run log.jsonl"
+        output = json.loads(run("evaluate", rows, "--json").out)
+        assert output["results"][0]["report"]["next"] == "calcli run log.jsonl"
     assert run("run", "log.jsonl", "-o", "made").code == 0
     art = "made/log.by-question.json"
     assert run("apply", art, "log.jsonl", "-o", "out.jsonl").code == 0

@@ -39,12 +39,12 @@ def gains(kind, rng, n, maps):
     fitted = [question(kind, rng, n, map) for map in maps]
     folds = [np.arange(n) % pooling.N_FOLDS for _ in maps]
     fit = pooling.fit_type(fitted, folds)
-    found = []
+    losses = []
     for theta, map in zip(fit.theta, maps, strict=True):
         fresh = question(kind, rng, FRESH, map)
         raw = fresh.losses(np.zeros(fresh.n_parameters))
-        found.append(float((raw - fresh.losses(theta)).mean()))
-    return np.mean(found)
+        losses.append(float((raw - fresh.losses(theta)).mean()))
+    return np.mean(losses)
 
 
 CALIBRATED = [
@@ -83,7 +83,7 @@ def test_records_that_answer_several_questions_are_no_more_evidence():
     several = pooling.choose([made] * 4, [folds] * 4, pooling.pool([made] * 4))
     assert several.n_units == alone.n_units
     assert several.design_effect == pytest.approx(4.0)
-    gain = sum(float(each.sum()) for each in several.gains)
+    gain = sum(float(gains.sum()) for gains in several.gains)
     assert several.evidence == pytest.approx(gain / 4.0)
 
 
@@ -114,7 +114,7 @@ def test_maps_by_question_beat_one_for_all_where_questions_differ():
     rng = np.random.default_rng(5)
     maps = [(0.7,), (1.0,), (1.6,), (2.2,)]
     kind = pooling.TemperatureQuestion
-    own, shared = [], []
+    alone, shared = [], []
     for _ in range(10):
         made = [question(kind, rng, 200, map) for map in maps]
         folds = [np.arange(200) % pooling.N_FOLDS for _ in maps]
@@ -127,9 +127,9 @@ def test_maps_by_question_beat_one_for_all_where_questions_differ():
         one = pooling.pool([together]).theta[0]
         for theta, map in zip(fit.theta, maps, strict=True):
             fresh = question(kind, rng, FRESH, map)
-            own.append(fresh.losses(theta).mean())
+            alone.append(fresh.losses(theta).mean())
             shared.append(fresh.losses(one).mean())
-    assert np.mean(own) < np.mean(shared) - 0.005
+    assert np.mean(alone) < np.mean(shared) - 0.005
 
 
 def test_gradients_are_those_of_the_losses():

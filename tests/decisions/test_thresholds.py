@@ -67,9 +67,9 @@ def of_json(run, *words):
 
 def test_yes_and_no_have_a_cut_each(run, records):
     cuts = of_json(run, "--accuracy", ".9")["questions"]["refund"]["cuts"]
-    answered = [each for each in records if "refund" in each["answers"]]
-    p = np.array([each["answers"]["refund"]["noul"] for each in answered])
-    y = np.array([each["label"]["refund"] for each in answered])
+    answered = [record for record in records if "refund" in record["answers"]]
+    p = np.array([record["answers"]["refund"]["noul"] for record in answered])
+    y = np.array([record["label"]["refund"] for record in answered])
     for option, score, right in (("yes", p, y), ("no", 1.0 - p, ~y)):
         cut = cuts[option]
         accepted = score >= cut["threshold"] - 1e-9
@@ -97,11 +97,12 @@ def test_the_precision_of_one_option_is_looked_for_among_all_rows(run, records):
 def test_the_confidence_of_the_log_has_a_threshold_by_its_formula(run, records):
     team = of_json(run, "--accuracy", ".8")["questions"]["team"]
     shares = [
-        list(each["answers"]["team"]["probabilities"].values()) for each in records
+        list(record["answers"]["team"]["probabilities"].values()) for record in records
     ]
     gated = [certainty(p) >= team["confidence_threshold"] - 1e-6 for p in shares]
     right = [
-        each["label"]["team"] == each["answers"]["team"]["choice"] for each in records
+        record["label"]["team"] == record["answers"]["team"]["choice"]
+        for record in records
     ]
     assert np.mean(gated) == pytest.approx(team["confidence_coverage"])
     assert np.mean(np.array(right)[gated]) >= 0.8
@@ -113,8 +114,8 @@ def test_a_record_is_right_where_all_its_answers_are(run, records):
     assert whole["left_out"] == 20
     assert set(whole["questions"]) == {"team", "urgency", "refund"}
     accepted, right = 0, 0
-    for each in records:
-        answers, label = each["answers"], each["label"]
+    for record in records:
+        answers, label = record["answers"], record["label"]
         if "refund" not in answers:
             continue
         yes = answers["refund"]["noul"]
@@ -225,7 +226,7 @@ def test_ties_and_missing_thresholds_are_said(run, records):
     done = run("threshold", "log.jsonl", "--accuracy", ".99", "--record")
     assert "whole record: no threshold guarantees this accuracy; at most 0." in done.err
     ties = of_json(run, "--accuracy", ".99")["questions"]["urgency"]["ties"]
-    right = np.mean([each["label"]["urgency"] == 2 for each in records])
+    right = np.mean([record["label"]["urgency"] == 2 for record in records])
     assert ties == {"confidence": 0.7, "n": 500, "accuracy": pytest.approx(right)}
 
 
@@ -281,8 +282,8 @@ def test_a_promise_that_nothing_keeps_is_made_in_one_set_of_twenty():
         cuts = facts["cuts"].values()
         promised["cuts"] += any(cut["threshold"] is not None for cut in cuts)
         records = Records()
-        for each in (answers, flat_answers(200, rng, 0.9)):
-            records.add(each)
+        for answers_of_question in (answers, flat_answers(200, rng, 0.9)):
+            records.add(answers_of_question)
         record = records.threshold(0.82, 0.95)
         promised["record"] += record["threshold"] is not None
     assert max(promised.values()) <= 26

@@ -46,7 +46,9 @@ def watched(run, *words):
 
 def weights(facts):
     """Shares of the level, of questions and reserve together."""
-    shares = [each["settings"]["level"] / 0.05 for each in facts["questions"].values()]
+    shares = [
+        question["settings"]["level"] / 0.05 for question in facts["questions"].values()
+    ]
     state = json.loads(Path("s.json").read_text("utf-8"))
     return sum(shares) + state["reserve"]
 
@@ -76,9 +78,9 @@ def test_the_evidence_is_the_sum_of_shares_times_evidence(run):
         _, facts = watched(run, write(week))
     assert weights(facts) == pytest.approx(1.0)
     total = 1.0 / 3.0  # the reserve beside two questions
-    for each in facts["questions"].values():
-        assert each["alarm_at_e"] == pytest.approx(60.0)
-        total += each["e"] / 3.0
+    for question in facts["questions"].values():
+        assert question["alarm_at_e"] == pytest.approx(60.0)
+        total += question["e"] / 3.0
     assert facts["e"] == pytest.approx(total)
 
 
@@ -125,15 +127,15 @@ def test_a_log_that_grows_and_asks_an_old_state_again(run):
     for week in (1, 2):
         text = Path(write(week)).read_text("utf-8")
         records += [json.loads(line) for line in text.splitlines()]
-    records = [{**each, "state": f"s{n}"} for n, each in enumerate(records)]
+    records = [{**record, "state": f"s{n}"} for n, record in enumerate(records)]
     records[200]["state"] = "s7"
     records[1]["state"] = "s0"
     for name, n in (("first.jsonl", 150), ("grown.jsonl", 300)):
         Path(name).write_text(logs.lines(records[:n]), "utf-8")
     watched(run, "first.jsonl")
     done = run("watch", "grown.jsonl", "--state", "s.json", "--json")
-    told = "1 of 150 new rows are of units that were already counted: left out"
-    assert f"grown.jsonl:team: {told}" in done.err
+    sentence = "1 of 150 new rows are of units that were already counted: left out"
+    assert f"grown.jsonl:team: {sentence}" in done.err
     assert json.loads(done.out)["rows"] == 2 * (150 + 149)
 
 
@@ -143,8 +145,8 @@ def test_states_repeat_in_one_week_and_not_in_the_next(run):
     records = [json.loads(line) for line in text.splitlines()]
     for name, copies in (("copies.jsonl", 3), ("once.jsonl", 1)):
         made = [
-            {**each, "id": f"{each['id']}-{copy}", "state": each["id"]}
-            for each in records
+            {**record, "id": f"{record['id']}-{copy}", "state": record["id"]}
+            for record in records
             for copy in range(copies)
         ]
         Path(name).write_text(logs.lines(made), "utf-8")

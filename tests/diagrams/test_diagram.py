@@ -120,8 +120,13 @@ def test_a_picture_and_the_table_give_one_ece_one_null_and_one_p_value(
         )
         for quantity, metric in wanted.items():
             c = curves[quantity]
-            found = (c["ece"], c["ece_null_mean"], c["ece_null_q95"], c["ece_p"])
-            assert found == tuple(
+            values_in_json = (
+                c["ece"],
+                c["ece_null_mean"],
+                c["ece_null_q95"],
+                c["ece_p"],
+            )
+            assert values_in_json == tuple(
                 known[metric][key]
                 for key in ("value", "null_mean", "null_q95", "p_value")
             )
@@ -136,7 +141,7 @@ def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
             z * factor,
             draw_labels(softmax(z), np.random.RandomState(4)),
         )
-    told = re.search(
+    match = re.search(
         r"^uncalibrated +\S+ \(\S+\) (p [=<] [\d.]+)",
         run("evaluate", "m.h5", "-m", "ece").out,
         re.MULTILINE,
@@ -148,8 +153,8 @@ def test_a_picture_and_the_table_write_a_p_value_alike(run, tmp_path, factor):
         and "uncalibrated, uncalibrated" not in picture
     )
     drawn = re.findall(r"p (?:=|&lt;|<) [\d.]+\d", picture + run("diagram", "m.h5").out)
-    assert told is not None and {each.replace("&lt;", "<") for each in drawn} == {
-        told[1]
+    assert match is not None and {text.replace("&lt;", "<") for text in drawn} == {
+        match[1]
     }
 
 
@@ -165,11 +170,11 @@ def test_bars_of_rows_in_units_have_the_intervals_of_the_bins_that_evaluate_show
     weight = rng.gamma(0.5, size=1200) if weighted else None
     table = collect(ArrayRows(z, y, weight=weight, units=Units.of(unit)))
     bars = measure_curve("m", table, CurveSettings(bins=10, resamples=10)).bins
-    told = confidence_bins(MetricContext(table))
+    bins = confidence_bins(MetricContext(table))
     for b in range(9):  # what lies above .9 is cut at .99 there
         here = [bars.accuracy_low[b], bars.accuracy_high[b]]
         np.testing.assert_allclose(
-            here, [told[b].accuracy_low, told[b].accuracy_high], rtol=1e-12
+            here, [bins[b].accuracy_low, bins[b].accuracy_high], rtol=1e-12
         )
 
 
@@ -332,11 +337,11 @@ def test_the_sweep_marks_what_the_methods_find():
     assert marks["T = 1"].ece_null_mean == pytest.approx(curve.ece_null_mean, rel=0.05)
     assert min(sweep.nll) == marks["least NLL here"].nll
     for mark in sweep.marks:  # every mark is a point of the curves
-        at = sweep.temperature.tolist().index(mark.temperature)
+        place = sweep.temperature.tolist().index(mark.temperature)
         assert (mark.nll, mark.ece, mark.mean_confidence) == (
-            sweep.nll[at],
-            sweep.ece[at],
-            sweep.mean_confidence[at],
+            sweep.nll[place],
+            sweep.ece[place],
+            sweep.mean_confidence[place],
         )
     assert (np.diff(sweep.mean_confidence) < 0).all()
 
@@ -423,11 +428,11 @@ def test_the_terminal_shows_points_where_they_are():
         next(i for i, line in enumerate(lines) if line.strip().startswith(t))
         for t in ("1.0┤", "0.0┤")
     )
-    at = next(i for i, line in enumerate(lines) if "●" in line)
+    height = next(i for i, line in enumerate(lines) if "●" in line)
     left = lines[top].index("┤") + 1
     width = len(lines[bottom + 1]) - left
-    assert (bottom - at) / (bottom - top + 1) == pytest.approx(0.75, abs=0.05)
-    assert (lines[at].index("●") - left) / width == pytest.approx(0.7, abs=0.02)
+    assert (bottom - height) / (bottom - top + 1) == pytest.approx(0.75, abs=0.05)
+    assert (lines[height].index("●") - left) / width == pytest.approx(0.7, abs=0.02)
 
 
 @pytest.mark.parametrize("quantity", ["top", "positive"])
@@ -436,13 +441,13 @@ def test_a_comma_stands_between_the_count_and_the_frequency(quantity, width):
     z, y = truth(400, 2)
     curve = measure_curve("x", collect(ArrayRows(z, y)), FAST, quantity)
     lines = draw_text(Corp((Panel("p", (curve,)),)), width, Look()).splitlines()
-    at = next(i for i, line in enumerate(lines) if line.startswith("n = 400"))
-    own = "accuracy" if quantity == "top" else "frequency of class 1"
+    place = next(i for i, line in enumerate(lines) if line.startswith("n = 400"))
+    quantity_name = "accuracy" if quantity == "top" else "frequency of class 1"
     if width == 30:
-        assert lines[at] == "n = 400"
-        assert lines[at + 1].strip().startswith(f"{own} 0.")
+        assert lines[place] == "n = 400"
+        assert lines[place + 1].strip().startswith(f"{quantity_name} 0.")
     else:
-        assert lines[at].startswith(f"n = 400, {own} 0.")
+        assert lines[place].startswith(f"n = 400, {quantity_name} 0.")
 
 
 def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_path):
@@ -467,7 +472,7 @@ def test_reliability_that_falls_is_shown_in_bins_beside_the_isotonic_curve(tmp_p
         and fall_words(rises) == ""
     )
     panels = [(Panel("p", (curve,)),) for curve in (falls, rises)]
-    many, one = (draw_text(Corp(each), 80, Look()).count("●") for each in panels)
+    many, one = (draw_text(Corp(panel), 80, Look()).count("●") for panel in panels)
     assert many > 4 and one == 0
 
 
@@ -480,7 +485,7 @@ def test_level_reliability_is_seldom_called_falling(n, share):
         BinStats.of(rng.random(n), (rng.random(n) < share).astype(float), edges, None)
         for _ in range(300)
     )
-    assert sum(clearest_fall(each) is not None for each in sets) <= 27
+    assert sum(clearest_fall(one_set) is not None for one_set in sets) <= 27
 
 
 def test_words():

@@ -83,12 +83,12 @@ def texts_of(drawn):
         <= tick.get_loc()
         <= max(axis.get_view_interval())
     }
-    found = [
+    texts = [
         t
         for t in drawn.findobj(Text)
         if t.get_text().strip() and t.get_visible() and id(t) not in beyond
     ]
-    return [(t.get_window_extent(renderer), t.get_text()) for t in found]
+    return [(t.get_window_extent(renderer), t.get_text()) for t in texts]
 
 
 @pytest.mark.parametrize(
@@ -124,25 +124,27 @@ def test_labels_cover_neither_each_other_nor_the_points():
     axes = Figure((5, 4)).add_axes((0.1, 0.1, 0.8, 0.8))
     rng = np.random.default_rng(0)
     points = [
-        (float(x), float(y), str(at))
-        for at, (x, y) in enumerate(0.5 + 0.05 * rng.standard_normal((26, 2)))
+        (float(x), float(y), str(number))
+        for number, (x, y) in enumerate(0.5 + 0.05 * rng.standard_normal((26, 2)))
     ]
     boxes = place(axes, points, size=6.5, colour="k", line="k")
     assert len(boxes) > 20
-    assert not any(overlap(a, b) for at, a in enumerate(boxes) for b in boxes[:at])
+    assert not any(
+        overlap(a, b) for number, a in enumerate(boxes) for b in boxes[:number]
+    )
     assert place(axes, [(0.5, 0.5, "one")], size=6.5, colour="k", line="k")
 
 
 def test_more_curves_than_colours_leave_the_best_in_colour():
     rng = np.random.default_rng(0)
     curves = []
-    for at in range(26):
+    for number in range(26):
         c = rng.random(300)
-        power = 1 + at / 5  # the larger the less calibrated
+        power = 1 + number / 5  # the larger the less calibrated
         right = (rng.random(300) < c**power).astype(float)
         curves.append(
             measure_curve(
-                f"m{at:02}, called by a rather long name", rows_of(c, right), FAST
+                f"m{number:02}, called by a rather long name", rows_of(c, right), FAST
             )
         )
     drawn = laid_out(Corp((Panel("p", tuple(curves)),)))
@@ -225,7 +227,7 @@ def test_coverage_counts_the_rows_above_each_threshold():
 
 
 def linear(colour):
-    values = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    values = np.array([int(colour[start : start + 2], 16) for start in (1, 3, 5)]) / 255
     return np.where(
         values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4
     )
@@ -280,9 +282,11 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
     four = [linear(colour) for colour in theme.series[:4]]
     pairs = [(a, b) for a in range(4) for b in range(a)]
     for sight, matrix in SIGHT.items():
-        seen = [lab(np.array(matrix) @ rgb) for rgb in four]
+        colours_seen = [lab(np.array(matrix) @ rgb) for rgb in four]
         # 9 in CIELAB is far above the just noticeable difference of 2.3.
-        assert min(np.linalg.norm(seen[a] - seen[b]) for a, b in pairs) > 9, sight
+        assert (
+            min(np.linalg.norm(colours_seen[a] - colours_seen[b]) for a, b in pairs) > 9
+        ), sight
     light = [lab(rgb)[0] for rgb in four]
     assert min(abs(light[a] - light[b]) for a, b in pairs) > 7
     y = [
@@ -292,7 +296,7 @@ def test_colours_differ_for_every_eye_and_on_grey_paper(theme):
     page = linear(theme.page) @ [0.2126, 0.7152, 0.0722]
     contrast = [(max(page, v) + 0.05) / (min(page, v) + 0.05) for v in y]
     assert min(contrast) > 2.9  # WCAG asks 3 of graphics; of two decimals
-    lines = {Paper(theme).series(at)[1:] for at in range(8)}
+    lines = {Paper(theme).series(number)[1:] for number in range(8)}
     assert len({str(line) for line in lines}) == 8
 
 
@@ -336,8 +340,8 @@ def test_styles_describe_themselves():
 def test_epochs_stand_where_their_names_say_and_know_their_least():
     z, y = truth(500, 4)
     sets = [
-        Measured(f"e.h5:epoch{at}", "uncalibrated", collect(ArrayRows(z * sharp, y)))
-        for at, sharp in ((10, 4.0), (2, 1.0), (1, 0.2))
+        Measured(f"e.h5:epoch{epoch}", "uncalibrated", collect(ArrayRows(z * sharp, y)))
+        for epoch, sharp in ((10, 4.0), (2, 1.0), (1, 0.2))
     ]
     figure = figure_of(sets, "epochs")
     assert (figure.axis, figure.at) == ("epoch", (1.0, 2.0, 10.0))
@@ -420,8 +424,8 @@ def test_curves_of_several_bundles_are_told_apart(name):
         for sets in (twins, [*twins, replace(second, bundle="b.h5")])
     ]
     keys = [
-        [text.get_text().split(", AURC")[0] for text in each.legends[0].get_texts()]
-        for each in drawn
+        [text.get_text().split(", AURC")[0] for text in panel.legends[0].get_texts()]
+        for panel in drawn
     ]
     assert keys == [
         ["a.h5", "b.h5"],

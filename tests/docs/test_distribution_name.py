@@ -42,13 +42,15 @@ NAME_ALONE = re.compile(r"(?<![\w./-])calcli(?![\w-])")
 
 def faults(text):
     """The places of a text that install, or tell somebody to install, ``calcli``."""
-    found = [text[match.start() : match.start() + 30] for match in EXTRA.finditer(text)]
+    commands = [
+        text[match.start() : match.start() + 30] for match in EXTRA.finditer(text)
+    ]
     for pattern in (INSTALLER, WORDS_OF_A_CALL):
         for match in pattern.finditer(text):
             arguments = END_OF_COMMAND.split(text[match.end() :], maxsplit=1)[0]
             if NAME_ALONE.search(arguments):
-                found.append(match[0] + arguments)
-    return found
+                commands.append(match[0] + arguments)
+    return commands
 
 
 def files():
@@ -69,11 +71,11 @@ def texts():
 
 def test_nothing_installs_another_program():
     commands = 0
-    found = []
+    faulty = []
     for path, text in texts():
         commands += len(INSTALLER.findall(text))
-        found += [f"{path}: {fault}" for fault in faults(text)]
-    assert not found, "\n".join(found)
+        faulty += [f"{path}: {fault}" for fault in faults(text)]
+    assert not faulty, "\n".join(faulty)
     assert commands >= 15  # else the files were not seen
 
 

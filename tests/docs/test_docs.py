@@ -288,17 +288,17 @@ def test_the_stored_reports_are_of_today(name):
     )
     assert style in text and script in text, "make reports"
     assert '<section id="verdict"' in text and text.count("<dt id=") == len(GLOSSARY)
-    found = json.loads(
+    stored = json.loads(
         re.search(r'id="calcli-evaluation">(.*?)</script>', text, re.S).group(1)
     )
-    assert [result["method"] for result in found["results"]] == [
+    assert [result["method"] for result in stored["results"]] == [
         "uncalibrated",
         "auto",
         "ts",
     ]
     # Style and script are 27 KB, numbers, figures and words of ten classes 107 KB; each
     # further class has a row with three small figures, 0.9 KB.
-    assert path.stat().st_size < 130_000 + 900 * found["results"][0]["n_classes"]
+    assert path.stat().st_size < 130_000 + 900 * stored["results"][0]["n_classes"]
     assert " -o /" not in text  # the name of a folder of whoever made it
 
 

@@ -94,14 +94,14 @@ def test_a_second_program_confirms_what_is_refuted(stored):
     """``second_opinion.py`` has its own fits, bins, bootstrap, rounds and integrals; draws of the bars differ."""
     second, first = stored["second_opinion"], stored["verified_calibration"]["networks"]
     assert set(second["bars"]) == set(first)
-    for name, held in second["bars"].items():
+    for name, bar in second["bars"].items():
         cover = first[name]["coverage"]
         np.testing.assert_allclose(
-            held, cover["percentile"], atol=0.2
+            bar, cover["percentile"], atol=0.2
         )  # 40 and 100 data sets: 3 standard errors
         assert (
             cover["bins"][-2:] == [128, 512]
-            and max(held[-2:]) == max(cover["percentile"][-2:]) == 0
+            and max(bar[-2:]) == max(cover["percentile"][-2:]) == 0
         )
     for family, paths in stored["recal_figures"]["ece_after_round"].items():
         rises = sum(b > a for path in paths for a, b in pairwise(path))
@@ -113,9 +113,9 @@ def test_a_second_program_confirms_what_is_refuted(stored):
             and (name := f"{row['teacher']} {row['alpha']}") in second["levels"]
         ):
             other = second["levels"][name] or {"share": 0, "worst": 0}
-            own = row["too_modest"] or {"share": 0, "worst": 0}
-            assert own["share"] == pytest.approx(other["share"], abs=2e-5), name
-            assert own["worst"] == pytest.approx(other["worst"], abs=2e-6), name
+            of_row = row["too_modest"] or {"share": 0, "worst": 0}
+            assert of_row["share"] == pytest.approx(other["share"], abs=2e-5), name
+            assert of_row["worst"] == pytest.approx(other["worst"], abs=2e-6), name
 
 
 def test_the_second_program_needs_nothing_but_numpy():
@@ -137,7 +137,8 @@ def test_the_second_program_on_the_data(tmp_path, real, stored):
     """One half of the rounds, from the files: the stored path of the first half, round by round."""
     real("cifar10_resnet20_transformed")
     path = {
-        name: own[0] for name, own in stored["recal_figures"]["ece_after_round"].items()
+        name: paths[0]
+        for name, paths in stored["recal_figures"]["ece_after_round"].items()
     }
     np.savez(
         tmp_path / "cifar10_resnet20_transformed.npz",
@@ -153,11 +154,11 @@ def test_the_second_program_on_the_data(tmp_path, real, stored):
         "1",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found["rounds"] == {
+    figures = json.loads(done.stdout)
+    assert figures["rounds"] == {
         n: [sum(b > a for a, b in pairwise(p)), len(p) - 1] for n, p in path.items()
     }
-    assert found["levels"]["affine 20"]["share"] == pytest.approx(0.2564, abs=5e-5)
+    assert figures["levels"]["affine 20"]["share"] == pytest.approx(0.2564, abs=5e-5)
 
 
 def test_pictures_of_the_pages_are_there():

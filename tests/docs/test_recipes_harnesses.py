@@ -62,8 +62,12 @@ def of_keras(space):
 
 def of_xgboost(space):
     """``XGBClassifier.score`` of the rows held out."""
-    model, x, y, held = (space[name] for name in ("model", "x", "y", "held"))
-    return model.predict_proba(x[held]), y[held], model.score(x[held], y[held])
+    model, x, y, test_rows = (space[name] for name in ("model", "x", "y", "held"))
+    return (
+        model.predict_proba(x[test_rows]),
+        y[test_rows],
+        model.score(x[test_rows], y[test_rows]),
+    )
 
 
 def of_lightning(space):
@@ -86,7 +90,7 @@ OWN = {
 
 @pytest.mark.parametrize("name", OWN)
 def test_a_framework_s_own_accuracy_and_rows(name, run, monkeypatch):
-    module, own = OWN[name]
+    module, our_reading = OWN[name]
     if module == "keras" and "KERAS_BACKEND" not in os.environ:
         monkeypatch.setenv("KERAS_BACKEND", "torch")
     pytest.importorskip(
@@ -98,7 +102,7 @@ def test_a_framework_s_own_accuracy_and_rows(name, run, monkeypatch):
         exec(compile(program, name, "exec"), space)
     except ImportError as missing:
         pytest.skip(f"not installed: {missing.name}")
-    expected, labels, accuracy = own(space)
+    expected, labels, accuracy = our_reading(space)
     scores, y, _, read = whole(run, commands[0])
     np.testing.assert_allclose(
         scores, expected, rtol=1e-5, atol=1e-6
@@ -144,13 +148,13 @@ def test_timm_s_own_accuracy_and_rows(run):
         {"filename": [names[i] for i in order], "label": y.numpy()[order]}
     ).to_csv("truth.csv", index=False)
     scores, labels, ids, read = whole(run, RECIPES["timm"][1][0])
-    (own,) = accuracy(z, y, topk=(1,))
+    (harness_accuracy,) = accuracy(z, y, topk=(1,))
     assert (
         ids == names
         and np.array_equal(scores, z.numpy())
         and np.array_equal(labels, y.numpy())
     )
-    assert read == pytest.approx(float(own) / 100, abs=1e-6)
+    assert read == pytest.approx(float(harness_accuracy) / 100, abs=1e-6)
     p, index = z.softmax(dim=1).topk(2)
     frame = pd.DataFrame(
         {"filename": names, "index": list(index.numpy()), "prob": list(p.numpy())}
@@ -162,7 +166,7 @@ def test_timm_s_own_accuracy_and_rows(run):
         .replace("top5.h5", "val.h5")
     )
     scores, _, _, read = whole(run, command)
-    assert read == pytest.approx(float(own) / 100, abs=1e-6)
+    assert read == pytest.approx(float(harness_accuracy) / 100, abs=1e-6)
     np.testing.assert_allclose(
         np.sort(scores)[:, :-3:-1], p.numpy(), rtol=1e-5
     )  # NumPy prints 8 digits
@@ -252,7 +256,7 @@ def test_the_harness_s_own_accuracies_and_rows(run, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     (samples,) = Path("results").rglob("samples_tiny_*.jsonl")
     (totals,) = Path("results").rglob("results_*.json")
-    own = json.loads(totals.read_text())["results"]["tiny"]
+    stored = json.loads(totals.read_text())["results"]["tiny"]
     logged = sorted(
         map(json.loads, samples.read_text().splitlines()), key=lambda row: row["doc_id"]
     )
@@ -263,9 +267,9 @@ def test_the_harness_s_own_accuracies_and_rows(run, tmp_path):
     assert np.array_equal(scores, np.array(expected)) and labels.tolist() == [
         row["gold"] for row in rows
     ]
-    assert read == pytest.approx(own["acc,none"], abs=1e-12)
+    assert read == pytest.approx(stored["acc,none"], abs=1e-12)
     *_, read = whole(run, f"calcli extract {samples} --normalize chars -o val.h5")
-    assert read == pytest.approx(own["acc_norm,none"], abs=1e-12)
+    assert read == pytest.approx(stored["acc_norm,none"], abs=1e-12)
     assert any(
         row["acc"] != row["acc_norm"] for row in logged
     )  # else the second says nothing

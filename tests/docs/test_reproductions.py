@@ -70,20 +70,20 @@ def test_verified_calibration(tmp_path):
         assert {
             name: len(verdicts) for name, verdicts in claim["verdicts"].items()
         } == dict.fromkeys("st", len(points))
-        assert {word for each in claim["verdicts"].values() for word in each} <= {
+        assert {word for verdict in claim["verdicts"].values() for word in verdict} <= {
             "met",
             "not met",
             "undecided",
         }
-    for own in numbers["networks"].values():
-        for row in own["lower bound"]:
+    for network in numbers["networks"].values():
+        for row in network["lower bound"]:
             assert row["l1"] <= row["l2"] + 1e-12  # Jensen
-        noisy = next(row for row in own["estimators"] if row["bins"] == 100)
+        noisy = next(row for row in network["estimators"] if row["bins"] == 100)
         assert (
             noisy["plugin"]["squared_error"]["mean"]
             > noisy["debiased"]["squared_error"]["mean"]
         )
-        assert [row["bins"] for row in own["known truth"]] == [15, 100]
+        assert [row["bins"] for row in network["known truth"]] == [15, 100]
     for name in (
         "lower_bounds",
         "error_over_bins",
@@ -163,14 +163,14 @@ def test_hoki_tables(digits):
     few = ("--methods", "ts,hoki", "--seeds", 1, "--halves", 2)
     done = script("hoki_tables", "one.npz", "-o", "h", *few, cwd=digits)
     assert done.returncode == 0, done.stderr
-    own = json.loads((digits / "h" / "hoki_tables.json").read_text())["files"]["one"]
-    assert {name: len(row) for name, row in own["ece"].items()} == {
+    stored = json.loads((digits / "h" / "hoki_tables.json").read_text())["files"]["one"]
+    assert {name: len(row) for name, row in stored["ece"].items()} == {
         "uncalibrated": 6,
         "ts": 6,
         "hoki": 6,
     }
-    assert own["seconds"]["hoki"][0] > 0
-    for half in own["halves"]:
+    assert stored["seconds"]["hoki"][0] > 0
+    for half in stored["halves"]:
         assert half["noise"] == max(half["families"], key=half["families"].get)
         assert set(half["families"]) == {"gaussian", "uniform"}
         assert half["bounds"][1] > half["bounds"][0] > half["ece"]
@@ -195,8 +195,8 @@ def test_temperatures(digits):
     assert done.returncode == 0, done.stderr
     files = json.loads((digits / "t" / "temperatures.json").read_text())["files"]
     assert list(files) == ["one", "two"]
-    for own in files.values():
-        assert np.shape(own["temperatures"]) == (2, 3)
+    for file in files.values():
+        assert np.shape(file["temperatures"]) == (2, 3)
     assert is_png(digits / "t" / "temperature.png")
 
 
@@ -210,7 +210,7 @@ def test_corrupted_labels(tmp_path, real):
         for line in done.stdout.splitlines()
         if line.startswith("cifar100_resnet20")
     )
-    found = [float(cell.partition("(")[0]) for cell in line.split()[1:]]
+    figures_of_line = [float(cell.partition("(")[0]) for cell in line.split()[1:]]
     oracle = (
         38.38,
         2.11648,
@@ -222,7 +222,7 @@ def test_corrupted_labels(tmp_path, real):
         55.25455,
         53.94302,
     )
-    assert found == pytest.approx(oracle, abs=6e-4)  # printed to three places
+    assert figures_of_line == pytest.approx(oracle, abs=6e-4)  # printed to three places
 
 
 def test_guo_tables(digits):
@@ -231,13 +231,16 @@ def test_guo_tables(digits):
         "guo_tables", "one.npz", "-o", "g", "--halves", 2, "--draw", "one", cwd=digits
     )
     assert done.returncode == 0, done.stderr
-    own = json.loads((digits / "g" / "guo_tables.json").read_text())["files"]["one"]
-    assert {len(each) for each in own["ece"].values()} == {2}
+    stored = json.loads((digits / "g" / "guo_tables.json").read_text())["files"]["one"]
+    assert {len(value) for value in stored["ece"].values()} == {2}
     assert (
-        own["scores"]["temperature"]["error"] == own["scores"]["uncalibrated"]["error"]
+        stored["scores"]["temperature"]["error"]
+        == stored["scores"]["uncalibrated"]["error"]
     )
-    assert own["scores"]["temperature"]["nll"] < own["scores"]["uncalibrated"]["nll"]
-    assert set(own["seconds"]) == set(own["scores"]) - {"uncalibrated"}
+    assert (
+        stored["scores"]["temperature"]["nll"] < stored["scores"]["uncalibrated"]["nll"]
+    )
+    assert set(stored["seconds"]) == set(stored["scores"]) - {"uncalibrated"}
     assert is_png(digits / "g" / "reliability_one.png")
 
 
@@ -262,24 +265,24 @@ def test_recal_figures(tmp_path):
         "recal_figures", "s.npz", "-o", "r", "--halves", 2, "--rounds", 3, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "r" / "recal_figures.json").read_text())
+    stored = json.loads((tmp_path / "r" / "recal_figures.json").read_text())
     for start in ("raw", "after one temperature"):
-        for spec, own in found["groups"][start].items():
+        for spec, of_spec in stored["groups"][start].items():
             filled = [
                 rank
-                for rank, rows in zip(own["ranks"], own["rows"], strict=True)
+                for rank, rows in zip(of_spec["ranks"], of_spec["rows"], strict=True)
                 if rows
             ]
-            assert sum(own["rows"]) == 300 and sorted(filled) == list(
+            assert sum(of_spec["rows"]) == 300 and sorted(filled) == list(
                 range(1, len(filled) + 1)
             ), spec
         assert (
-            np.sum(found["ranks"][start]["zoom"]) <= 8
-            and np.sum(found["ranks"][start]["brightness"]) <= 4
+            np.sum(stored["ranks"][start]["zoom"]) <= 8
+            and np.sum(stored["ranks"][start]["brightness"]) <= 4
         )
-    assert {len(own["brier_top"]) for own in found["scores"].values()} == {2}
+    assert {len(of_spec["brier_top"]) for of_spec in stored["scores"].values()} == {2}
     assert {
-        len(path) for paths in found["ece_after_round"].values() for path in paths
+        len(path) for paths in stored["ece_after_round"].values() for path in paths
     } == {4}
     assert is_png(tmp_path / "r" / "recal_ranks.png")
 
@@ -294,14 +297,14 @@ def test_the_ranks_of_the_groups_are_those_of_the_specification(tmp_path, real):
         sys.path.pop(0)
     data = real("cifar10_resnet20_transformed")
     path = figures.bundle(tmp_path, "first", data, slice(0, 5000))
-    found = figures.groups(path, ["zoom:0.51", "brightness:0.8"], "none")
-    assert found["zoom:0.51"]["rows"] == [134, 2150, 103, 2613]
-    assert found["zoom:0.51"]["ece"] == pytest.approx(
+    groups = figures.groups(path, ["zoom:0.51", "brightness:0.8"], "none")
+    assert groups["zoom:0.51"]["rows"] == [134, 2150, 103, 2613]
+    assert groups["zoom:0.51"]["ece"] == pytest.approx(
         [0.2922, 0.0766, 0.1445, 0.0265], abs=6e-5
     )
-    assert found["zoom:0.51"]["ranks"] == [4, 2, 3, 1]
+    assert groups["zoom:0.51"]["ranks"] == [4, 2, 3, 1]
     # Nine confidences that both round to 1 are told apart by our logarithms: 2053 and 2815 there.
-    assert found["brightness:0.8"]["rows"] == [59, 73, 2062, 2806]
-    assert found["brightness:0.8"]["ece"][:2] == pytest.approx(
+    assert groups["brightness:0.8"]["rows"] == [59, 73, 2062, 2806]
+    assert groups["brightness:0.8"]["ece"][:2] == pytest.approx(
         [0.2122, 0.2352], abs=6e-5
     )

@@ -40,7 +40,7 @@ def test_every_column_of_a_row(case):
     student = Student.trained(*case, RIDGE)
     row = student.row()
     m, q, error, nll, ts, ec, *rest = ROWS[case]
-    found = (
+    figures_of_row = (
         row["m"],
         row["q"],
         row["error"],
@@ -49,7 +49,7 @@ def test_every_column_of_a_row(case):
         row["temperature_ec"],
     )
     np.testing.assert_allclose(
-        found, (m, q, error, nll, ts, ec), rtol=3e-5
+        figures_of_row, (m, q, error, nll, ts, ec), rtol=3e-5
     )  # printed to five places
     np.testing.assert_allclose(
         1e4 * np.array(row["half_ece"]), rest[:3], atol=0.015
@@ -102,7 +102,12 @@ def test_the_joint_density(affine20):
     }
     for temperature, values in oracle.items():
         np.testing.assert_allclose(
-            [affine20.density(*at, temperature) for at in points], values, rtol=5e-6
+            [
+                affine20.density(*point_of_density, temperature)
+                for point_of_density in points
+            ],
+            values,
+            rtol=5e-6,
         )
     np.testing.assert_allclose(
         affine20.expected_teacher([0.6, 0.8, 0.95]),
@@ -118,25 +123,30 @@ def test_the_joint_density(affine20):
 
 
 def test_who_knows_the_model_needs_no_temperature():
-    at = {t: Statistician.trained(5, t).measures() for t in (0.8, 1.0, 1.25)}
-    assert at[1.0]["accuracy"] == pytest.approx(0.61747612, abs=1e-8)
-    assert at[1.0]["confidence"] == pytest.approx(at[1.0]["accuracy"], abs=1e-10)
-    assert at[1.0]["nll"] == pytest.approx(0.65018688, abs=1e-8)
-    assert (at[0.8]["confidence"], at[1.25]["confidence"]) == pytest.approx(
-        (0.64087417, 0.59450266), abs=1e-8
+    measures_at = {t: Statistician.trained(5, t).measures() for t in (0.8, 1.0, 1.25)}
+    assert measures_at[1.0]["accuracy"] == pytest.approx(0.61747612, abs=1e-8)
+    assert measures_at[1.0]["confidence"] == pytest.approx(
+        measures_at[1.0]["accuracy"], abs=1e-10
     )
-    assert at[1.0]["nll"] < min(at[0.8]["nll"], at[1.25]["nll"])
+    assert measures_at[1.0]["nll"] == pytest.approx(0.65018688, abs=1e-8)
+    assert (
+        measures_at[0.8]["confidence"],
+        measures_at[1.25]["confidence"],
+    ) == pytest.approx((0.64087417, 0.59450266), abs=1e-8)
+    assert measures_at[1.0]["nll"] < min(
+        measures_at[0.8]["nll"], measures_at[1.25]["nll"]
+    )
 
 
 def test_trained_models_lie_on_the_theorys_curves(affine20):
     """Within three standard errors plus the 4/d by which d = 200 is not infinite."""
-    found, row = models("affine", 20, RIDGE, 200, 20), affine20.row()
+    figures, row = models("affine", 20, RIDGE, 200, 20), affine20.row()
     for key in ("m", "q", "error", "temperature_ts", "temperature_ec"):
-        allowed = 3 * found[key]["se"] + 4 / 200 * row[key]
-        assert abs(found[key]["mean"] - row[key]) <= allowed, key
+        allowed = 3 * figures[key]["se"] + 4 / 200 * row[key]
+        assert abs(figures[key]["mean"] - row[key]) <= allowed, key
     assert (
-        abs(found["half_ece"]["mean"][0] - row["half_ece"][0])
-        <= 3 * found["half_ece"]["se"][0] + 0.02 * 0.0218
+        abs(figures["half_ece"]["mean"][0] - row["half_ece"][0])
+        <= 3 * figures["half_ece"]["se"][0] + 0.02 * 0.0218
     )
 
 

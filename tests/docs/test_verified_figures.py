@@ -57,22 +57,22 @@ def rows(real):
 
 def test_lower_bounds_and_bars(rows):
     sweep = (2, 4, 8, 16, 32, 64, 128, 512, 4096)
-    found = {
+    row_of = {
         row["asked"]: row for row in experiments.lower_bound(rows, PARTS, 1, sweep)
     }
     for bins, value in (L2 | {512: 0.055031, 4096: 0.070480}).items():
-        assert found[bins]["l2"] == pytest.approx(value, abs=6e-7)
+        assert row_of[bins]["l2"] == pytest.approx(value, abs=6e-7)
     for bins, value in (L1 | {512: 0.027817, 4096: 0.033655}).items():
-        assert found[bins]["l1"] == pytest.approx(value, abs=6e-7)
+        assert row_of[bins]["l1"] == pytest.approx(value, abs=6e-7)
     for bins, value in SQUARE.items():
-        assert found[bins]["debiased_square"] == pytest.approx(value, rel=3e-3)
-    assert found[4096]["bins"] == 1000
+        assert row_of[bins]["debiased_square"] == pytest.approx(value, rel=3e-3)
+    assert row_of[4096]["bins"] == 1000
 
 
 def test_bars_of_a_thousand_resamples_may_lie_above_the_estimate(rows):
-    (found,) = experiments.lower_bound(rows, PARTS, 1000, (128,))
-    assert found["percentile"] == pytest.approx(BAR_128, abs=6e-5)
-    assert found["l2"] < found["percentile"][0]
+    (bound,) = experiments.lower_bound(rows, PARTS, 1000, (128,))
+    assert bound["percentile"] == pytest.approx(BAR_128, abs=6e-5)
+    assert bound["l2"] < bound["percentile"][0]
 
 
 def test_a_trial_draws_a_thousand_rows_with_replacement_and_measures_on_all(rows):
@@ -88,17 +88,17 @@ def test_own_values_are_those_that_the_division_has_not_touched(rows):
     few = rows.at(slice(0, 1000))
     for options in ({}, {"base": "temperature"}):
         calibrator = experiments.fitted(few, "sb", mode="marginal", bins=10, **options)
-        own = measures.own_values(calibrator, few)
+        our_values = measures.own_values(calibrator, few)
         assert calibrator.predict_proba(few.z) == pytest.approx(
-            own / own.sum(axis=1, keepdims=True), abs=1e-9
+            our_values / our_values.sum(axis=1, keepdims=True), abs=1e-9
         )
-        assert np.ptp(own.sum(axis=1)) > 0.1
+        assert np.ptp(our_values.sum(axis=1)) > 0.1
 
 
 def test_multinomial_estimates_have_the_expectation_of_the_plugin(rows):
     """E plugin = truth + sum over values of their variance / n: 6.96e-4 with 15 bins and 2000 rows."""
-    found = experiments.estimators(rows, 1000, sizes=(2000,))
-    assert found[0]["truth"] == pytest.approx(3.826e-4, rel=2e-4)
-    assert found[1]["truth_debiased"] == pytest.approx(5.071e-4, rel=2e-4)
-    error = np.std(found[0]["plugin"]["values"]) / np.sqrt(1000)
-    assert found[0]["plugin"]["mean"] == pytest.approx(6.96e-4, abs=3 * error)
+    estimates = experiments.estimators(rows, 1000, sizes=(2000,))
+    assert estimates[0]["truth"] == pytest.approx(3.826e-4, rel=2e-4)
+    assert estimates[1]["truth_debiased"] == pytest.approx(5.071e-4, rel=2e-4)
+    error = np.std(estimates[0]["plugin"]["values"]) / np.sqrt(1000)
+    assert estimates[0]["plugin"]["mean"] == pytest.approx(6.96e-4, abs=3 * error)

@@ -46,9 +46,9 @@ def retired(text):
     """Which of these words a text has."""
     plain = " ".join(text.split())
     return [
-        f"{found[0]!r}: write {instead}"
+        f"{match[0]!r}: write {instead}"
         for word, instead in RETIRED.items()
-        if (found := re.search(word, plain, re.I))
+        if (match := re.search(word, plain, re.I))
     ]
 
 
@@ -76,12 +76,12 @@ def messages(path):
     "path", sorted((REPOSITORY / "calcli").rglob("*.py")), ids=lambda path: path.stem
 )
 def test_messages_use_the_words_of_the_field(path):
-    found = [
+    faults = [
         f"{path.name}:{line}: {words}"
         for line, text in messages(path)
         if (words := retired(text))
     ]
-    assert not found, "\n".join(found)
+    assert not faults, "\n".join(faults)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -90,7 +90,7 @@ def test_help_uses_the_words_of_the_field(command):
     texts = [
         parser.help or "",
         parser.epilog or "",
-        *(getattr(each, "help", None) or "" for each in parser.params),
+        *(getattr(parameter, "help", None) or "" for parameter in parser.params),
     ]
     assert not retired(" ".join(texts))
 
@@ -175,10 +175,10 @@ def test_what_commands_say_uses_the_words_of_the_field(outputs):
     folder, said = outputs
     texts = {**said, **{page.name: seen(page) for page in folder.rglob("*.html")}}
     assert {"many.html", "two.html", "a.report.html"} <= set(texts)
-    found = [
+    faults = [
         f"{name}: {words}" for name, text in texts.items() if (words := retired(text))
     ]
-    assert not found, "\n".join(found)
+    assert not faults, "\n".join(faults)
     script = (REPOSITORY / "calcli" / "reporting" / "page.js").read_text("utf-8")
     assert not retired(" ".join(re.findall(r'"([^"]*)"', script)))
 
@@ -227,4 +227,7 @@ def test_every_term_of_the_field_that_is_shown_is_explained(outputs, term):
         *((term.word, term.meaning) for term in GLOSSARY.values()),
         *((n, metric(n).title) for n in metric_names()),
     ]
-    assert any(re.search(rf"\b{term}", " ".join(each), re.I) for each in explained)
+    assert any(
+        re.search(rf"\b{term}", " ".join(texts_of_term), re.I)
+        for texts_of_term in explained
+    )

@@ -72,8 +72,8 @@ def test_the_order_of_time(column, expected):
 
 @pytest.mark.slow
 def test_a_line_a_batch_in_order_of_time(folder, run):
-    found = json.loads(run("evaluate", "log.h5", *BY_MONTH, "--json").out)
-    lines = found["results"][0]["per_group"]
+    output = json.loads(run("evaluate", "log.h5", *BY_MONTH, "--json").out)
+    lines = output["results"][0]["per_group"]
     assert [
         line["group"] for line in lines
     ] == MONTHS  # though the file begins with the last

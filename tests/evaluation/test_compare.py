@@ -62,8 +62,8 @@ def test_every_row_is_scored_by_a_fit_that_has_not_seen_it():
 
 
 def test_json_has_the_promised_shape(run, three):
-    found = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
-    assert [r["method"] for r in found["results"]] == [
+    comparison = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
+    assert [r["method"] for r in comparison["results"]] == [
         "ts",
         "uncalibrated",
         "svs",
@@ -76,9 +76,11 @@ def test_json_has_the_promised_shape(run, three):
         name: fold_fits(*parse_method(name), folds, Context())
         for name in ("ts", "svs", "uncalibrated")
     }
-    others = [(held, fit) for (_, held, _), fit in zip(folds, fits["ts"], strict=True)]
+    others = [
+        (held_out, fit) for (_, held_out, _), fit in zip(folds, fits["ts"], strict=True)
+    ]
     tables = {name: held_out_table(fits[name], folds, others) for name in fits}
-    for result in found["results"][:3]:
+    for result in comparison["results"][:3]:
         assert (
             result["bundle"] == "m0.h5" and result["n"] == 300 and result["seconds"] > 0
         )
@@ -91,16 +93,16 @@ def test_json_has_the_promised_shape(run, three):
     settings = MetricSettings()
     contexts = [MetricContext(tables[name], settings) for name in ("svs", "ts")]
     expected = differences(paired_sums(*contexts), 0.95)["nll"]
-    own = next(d for d in found["differences"] if d["method"] == "svs")
-    assert own["baseline"] == "ts"
-    nll = own["metrics"]["nll"]
+    difference = next(d for d in comparison["differences"] if d["method"] == "svs")
+    assert difference["baseline"] == "ts"
+    nll = difference["metrics"]["nll"]
     assert nll["value"] == pytest.approx(expected.value)
     # fits to overlapping folds depend on each other, which widens the interval
     assert nll["ci_method"] == f"{expected.interval.method}, folds"
     assert nll["ci"][0] < expected.interval.low < expected.interval.high < nll["ci"][1]
-    assert found["ranks"] is None
+    assert comparison["ranks"] is None
     again = compared(run, "m0.h5", "--methods", "temperature,svs,hb(bins=5)")
-    assert again["differences"] == found["differences"]
+    assert again["differences"] == comparison["differences"]
 
 
 def test_differences_of_fits_to_folds_count_the_errors_of_the_fits():
@@ -110,11 +112,11 @@ def test_differences_of_fits_to_folds_count_the_errors_of_the_fits():
     s = np.random.default_rng(8).logistic(size=n)
     y = (np.random.default_rng(9).random(n) < 1 / (1 + np.exp(-s))).astype(int)
     z = np.stack([np.zeros(n), 2 * s], axis=1)
-    found = calcli.compare(z, y, ["ts", "platt"])
-    (own,) = (d for d in found["differences"] if d["method"] == "platt")
+    comparison = calcli.compare(z, y, ["ts", "platt"])
+    (difference,) = (d for d in comparison["differences"] if d["method"] == "platt")
     for loss in ("nll", "brier"):
-        assert own["metrics"][loss]["se"] >= 1.0 / n
-        low, high = own["metrics"][loss]["ci"]
+        assert difference["metrics"][loss]["se"] >= 1.0 / n
+        low, high = difference["metrics"][loss]["ci"]
         assert high - low >= 2 * 1.9 / n
 
 
@@ -123,9 +125,9 @@ def test_no_star_stands_beside_an_interval_that_holds_0(run):
     z = np.random.default_rng(44).normal(size=(400, 4)) * 2
     y = (z + np.random.default_rng(45).gumbel(size=z.shape)).argmax(axis=1)
     np.savez("zeros.npz", logits=1.15 * z, labels=y)
-    found = calcli.compare(1.15 * z, y, ["ts", "hb"])
-    (own,) = (d for d in found["differences"] if d["method"] == "hb")
-    nll = own["metrics"]["nll"]
+    comparison = calcli.compare(1.15 * z, y, ["ts", "hb"])
+    (difference,) = (d for d in comparison["differences"] if d["method"] == "hb")
+    nll = difference["metrics"]["nll"]
     assert nll["value"] > 1.0 and nll["ci"][0] < 0.0
     assert nll["p_value"] > 0.05
     (line,) = (
@@ -141,11 +143,11 @@ def test_differences_of_a_cross_fitted_run_allow_for_the_folds(run):
     np.savez("one.npz", logits=2 * z, labels=y)
     done = run("run", "one.npz", "-m", "ts", "-o", "out", "--json")
     crossed = json.loads(done.out)["evaluation"]["results"][1]
-    found = calcli.compare(2 * z, y, ["ts"], baseline="identity", seed=0)
-    (own,) = (d for d in found["differences"] if d["method"] == "ts")
+    comparison = calcli.compare(2 * z, y, ["ts"], baseline="identity", seed=0)
+    (difference,) = (d for d in comparison["differences"] if d["method"] == "ts")
     nll = crossed["paired"]["differences"]["nll"]
     assert nll["ci_method"].endswith(", folds")
-    expected = own["metrics"]["nll"]
+    expected = difference["metrics"]["nll"]
     assert [nll["value"], *nll["ci"]] == pytest.approx(
         [expected["value"], *expected["ci"]], rel=1e-9
     )
@@ -156,19 +158,19 @@ def test_one_group_can_be_fitted_to_and_another_scored(run):
     with h5py.File("m.h5", "w") as file:
         for name, part in (("cal", slice(0, 250)), ("test", slice(250, 400))):
             file[f"{name}/logits"], file[f"{name}/labels"] = 2 * z[part], y[part]
-    found = compared(run, "m.h5", "--test", "test", "--methods", "ts")
+    comparison = compared(run, "m.h5", "--test", "test", "--methods", "ts")
     assert run("fit", "-m", "ts", "m.h5", "-q").code == 0
     evaluated = json.loads(run("evaluate", "m.h5", "-c", "m.ts.json", "--json").out)[
         "results"
     ]
-    for mine, its in zip(
-        sorted(found["results"], key=lambda r: r["method"]),
+    for mine, other in zip(
+        sorted(comparison["results"], key=lambda r: r["method"]),
         evaluated[::-1],
         strict=True,
     ):
         assert (mine["bundle"], mine["n"]) == ("m.h5:test", 150)
         assert mine["metrics"]["nll"]["value"] == pytest.approx(
-            its["metrics"]["nll"]["value"], rel=1e-12
+            other["metrics"]["nll"]["value"], rel=1e-12
         )
     assert "fitted to and scored" in run("compare", "m.h5:test", "--test", "test").line
     assert run("compare", "m.h5", "--test", "nothing").code == 3
@@ -248,14 +250,17 @@ def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatc
             ece[key] for key in ("value", "null_mean", "p_value")
         ]
         assert [float(cells["nll.lo"]), float(cells["nll.hi"])] == nll["ci"]
-        own = [
+        brier_of = [
             d["metrics"]["brier"]
             for d in whole["differences"]
             if d["method"] == result["method"]
         ]
-        assert cells["brier_minus_baseline.hi"] == (str(own[0]["ci"][1]) if own else "")
+        assert cells["brier_minus_baseline.hi"] == (
+            str(brier_of[0]["ci"][1]) if brier_of else ""
+        )
         assert (
-            cells["baseline"] == ("m0.h5:ts" if own else "") and cells["reason"] == ""
+            cells["baseline"] == ("m0.h5:ts" if brier_of else "")
+            and cells["reason"] == ""
         )
 
 
@@ -294,30 +299,32 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
 )
 def test_a_method_written_with_spaces_is_no_second_one(run, three, written):
     asked = f"ts,hb(bins=5;scheme=mass),{written}"
-    found = compared(run, "m0.h5", "--methods", asked, "--baseline", written)
-    assert {r["method"] for r in found["results"]} == {
+    comparison = compared(run, "m0.h5", "--methods", asked, "--baseline", written)
+    assert {r["method"] for r in comparison["results"]} == {
         "uncalibrated",
         "ts",
         "hb(bins=5;scheme=mass)",
     }
-    against = {d["method"]: d["baseline"] for d in found["differences"]}
+    against = {d["method"]: d["baseline"] for d in comparison["differences"]}
     assert against == dict.fromkeys(["uncalibrated", "ts"], "hb(bins=5;scheme=mass)")
 
 
 @pytest.mark.slow
 def test_several_bundles_are_ranked_in_every_format(run, three, monkeypatch):
-    found = compared(run, *three, "--methods", "ts,ec")
-    ranks = found["ranks"]
+    comparison = compared(run, *three, "--methods", "ts,ec")
+    ranks = comparison["ranks"]
     values = {
         (r["bundle"], r["method"]): r["metrics"]["nll"]["value"]
-        for r in found["results"]
+        for r in comparison["results"]
     }
-    for at, name in enumerate(ranks["methods"]):
-        each = [
+    for place, name in enumerate(ranks["methods"]):
+        ranks_of_name = [
             sum(values[b, other] <= values[b, name] for other in ranks["methods"])
             for b in three
         ]
-        assert ranks["metrics"]["nll"]["ranks"][at] == pytest.approx(np.mean(each))
+        assert ranks["metrics"]["nll"]["ranks"][place] == pytest.approx(
+            np.mean(ranks_of_name)
+        )
     assert ranks["nemenyi"]["critical_difference"] == pytest.approx(
         2.343 * np.sqrt(3 * 4 / 18), abs=2e-3
     )
@@ -362,8 +369,10 @@ def test_two_models_on_the_same_rows(run):
     z, y = truth(200, 3)
     write("new.h5", z, y, ids=np.arange(200))
     write("old.h5", 3 * z, y, ids=np.arange(200))
-    found = compared(run, "new.h5", "--baseline-bundle", "old.h5", "--methods", "ts")
-    pairs = {d["method"]: d for d in found["differences"]}
+    comparison = compared(
+        run, "new.h5", "--baseline-bundle", "old.h5", "--methods", "ts"
+    )
+    pairs = {d["method"]: d for d in comparison["differences"]}
     assert (
         set(pairs) == {"ts", "uncalibrated"}
         and pairs["ts"]["baseline_bundle"] == "old.h5"
@@ -394,16 +403,16 @@ def test_units_are_said_as_evaluate_says_them(run):
     words = ("m.h5", "--unit", "patient")
     want = json.loads(run("evaluate", *words, "--json", "-q").out)["results"][0]
     for _ in "written", "taken from the file":
-        found = compared(run, *words, "-m", "identity,ts", "-o", "units.json")[
+        results = compared(run, *words, "-m", "identity,ts", "-o", "units.json")[
             "results"
         ]
-        for result in found:
+        for result in results:
             for name, score in result["metrics"].items():
                 assert (
                     score["signature"] == want["metrics"][name]["signature"]
                     and "|unit:patient|" in score["signature"]
                 )
-        alone = next(result for result in found if result["method"] == "uncalibrated")
+        alone = next(result for result in results if result["method"] == "uncalibrated")
         assert alone["units"] == want["units"] and alone["units"]["name"] == "patient"
     assert (
         "holds results with unit patient, not none"
@@ -415,12 +424,12 @@ def test_units_are_said_as_evaluate_says_them(run):
         and "|unit:none|" in alone["metrics"]["nll"]["signature"]
     )
     assert "units" not in compared(run, "m.h5", "-m", "identity")["results"][0]
-    found = calcli.compare(2 * z, y, ["identity"], units=np.arange(300) // 5)[
+    results = calcli.compare(2 * z, y, ["identity"], units=np.arange(300) // 5)[
         "results"
     ][0]
     assert (
-        "|unit:unit|" in found["metrics"]["nll"]["signature"]
-        and found["units"]["n"] == 60
+        "|unit:unit|" in results["metrics"]["nll"]["signature"]
+        and results["units"]["n"] == 60
     )
 
 
@@ -516,8 +525,8 @@ def test_differences_of_rounding_are_not_significant():
     d = -(2.0**-53) * rng.integers(1, 3, size=500)
     expected = np.zeros((2, 2, 5))
     for sums in (PairedSums.of(d), PairedSums.of(d, None, expected)):
-        found = differences({"brier": sums}, 0.95)
-        assert found["brier"].p_value == 1.0
+        by_metric = differences({"brier": sums}, 0.95)
+        assert by_metric["brier"].p_value == 1.0
     far = PairedSums.of(d * 2.0**20)
     assert differences({"brier": far}, 0.95)["brier"].p_value < 1e-10
 

@@ -47,7 +47,7 @@ def test_samples_drawn_by_class_are_no_doubt_about_labels():
     z, y = balanced()
     report = judged(z, y)
     assert report.kind != "check_labels" and "labels" not in kinds(report)
-    finding = next(each for each in report.findings if each.kind == "sampled")
+    finding = next(one for one in report.findings if one.kind == "sampled")
     assert finding.numbers["observed"] == pytest.approx(0.5)
     assert finding.numbers["predicted"] < 0.2
     assert any("calcli adapt --prior" in line for line in report.lines)
@@ -173,15 +173,15 @@ def test_rows_whose_ids_differ_are_no_copies(tmp_path, has_ids):
         if has_ids:
             file["ids"] = np.arange(600)
     with open_data([str(tmp_path / "a.h5")]) as rows:
-        told = [text for text in rows.caveats if "are they copies" in text]
-    assert bool(told) != has_ids
+        caveats_of_copies = [text for text in rows.caveats if "are they copies" in text]
+    assert bool(caveats_of_copies) != has_ids
 
 
 def intervals(z, y):
     """Intervals of the losses and of two areas, None where there is none."""
     names = ("nll", "brier", "brier_top", "auroc", "aurc")
-    told = calcli.evaluate(z, y, kind="logits", metrics=list(names)).to_dict()
-    return [told["results"][0]["metrics"][name].get("ci") for name in names]
+    evaluation = calcli.evaluate(z, y, kind="logits", metrics=list(names)).to_dict()
+    return [evaluation["results"][0]["metrics"][name].get("ci") for name in names]
 
 
 @pytest.mark.filterwarnings("ignore:about 100% of the")  # are they copies?
@@ -203,8 +203,8 @@ def test_scores_of_few_values_are_no_copies():
     """Equal counts of scores that have both outcomes, as in a designed sample."""
     c = np.repeat([0.6, 0.7, 0.8, 0.9, 0.95], 40)
     y = np.tile(np.repeat([0, 1], 20), 5)
-    found = intervals(np.log(np.stack([c, 1.0 - c], axis=1)), y)
-    assert None not in found
+    ends = intervals(np.log(np.stack([c, 1.0 - c], axis=1)), y)
+    assert None not in ends
 
 
 FAR = np.array([0.0, 100.0, 200.0, 1000.0])

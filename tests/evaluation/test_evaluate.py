@@ -155,9 +155,9 @@ def test_lines_and_values(run, fitted):
 @pytest.mark.parametrize("groups", ["--per-group", "--group-by=group"])
 def test_one_number_goes_with_limits_on_groups(run, bundle, groups):
     words = ("evaluate", bundle, "-m", "accuracy", "--format", "value", "-q")
-    found = evaluated(run, bundle, "-m", "accuracy", "--per-group")["results"][0]
-    whole = found["metrics"]["accuracy"]["value"]
-    lowest = min(group["metrics"]["accuracy"]["value"] for group in found["per_group"])
+    result = evaluated(run, bundle, "-m", "accuracy", "--per-group")["results"][0]
+    whole = result["metrics"]["accuracy"]["value"]
+    lowest = min(group["metrics"]["accuracy"]["value"] for group in result["per_group"])
     assert lowest < whole
     done = run(*words, groups, "--min", f"accuracy={(lowest + whole) / 2}")
     assert (done.code, float(done.out)) == (5, whole)
@@ -221,11 +221,11 @@ def test_the_signature_is_one_line_to_quote(run, fitted):
         f"signature: m.h5:test (600 rows, 4 classes): ece {ece['value']:.4f} (expected "
     )
     assert "norm:1 bins:15 scheme:width closed:right label:top" in last
-    beside = run("evaluate", fitted, "--signature", "--json", "-m", "NLL")
+    with_signature = run("evaluate", fitted, "--signature", "--json", "-m", "NLL")
     assert (
-        beside.err.startswith("signature: ")
-        and "nll" in beside.err
-        and json.loads(beside.out)
+        with_signature.err.startswith("signature: ")
+        and "nll" in with_signature.err
+        and json.loads(with_signature.out)
     )
 
 
@@ -263,7 +263,7 @@ def test_verdicts_follow_their_rules(run, fitted, tmp_path):
     split = report["split"]["nll"]
     assert split["refinement"] + split["calibration"] == pytest.approx(split["value"])
     assert split["calibration"] > 5 * split["calibration_se"]
-    gain = next(each for each in report["messages"] if each["kind"] == "gain")
+    gain = next(message for message in report["messages"] if message["kind"] == "gain")
     assert gain["nll"] == split["calibration"]
     effect = after["report"]["messages"][-1]
     assert effect["kind"] == "effect"
@@ -313,7 +313,9 @@ def test_the_table_has_a_row_per_version(run, fitted):
     assert head.split()[:5] == ["600", "samples", "accuracy", "confidence", "ECE"]
     names = ["accuracy", "mean_confidence", "ece"]
     for row, name, result in zip(rows, ("uncalibrated", "ts"), results, strict=False):
-        expected = [f"{result['metrics'][each]['value']:.4f}" for each in names]
+        expected = [
+            f"{result['metrics'][metric_name]['value']:.4f}" for metric_name in names
+        ]
         cells = [cell.rstrip("*") for cell in row.split()]
         assert cells[:4] == [name, *expected]
     change = results[1]["paired"]["differences"]["nll"]
@@ -458,9 +460,9 @@ def test_limits_that_hold(run, fitted):
         "--json",
     )
     assert done.code == 0
-    held = json.loads(done.out)["limits"]
-    assert [entry["crossed"] for entry in held] == [False] * 4
-    assert held[0]["value"] < 0
+    limits = json.loads(done.out)["limits"]
+    assert [entry["crossed"] for entry in limits] == [False] * 4
+    assert limits[0]["value"] < 0
     suite = ET.parse("gate.xml").getroot()
     assert suite.attrib["failures"] == "0"
     assert len(suite.findall("testcase")) == 4
@@ -526,8 +528,8 @@ def test_a_limit_applies_to_every_group_too(run):
     assert run(*words, "-q").code == 0
     done = run(*words, "--per-group", "--json", "--junit", "gate.xml", "-q")
     assert done.code == 5 and "uncalibrated, group worse: gap is 0.2825" in done.line
-    held = json.loads(done.out)["limits"]
-    assert {each.get("group"): each["crossed"] for each in held} == {
+    limits = json.loads(done.out)["limits"]
+    assert {limit.get("group"): limit["crossed"] for limit in limits} == {
         None: False,
         "worse": True,
         "better": False,
@@ -740,13 +742,13 @@ def test_published_vlm_errors_in_one_command(tmp_path):
     published = json.loads((SHARED_DATA / "vlm_mmbench_published.json").read_text())[
         "ece"
     ]
-    found = {
+    ece_of = {
         r["bundle"].removeprefix("vlm.h5:logits_"): r["metrics"]["ece"]["value"]
         for r in json.loads(done.out)["results"]
     }
-    assert found.keys() == published.keys()
+    assert ece_of.keys() == published.keys()
     for model, value in published.items():
-        assert found[model] == pytest.approx(value, abs=1e-6), model
+        assert ece_of[model] == pytest.approx(value, abs=1e-6), model
 
 
 def test_values_before_rows_are_divided_by_their_sums(run, bundle):
@@ -815,9 +817,11 @@ def test_a_report_on_all_classes_pooled_leaves_out_what_pools_none(
     run, fitted, options
 ):
     """No option that nobody typed is complained of."""
-    found = evaluated(run, fitted, "--label", "all", *options)["results"][0]["metrics"]
-    assert "ece" in found
-    assert "ece_mass" not in found
+    metrics = evaluated(run, fitted, "--label", "all", *options)["results"][0][
+        "metrics"
+    ]
+    assert "ece" in metrics
+    assert "ece_mass" not in metrics
     asked = run("evaluate", fitted, "--label", "all", "-m", "ece_mass")
     assert asked.code == 2
     assert "pools bins of equal width, not --scheme mass or ece_mass" in asked.line

@@ -39,8 +39,10 @@ def judged(run, *words):
     assert done.code == 0, done.err
     report = json.loads(done.out)["results"][0]["report"]
     kinds = ("by_group", "by_group_untried")
-    found = [each for each in report["messages"] if each["kind"] in kinds]
-    return report, found
+    messages_of_kinds = [
+        message for message in report["messages"] if message["kind"] in kinds
+    ]
+    return report, messages_of_kinds
 
 
 @pytest.mark.parametrize(("k", "method"), [(2, "platt"), (4, "ts")])
@@ -48,14 +50,14 @@ def test_groups_that_differ_get_a_map_each(run, k, method):
     rng = np.random.default_rng(k)
     z, y, group = drawn(rng, 2000, k, spread=0.7)
     write("a.npz", z, y, site=group)
-    report, found = judged(run, "a.npz", "--group-by", "site")
-    (remedy,) = found
+    report, remedies = judged(run, "a.npz", "--group-by", "site")
+    (remedy,) = remedies
     assert remedy["helps"]
     assert (remedy["method"], remedy["by"]) == (method, ["site"])
     assert remedy["low"] < remedy["change"] < remedy["high"]
     assert 0.0 < remedy["at_least"] < -remedy["change"]
     assert remedy["text"].startswith(f"fit -m {method} --by site reduces NLL by 0.")
-    kinds = [each["kind"] for each in report["messages"]]
+    kinds = [message["kind"] for message in report["messages"]]
     assert kinds.index("by_group") == kinds.index("groups") + 1
     # the command runs as printed, and what it fits does better on new rows
     words = shlex.split(report["next"])
@@ -75,8 +77,8 @@ def nll(p, y):
 def test_groups_that_are_alike_do_not(run):
     z, y, group = drawn(np.random.default_rng(1), 2000, 2, spread=0.0)
     write("a.npz", z + np.array([0.0, 0.4]), y, site=group)
-    report, found = judged(run, "a.npz", "--group-by", "site")
-    (remedy,) = found
+    report, remedies = judged(run, "a.npz", "--group-by", "site")
+    (remedy,) = remedies
     assert not remedy["helps"]
     assert remedy["text"].startswith("fit -m platt --by site is not shown to help")
     assert report["messages"][-1] == remedy
@@ -88,9 +90,9 @@ def test_of_two_columns_the_one_that_matters_is_named(run):
     rng = np.random.default_rng(2)
     z, y, group = drawn(rng, 3000, 2, spread=0.7)
     write("a.npz", z, y, site=group, sex=rng.integers(0, 2, 3000))
-    report, found = judged(run, "a.npz", "--group-by", "site", "--group-by", "sex")
-    assert found[0]["helps"]
-    assert found[0]["by"] == ["site"]
+    report, remedies = judged(run, "a.npz", "--group-by", "site", "--group-by", "sex")
+    assert remedies[0]["helps"]
+    assert remedies[0]["by"] == ["site"]
     assert run(*shlex.split(report["next"])[1:]).code == 0
     assert calcli.load("a.platt-by.json").options["by"] == "site"
 
@@ -100,9 +102,9 @@ def test_of_two_columns_that_matter_together_both_are_named(run):
     z, y, group = drawn(rng, 4000, 2, spread=0.8)
     write("a.npz", z, y, site=group // 2, sex=(group + group // 2) % 2)
     groups = ("--group-by", "site", "--group-by", "sex")
-    report, found = judged(run, "a.npz", *groups)
-    assert found[0]["helps"]
-    assert found[0]["by"] == ["sex", "site"]
+    report, remedies = judged(run, "a.npz", *groups)
+    assert remedies[0]["helps"]
+    assert remedies[0]["by"] == ["sex", "site"]
     assert "--by sex --by site" in report["next"]
     assert run(*shlex.split(report["next"])[1:]).code == 0
     assert calcli.load("a.platt-by.json").options["by"] == "sex, site"
@@ -110,7 +112,7 @@ def test_of_two_columns_that_matter_together_both_are_named(run):
     assert run(*shlex.split(again["next"])[1:]).code == 0
     evaluated = run("evaluate", "a.npz", "-c", "a.platt-by.json", *groups, "--json")
     of_fit = json.loads(evaluated.out)["results"][1]["report"]["messages"]
-    assert not [each for each in of_fit if each["kind"].startswith("by_group")]
+    assert not [message for message in of_fit if message["kind"].startswith("by_group")]
 
 
 def test_confidences_are_tried_too(run):
@@ -120,9 +122,9 @@ def test_confidences_are_tried_too(run):
     confidence = rng.uniform(0.5, 1.0, n)
     right = rng.random(n) < np.where(group == 0, confidence - 0.25, confidence - 0.02)
     np.savez("a.npz", confidence=confidence, correct=right, site=group)
-    report, found = judged(run, "a.npz", "--group-by", "site")
-    assert found[0]["helps"]
-    assert found[0]["loss"] == "squared error"
+    report, remedies = judged(run, "a.npz", "--group-by", "site")
+    assert remedies[0]["helps"]
+    assert remedies[0]["loss"] == "squared error"
     assert run(*shlex.split(report["next"])[1:]).code == 0
 
 
@@ -130,9 +132,9 @@ def test_what_would_take_long_is_not_tried_and_not_named(run, monkeypatch):
     monkeypatch.setattr(group_remedy, "MOST_SCORES", 1999 * group_remedy.LEAST_CLASSES)
     z, y, group = drawn(np.random.default_rng(2), 2000, 2, spread=0.7)
     write("a.npz", z, y, site=group)
-    report, found = judged(run, "a.npz", "--group-by", "site")
+    report, remedies = judged(run, "a.npz", "--group-by", "site")
     text = "fit -m platt --by site was not tried: it takes long on 2,000 samples"
-    assert [each["text"] for each in found] == [text]
+    assert [message["text"] for message in remedies] == [text]
     assert report["next"].startswith("calcli run a.npz")
 
 
@@ -159,8 +161,8 @@ def test_a_calibrator_that_does_better_than_maps_by_group_stays(run):
     )
     results = json.loads(run("evaluate", *words).out)["results"]
     of_version = results[1]["report"]["messages"]
-    assert "groups" in [each["kind"] for each in of_version]
-    (remedy,) = [each for each in of_version if each["kind"] == "by_group"]
+    assert "groups" in [message["kind"] for message in of_version]
+    (remedy,) = [message for message in of_version if message["kind"] == "by_group"]
     assert not remedy["helps"]
     assert remedy["change_here"] > 0.0
     assert results[0]["report"]["next"].startswith("calcli apply cal.venn-abers.json")

@@ -162,10 +162,10 @@ def test_commands_ask_with_the_names_of_the_classes(monkeypatch, capsys, tmp_pat
         assert "(bee)" in found.err
         assert "(cat)" in found.err
     assert "same order?" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    told = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)[
+    output = json.loads(run("evaluate", "x.h5", "--metric", "ece", "--json").out)[
         "results"
     ][0]["warnings"]
-    assert any("same order?" in text for text in told)
+    assert any("same order?" in text for text in output)
 
 
 def test_very_many_rows_are_asked_too(monkeypatch):

@@ -132,16 +132,16 @@ def test_rows_are_dealt_to_their_groups_at_once(monkeypatch):
 )
 def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
     """200,000 draws in all, but 200 of a group; nobody gets more than asked for."""
-    seen = []
+    resamples_drawn = []
 
     def record(context, names):
-        seen.append(context.settings.resamples)
+        resamples_drawn.append(context.settings.resamples)
         return {}
 
     monkeypatch.setattr(group_tables, "MOST_DRAWS", 200_000 * 3 // groups)
     monkeypatch.setattr(group_tables, "_scores", record)
     lines_of(context_of(3, resamples=asked), [])
-    assert seen == [draws] * 3
+    assert resamples_drawn == [draws] * 3
 
 
 def test_intersections_are_taken_apart_into_their_columns():

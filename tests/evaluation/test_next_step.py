@@ -23,8 +23,8 @@ def rows(seed, k=3, n=400):
 def write(name, **groups):
     """A file of bundles: number of classes by group; ``__`` in a name is a folder."""
     with h5py.File(name, "w") as file:
-        for at, (group, k) in enumerate(groups.items(), 1):
-            for array, values in rows(at, k).items():
+        for place, (group, k) in enumerate(groups.items(), 1):
+            for array, values in rows(place, k).items():
                 file[f"{group.replace('__', '/')}/{array}"] = values
 
 

@@ -291,8 +291,10 @@ def test_a_calibrator_that_mends_what_is_off_is_advised_where_its_gain_is_within
         confidence="confidence",
         correct="answer=gold",
     )
-    found = calcli.evaluate(f"{bundle}:test", calibrators=[calcli.fit(f"{bundle}:cal")])
-    before, after = found.results
+    evaluation = calcli.evaluate(
+        f"{bundle}:test", calibrators=[calcli.fit(f"{bundle}:cal")]
+    )
+    before, after = evaluation.results
     assert before.report.kind == "overconfident"
     assert not after.report.verdict.has_findings
     change = after.paired.differences["brier_top"]

@@ -34,10 +34,10 @@ from threshold import simulate
 def test_the_promise_holds(name):
     # benchmarks/threshold.py is the long form, 1000 sets a case. "no better anywhere" has accuracy
     # 0.8999 at every threshold, so that each threshold found breaks the promise of 0.9.
-    holds, found, coverage, largest = simulate(name, 1000, 0.9, 150)
+    holds, has_threshold, coverage, largest = simulate(name, 1000, 0.9, 150)
     assert holds >= 0.94
     if name != "no better anywhere":
-        assert found > 0.95
+        assert has_threshold > 0.95
         assert coverage > 0.8 * largest
 
 
@@ -49,13 +49,13 @@ def test_all_right_needs_as_many_rows_as_the_binomial_says():
     )  # 0.9^28 = 0.0523
     few = ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9)
     assert few.least == 29
-    found = ThresholdSearch.of(c, np.ones(29)).choose(0.9)
+    choice = ThresholdSearch.of(c, np.ones(29)).choose(0.9)
     assert (
-        found.best is not None
-        and found.best.accepted == 29
-        and found.best.threshold == 0.5
+        choice.best is not None
+        and choice.best.accepted == 29
+        and choice.best.threshold == 0.5
     )
-    assert found.lower == pytest.approx(0.05 ** (1 / 29), rel=1e-12)
+    assert choice.lower == pytest.approx(0.05 ** (1 / 29), rel=1e-12)
     many = ThresholdSearch.of(np.linspace(0.5, 1.0, 1000), np.ones(1000)).choose(0.9)
     assert many.best is not None and many.best.coverage == 1.0
     # the last of the tests has inherited all of the level: nothing failed before it
@@ -66,14 +66,14 @@ def test_ties_are_accepted_together_and_order_does_not_matter():
     rng = np.random.default_rng(3)
     c = np.repeat([0.99, 0.9, 0.6], [400, 400, 400])
     hit = (rng.random(1200) < c).astype(float)
-    found = ThresholdSearch.of(c, hit).choose(0.85)
+    choice = ThresholdSearch.of(c, hit).choose(0.85)
     assert (
-        found.best is not None
-        and found.best.threshold == 0.9
-        and found.best.accepted == 800
+        choice.best is not None
+        and choice.best.threshold == 0.9
+        and choice.best.accepted == 800
     )
     mixed = rng.permutation(1200)
-    assert ThresholdSearch.of(c[mixed], hit[mixed]).choose(0.85) == found
+    assert ThresholdSearch.of(c[mixed], hit[mixed]).choose(0.85) == choice
 
 
 def test_nothing_is_promised_where_nothing_can_be():
@@ -132,28 +132,28 @@ def test_threshold_then_apply(at_work):
         "t.json",
         "--json",
     )
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     assert done.code == 0
     assert (
-        found == json.loads(Path("t.json").read_text())
-        and found["calcli_threshold"] == 1
+        output == json.loads(Path("t.json").read_text())
+        and output["calcli_threshold"] == 1
     )
-    assert found["accuracy_lower"] >= 0.9 and found["level"] == 0.95
-    assert found["accuracy"] == found["right"] / found["accepted"]
-    assert found["coverage_ci"][0] < found["coverage"] < found["coverage_ci"][1]
+    assert output["accuracy_lower"] >= 0.9 and output["level"] == 0.95
+    assert output["accuracy"] == output["right"] / output["accepted"]
+    assert output["coverage_ci"][0] < output["coverage"] < output["coverage_ci"][1]
     for out in ("o.h5", "o.npz", "o.csv", "o.jsonl", "o.parquet"):
         done = at_work(
             "apply", "ts.json", "a.h5", "-o", out, "--threshold", "t.json", "--json"
         )
         assert (
             json.loads(done.out)["results"][0]["counts"]["accepted"]
-            == found["accepted"]
+            == output["accepted"]
         )
     with h5py.File("o.h5") as file:
         accepted, confidence = file["accepted"][()], file["confidence"][()]
         right = (file["prediction"][()] == file["labels"][()])[accepted]
-    np.testing.assert_array_equal(accepted, confidence >= found["threshold"])
-    assert right.sum() == found["right"]
+    np.testing.assert_array_equal(accepted, confidence >= output["threshold"])
+    assert right.sum() == output["right"]
     np.testing.assert_array_equal(np.load("o.npz")["accepted"], accepted)
     lines = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]
     assert [line["accepted"] for line in lines] == accepted.tolist()
@@ -209,11 +209,11 @@ def test_no_threshold_is_exit_4_with_nulls(at_work):
     done = at_work(
         "threshold", "a.h5", "--accuracy", "0.9999", "-o", "t.json", "--json"
     )
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     assert (
         done.code == 4
-        and found["threshold"] is None
-        and found["accuracy_lower"] is None
+        and output["threshold"] is None
+        and output["accuracy_lower"] is None
     )
     assert "29956" in done.line  # log 0.05 / log 0.9999, rounded up
     assert not Path("t.json").exists()
@@ -244,37 +244,39 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
 ):
     """ "or give more samples" stood behind an accuracy that no coverage has."""
     done = at_work("threshold", "a.h5", "--accuracy", "0.999")
-    found = re.findall(
+    offers = re.findall(
         r"accuracy (0\.\d+) can be guaranteed at coverage ([\d.]+)%\n", done.err
     )
-    assert 3 <= len(found) <= 5 and done.err.index(
+    assert 3 <= len(offers) <= 5 and done.err.index(
         "can be guaranteed at"
     ) < done.err.index("calcli: ")
-    for asked, coverage in found:
+    for asked, coverage in offers:
         there = json.loads(
             at_work("threshold", "a.h5", "--accuracy", asked, "--json").out
         )
         assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
-    assert [float(c) for _, c in found] == sorted(float(c) for _, c in found)
+    assert [float(c) for _, c in offers] == sorted(float(c) for _, c in offers)
     confidence = np.repeat([0.9, 0.8], 500)
     never = np.r_[
         np.arange(500) % 4 > 0, np.arange(500) % 2
     ]  # by hand: 75 % of the first half, 62.5 % of all
-    told = ThresholdSearch.of(confidence, never.astype(float))
+    choice = ThresholdSearch.of(confidence, never.astype(float))
     shares = [
-        there.accepted for _, there in told.offered(0.95)
+        there.accepted for _, there in choice.offered(0.95)
     ]  # two confidences: four lines spoke of one share
     assert shares == sorted(set(shares)) and len(shares) <= 2
-    words = told.why_not(told.choose(0.9), "a", 0.9, 0.95)
+    words = choice.why_not(choice.choose(0.9), "a", 0.9, 0.95)
     assert (
         "more samples alone would not help" in words
         and "more than 75.0% are right" in words
     )
-    words = told.why_not(told.choose(0.745), "a", 0.745, 0.95)  # seen, and not yet sure
+    words = choice.why_not(
+        choice.choose(0.745), "a", 0.745, 0.95
+    )  # seen, and not yet sure
     assert words.endswith(", or give more samples")
     # By hand: 375 of 500 are right at .9, half of the rows. Its upper bound is the .975 quantile of Beta(376, 125).
     assert "75.0% of the samples from 0.9 on are right (coverage 50.0%)" in words
-    words = told.why_not(told.choose(0.78), "a", 0.78, 0.95)
+    words = choice.why_not(choice.choose(0.78), "a", 0.78, 0.95)
     assert words.endswith(
         "more samples may not help, as at no coverage (from 30 samples) more than 75.0% are right"
         " (interval up to 78.7%)"
@@ -283,13 +285,13 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
 
 def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
     """--confidence is an array of extract and was a level here; it is still understood, and not shown."""
-    own, old = (
+    new, old = (
         at_work("threshold", "a.h5", "--accuracy", "0.8", flag, "0.8", "--json")
         for flag in ("--level", "--confidence")
     )
-    assert own.out == old.out and json.loads(own.out)["level"] == 0.8
-    told = at_work("threshold", "--help").out
-    assert "--level" in told and "--confidence" not in told
+    assert new.out == old.out and json.loads(new.out)["level"] == 0.8
+    help_text = at_work("threshold", "--help").out
+    assert "--level" in help_text and "--confidence" not in help_text
 
 
 def test_every_group_is_told_how_accurate_it_is(at_work):
@@ -302,20 +304,22 @@ def test_every_group_is_told_how_accurate_it_is(at_work):
     done = at_work(
         "threshold", "g.npz", "--accuracy", "0.7", "--group-by", "site", "--json"
     )
-    found = json.loads(done.out)
-    for line in found["groups"]:
-        own = (part == line["group"]) & (c >= found["threshold"])
-        assert (line["n"], line["accepted"], line["right"]) == (
-            (part == line["group"]).sum(),
-            own.sum(),
-            hit[own].sum(),
-        )
-        assert line["accuracy"] == pytest.approx(hit[own].mean())
-        told = f"group {line['group']}: {own.sum()} of {line['n']} rows, of which {hit[own].mean():.2%} are right"
-        assert f"{told} (no guarantee by group)" in done.err
-    assert [line["group"] for line in found["groups"]] == ["b", "a"] and sum(
-        g["accepted"] for g in found["groups"]
-    ) == found["accepted"]
+    output = json.loads(done.out)
+    for line in output["groups"]:
+        is_in_group = part == line["group"]
+        is_accepted = is_in_group & (c >= output["threshold"])
+        accuracy = hit[is_accepted].mean()
+        assert line["n"] == is_in_group.sum()
+        assert line["accepted"] == is_accepted.sum()
+        assert line["right"] == hit[is_accepted].sum()
+        assert line["accuracy"] == pytest.approx(accuracy)
+        assert (
+            f"group {line['group']}: {is_accepted.sum()} of {line['n']} rows, of which"
+            f" {accuracy:.2%} are right (no guarantee by group)"
+        ) in done.err
+    assert [line["group"] for line in output["groups"]] == ["b", "a"]
+    n_accepted = sum(line["accepted"] for line in output["groups"])
+    assert n_accepted == output["accepted"]
     assert "groups" not in json.loads(
         at_work("threshold", "g.npz", "--accuracy", "0.7", "--json").out
     )
@@ -340,9 +344,10 @@ def test_single_confidences_have_thresholds_too(at_work):
     with h5py.File("c.h5", "w") as file:
         file["confidence"], file["correct"] = c, rng.random(2000) < c
     done = at_work("threshold", "c.h5", "--accuracy", "0.9", "--json")
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     assert (
-        found["threshold"] in c and found["accepted"] == (c >= found["threshold"]).sum()
+        output["threshold"] in c
+        and output["accepted"] == (c >= output["threshold"]).sum()
     )
     assert at_work("fit", "-m", "platt", "c.h5", "-o", "platt.json", "-q").code == 0
     assert (
@@ -366,8 +371,8 @@ def test_the_intervals_of_the_metrics_cover(tmp_path):
     for _ in range(400):
         u = rng.uniform(0.5, 1.0, 300)
         hit = (rng.random(300) < u).astype(float)
-        found = AcceptanceCurve.of(u, hit).at_coverage(0.8)
-        low, high = exact_interval(found.right, found.accepted)
+        point = AcceptanceCurve.of(u, hit).at_coverage(0.8)
+        low, high = exact_interval(point.right, point.accepted)
         inside[0] += low <= 0.8 <= high
         low, high = AcceptanceCurve.of(u, hit).coverage_interval(0.9)
         inside[1] += low <= 0.4 <= high
@@ -417,10 +422,18 @@ def test_metrics_at_a_number(monkeypatch, capsys, tmp_path):
         hit[best[:50]].mean()
     )
     share = np.cumsum(hit[best]) / np.arange(1, 201)
-    found = metrics["coverage_at_accuracy(0.7)"]
-    assert found["value"] == pytest.approx((np.flatnonzero(share >= 0.7)[-1] + 1) / 200)
-    assert found["ci"][0] <= found["value"] <= found["ci"][1]
-    assert found["signature"].startswith("coverage_at_accuracy|accuracy:0.7|label:top")
+    coverage_of_metric = metrics["coverage_at_accuracy(0.7)"]
+    assert coverage_of_metric["value"] == pytest.approx(
+        (np.flatnonzero(share >= 0.7)[-1] + 1) / 200
+    )
+    assert (
+        coverage_of_metric["ci"][0]
+        <= coverage_of_metric["value"]
+        <= coverage_of_metric["ci"][1]
+    )
+    assert coverage_of_metric["signature"].startswith(
+        "coverage_at_accuracy|accuracy:0.7|label:top"
+    )
     assert metrics["coverage_at_accuracy"]["signature"].startswith(
         "coverage_at_accuracy|accuracy:0.95|"
     )
@@ -460,11 +473,11 @@ def test_weighted_rows_count_by_their_weight(name, value):
     table = top_label_table(
         [0.6, 0.9, 0.7, 0.8], [1, 1, 0, 1], weight=np.array([4.0, 1.0, 2.0, 1.0])
     )
-    found = measure(name, MetricContext(table))
+    coverage_value = measure(name, MetricContext(table))
     assert (
-        found.value == value
-        and found.interval is None
-        and found.signature["share"] == "weight"
+        coverage_value.value == value
+        and coverage_value.interval is None
+        and coverage_value.signature["share"] == "weight"
     )
     none = top_label_table([0.6, 0.9], [0, 0], weight=np.ones(2))
     assert measure("coverage_at_accuracy", MetricContext(none)).value == 0.0
@@ -482,17 +495,17 @@ def test_the_threshold_of_forty_units_of_three():
     correct[WRONG] = 0
     units = Units.of(np.arange(120) // 3)
     confidence = 0.99 - 0.004 * np.arange(120)
-    found = ThresholdSearch.of(confidence, correct, units).choose(0.8)
-    assert found.best is not None and found.best.accepted == 90 and found.tests == 8
-    assert found.best.threshold == pytest.approx(0.634)
-    assert found.design_effect == pytest.approx(2.0)
-    assert found.least == 23  # ln(.05 / 8) / ln .8 = 22.7
+    choice = ThresholdSearch.of(confidence, correct, units).choose(0.8)
+    assert choice.best is not None and choice.best.accepted == 90 and choice.tests == 8
+    assert choice.best.threshold == pytest.approx(0.634)
+    assert choice.design_effect == pytest.approx(2.0)
+    assert choice.least == 23  # ln(.05 / 8) / ln .8 = 22.7
     shuffled = np.random.default_rng(0).permutation(120)
     assert (
         ThresholdSearch.of(
             confidence[shuffled], correct[shuffled], units.take(shuffled)
         ).choose(0.8)
-        == found
+        == choice
     )
 
 
@@ -510,8 +523,8 @@ def test_too_few_units_have_no_threshold_however_right_they_are():
 
     That one test of all rows breaks the promise in .072 of sets of 60 units of 20 rows with chance .95 (rho .3)."""
     units, c = Units.of(np.arange(140) // 2), 0.99 - 0.001 * np.arange(140)
-    found = ThresholdSearch.of(c, np.ones(140), units).choose(0.95)
-    assert found.best is None and found.least == 110
+    choice = ThresholdSearch.of(c, np.ones(140), units).choose(0.95)
+    assert choice.best is None and choice.least == 110
     more = ThresholdSearch.of(
         0.99 - 0.001 * np.arange(400), np.ones(400), Units.of(np.arange(400) // 2)
     ).choose(0.95)
@@ -545,14 +558,14 @@ def test_the_command_takes_units_from_the_bundle(at_work):
         made["unit"] = np.repeat(np.arange(400), 5)
     with h5py.File("u.h5") as made, h5py.File("rows.h5", "w") as alone:
         alone["logits"], alone["labels"] = made["logits"][:], made["labels"][:]
-    found, wrong = (
+    by_unit, wrong = (
         json.loads(at_work("threshold", name, "--accuracy", "0.9", "--json").out)
         for name in ("u.h5", "rows.h5")
     )
-    assert found["units"]["n"] == 400 and found["units"]["largest"] == 5
-    assert found["units"]["design_effect"] == pytest.approx(5, rel=0.2)
-    assert "units are drawn independently" in found["guarantee"]
-    assert "units" not in wrong and wrong["coverage"] > found["coverage"]
+    assert by_unit["units"]["n"] == 400 and by_unit["units"]["largest"] == 5
+    assert by_unit["units"]["design_effect"] == pytest.approx(5, rel=0.2)
+    assert "units are drawn independently" in by_unit["guarantee"]
+    assert "units" not in wrong and wrong["coverage"] > by_unit["coverage"]
     done = at_work("threshold", "u.h5", "--accuracy", "0.999")
     assert done.code == 4 and "units must be accepted" in done.err
 

@@ -105,7 +105,7 @@ def test_no_star_stands_beside_an_interval_that_holds_0(run):
         "rest": (2000, 200, 0.9),
     }
     drawn = [sure(rng, *count) for count in counts.values()]
-    p, y = (np.concatenate(each) for each in zip(*drawn, strict=True))
+    p, y = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
     group = np.repeat([*counts], [n for n, _, _ in counts.values()])
     with h5py.File("m.h5", "w") as file:
         file["probs"], file["labels"], file["group"] = p, y, group.astype("S")
@@ -190,12 +190,12 @@ def test_classes_are_called_by_their_names(run):
         file["logits"], file["labels"] = z + 3.0 * np.eye(4)[y], y
         file["class_names"] = ["cat", "dog", "cow", "hen"]
     for method in ("ts", "svs", "irova"):
-        told = run("fit", "m.h5", "-m", method).err
+        errors = run("fit", "m.h5", "-m", method).err
         assert (
             "2 of 4 classes have no row in the calibration data: 2 (cow), 3 (hen)"
-            in told
+            in errors
         )
-        assert method == "ts" or "classes without calibration rows (2 of 4): " in told
+        assert method == "ts" or "classes without calibration rows (2 of 4): " in errors
 
 
 def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
@@ -206,18 +206,18 @@ def test_a_fit_that_makes_probabilities_with_zeros_worse_says_so(run):
     y = draw_labels(p, np.random.RandomState(0))
     with h5py.File("m.h5", "w") as file:
         file["probs"], file["labels"] = (
-            np.stack([rng.multinomial(21, each) for each in p]) / 21.0,
+            np.stack([rng.multinomial(21, chances) for chances in p]) / 21.0,
             y,
         )
-    told = run("fit", "m.h5", "-m", "ts").err
+    errors = run("fit", "m.h5", "-m", "ts").err
     assert re.search(
         r"made its own rows worse: the Brier score rose from 0\.4\d+ to 0\.5\d+ .*--method auto",
-        told,
+        errors,
     )
     assert run("fit", "m.h5", "-m", "ts", "--strict", "--force").code == 4
     assert (
-        "fit with --method auto" in told
-        and "some labels have a probability of 0" in told
+        "fit with --method auto" in errors
+        and "some labels have a probability of 0" in errors
     )
 
 
@@ -277,13 +277,15 @@ def test_a_class_that_is_all_but_impossible_and_has_no_rows_is_no_miscalibration
             else {"weights": rng.exponential(size=2000)}
         )
         for k in (2, 3):
-            found = calcli.evaluate(z[:, :k], np.zeros(2000, int), **extra).results[0]
+            evaluation = calcli.evaluate(
+                z[:, :k], np.zeros(2000, int), **extra
+            ).results[0]
             assert (
-                min(score.p_value for score in found.scores.values() if score.null)
+                min(score.p_value for score in evaluation.scores.values() if score.null)
                 > 0.99
             )
-            assert found.report.kind in ("calibrated", "too_few")
-            assert not found.report.verdict.has_findings
+            assert evaluation.report.kind in ("calibrated", "too_few")
+            assert not evaluation.report.verdict.has_findings
 
 
 def unwrapped_line(text, words):
@@ -421,7 +423,9 @@ def test_the_range_that_is_named_of_two_classes_is_of_p_class_1(run):
     z = 4.0 * np.random.default_rng(1).normal(size=4000)
     logits, y = two_classes(z, logistic(0.5 * z))
     report = report_of(run, written("m.h5", logits, y))
-    range_ = next(each for each in report["messages"] if each["kind"] == "range")
+    range_ = next(
+        message for message in report["messages"] if message["kind"] == "range"
+    )
     p = logistic(z)
     inside = (p > range_["low"]) & (p <= range_["high"])
     assert range_["of_positive"]
@@ -447,7 +451,9 @@ def test_a_p_class_1_that_is_right_on_average_is_wrong_somewhere_that_is_named(r
     means = "(50.0% predicted, 50.0% observed)"
     words = f"miscalibrated: risks wrong in places, right on average {means}"
     assert report["verdict"] == words
-    range_ = next(each for each in report["messages"] if each["kind"] == "range")
+    range_ = next(
+        message for message in report["messages"] if message["kind"] == "range"
+    )
     text = "P(class 1) from 20% to 30%: 22.3% predicted, 19.0% observed"
     assert range_["text"] == f"{text} (+3.3 points, 1,500 samples)"
     # four bins hold rows, and their intervals hold together
@@ -476,7 +482,7 @@ def test_a_nearly_constant_confidence_is_not_called_calibrated_where_errors_find
     assert "errors" in report.verdict.significant
     assert report.kind == "mixed"
     assert report.verdict.p_value > 0.05 >= report.verdict.p_overall
-    errors = next(each for each in report.findings if each.kind == "errors")
+    errors = next(finding for finding in report.findings if finding.kind == "errors")
     assert errors.numbers["metrics"] == ["ece_mass", "tce2"]
     expected = "ece_mass, tce2: above the expected value (p = 0.002, adjusted)"
     assert expected in report.lines

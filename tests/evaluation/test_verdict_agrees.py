@@ -256,4 +256,4 @@ def test_every_kind_of_finding_came_up():
     seen = [set(output_of(seed)["report"]["findings"]) for seed in range(CASES)]
     assert set().union(*seen) == {"confidence", "classes", "groups", "bins", "split"}
     assert set() in seen
-    assert any(found and "confidence" not in found for found in seen)
+    assert any(warning and "confidence" not in warning for warning in seen)

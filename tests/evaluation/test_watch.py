@@ -42,13 +42,13 @@ def test_a_stream_that_stays_calibrated_and_one_that_changes(run):
         run("watch", name, "--state", "s.json", "--json")
         for name in batches(3, from_=5, sharpen=2.5)
     ]
-    found = json.loads(codes[-1].out)
-    assert codes[-1].code == 5 and found["alarm"] and found["e"] >= 20
-    assert found["since"] == 6 and found["batches"] == 8 and found["rows"] == 2400
+    stored = json.loads(codes[-1].out)
+    assert codes[-1].code == 5 and stored["alarm"] and stored["e"] >= 20
+    assert stored["since"] == 6 and stored["batches"] == 8 and stored["rows"] == 2400
     z, y = drawn(300, seed=7, sharpen=2.5)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    assert found["overconfidence"] == pytest.approx(
+    assert stored["overconfidence"] == pytest.approx(
         p.max(axis=1).mean() - (z.argmax(axis=1) == y).mean(), abs=1e-12
     )
     stands = run("watch", "--state", "s.json")
@@ -84,10 +84,10 @@ def test_the_evidence_of_a_hand_sized_stream(run):
     ):
         with h5py.File(name, "w") as file:
             file["confidence"], file["correct"] = np.array(c), np.array(y, dtype=bool)
-        found = json.loads(
+        stored = json.loads(
             run("watch", name, "--state", "s.json", "--json", "--tolerance", "0").out
         )
-    assert found["log_e"] == pytest.approx(0.3769911077, abs=1e-9)
+    assert stored["log_e"] == pytest.approx(0.3769911077, abs=1e-9)
 
 
 def test_units_are_bet_on_whole(run):
@@ -114,11 +114,11 @@ def test_risks_that_are_all_too_high_are_found_by_the_probability_of_class_one(r
         odds = rng.normal(size=400) * 1.2 - 0.8
         y = (rng.random(400) < 1 / (1 + np.exp(-(odds - 0.5)))).astype(int)
         write("m.h5", np.stack([np.zeros(400), odds], axis=1), y)
-        for label, found in alarms.items():
-            told = run(
+        for label, outcomes in alarms.items():
+            done = run(
                 "watch", "m.h5", "--state", f"{label}.json", "--label", label, "--json"
             )
-            found.append((told.code, json.loads(told.out)["e"]))
+            outcomes.append((done.code, json.loads(done.out)["e"]))
     assert [code for code, _ in alarms["top"]] == [0] * 6 and max(
         e for _, e in alarms["top"]
     ) < 1.02
@@ -258,13 +258,15 @@ def test_of_two_processes_at_once_none_is_lost(run, tmp_path):
         for name in names
     ]
     ends = [(process.communicate()[1], process.returncode) for process in started]
-    taken = [name for name, (_, code) in zip(names, ends, strict=True) if code == 0]
-    assert taken and all(
+    ended_well = [
+        name for name, (_, code) in zip(names, ends, strict=True) if code == 0
+    ]
+    assert ended_well and all(
         code == 0 or (code == 2 and "another calcli" in err) for err, code in ends
     )
     assert sorted(
         batch["name"] for batch in json.loads(Path("s.json").read_text())["batches"]
-    ) == sorted(taken)
+    ) == sorted(ended_well)
 
 
 def test_python_gives_the_same(run, tmp_path):

@@ -313,10 +313,10 @@ def test_new_rows_with_few_values_are_counted(tmp_path, kind, n):
     rng = np.random.default_rng(n)
     for week in range(30):
         c, right = confidences(kind, n, rng)
-        found = calcli.watch(
+        ours = calcli.watch(
             c, right, kind="confidence", state=tmp_path / "s.json", tolerance=0.1
         )
-        assert found["batches"] == week + 1
+        assert ours["batches"] == week + 1
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -350,10 +350,10 @@ def test_new_rows_of_several_classes_with_few_values_are_counted(tmp_path, kind)
             y = np.arange(150) % 3
             p = np.eye(3)[y] * [0.7, 0.9, 0.99]
             p += (1.0 - p.sum(axis=1, keepdims=True)) / 3.0
-        found = calcli.watch(
+        ours = calcli.watch(
             p, y, kind="probs", state=tmp_path / "s.json", tolerance=0.4
         )
-        assert found["batches"] == week + 1
+        assert ours["batches"] == week + 1
 
 
 def test_equal_rows_that_chance_makes_likely_are_counted_and_said(run):

@@ -105,14 +105,16 @@ def test_every_method_gives_the_same_on_every_target(case):
             trace(artifact)
         return
     made = [export(artifact, target) for target in ("python", "onnx")]
-    found = [each.agreement for each in made] + [tried(eager_torch(artifact), artifact)]
+    agreements = [exported.agreement for exported in made] + [
+        tried(eager_torch(artifact), artifact)
+    ]
     for run in [
-        *(each.run for each in made),
+        *(exported.run for exported in made),
         eager_torch(artifact),
     ]:  # onnxruntime had stumbled over no rows
         probs, label = run(np.zeros((0, k), dtype=np.float32))
         assert probs.shape == (0, k) and label.shape == (0,)
-    for agreement in found:
+    for agreement in agreements:
         assert agreement.rows > 280
         assert agreement.difference <= 1e-6 and agreement.labels == 0, agreement
         # Only rows made to lie on edges (ties, constants) may be a matter of the last bit.
@@ -327,12 +329,12 @@ def test_export_command(at_work):
         "rows.h5",
         "--json",
     )
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     assert done.code == 0
     assert (
-        found["rows"] > 330
-        and found["difference"] <= 1e-12
-        and found["labels_differ"] == 0
+        output["rows"] > 330
+        and output["difference"] <= 1e-12
+        and output["labels_differ"] == 0
     )
     namespace = {}
     exec(Path("c.py").read_text(), namespace)
@@ -368,7 +370,7 @@ def test_onnx_output_names(at_work):
     graph = onnx.load("c.onnx").graph
     used = {name for node in graph.node for name in node.input}
     assert {
-        each.name for each in graph.initializer
+        tensor.name for tensor in graph.initializer
     } <= used  # onnxruntime warns of the others on every load
     model = onnxruntime.InferenceSession("c.onnx")
     assert [i.name for i in model.get_inputs()] == ["scores"]
@@ -648,11 +650,13 @@ def test_a_classifier_with_outputs_named_as_the_calibrators(at_work, options):
     model = onnxruntime.InferenceSession("j.onnx")
     names = ["logits", "probs", "calibrated_probs", "prediction", "confidence"]
     assert [o.name for o in model.get_outputs()] == names
-    logits, own, probs, prediction, confidence = model.run(
+    logits, onnx_probs, probs, prediction, confidence = model.run(
         names, {"x": np.eye(6, dtype=np.float32)}
     )
     temperature = fitted("ts", (), 10).calibrator.temperature
-    np.testing.assert_allclose(own, softmax(logits.astype(np.float64)), atol=1e-6)
+    np.testing.assert_allclose(
+        onnx_probs, softmax(logits.astype(np.float64)), atol=1e-6
+    )
     np.testing.assert_allclose(
         probs, softmax(logits.astype(np.float64) / temperature), atol=1e-6
     )

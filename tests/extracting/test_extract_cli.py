@@ -56,9 +56,9 @@ def test_json_has_stable_keys(here, run):
         "--json",
         "-q",
     )
-    found = json.loads(done.out)
-    assert (found["calcli_extract"], found["output"]) == (1, "a.h5")
-    assert [(b["name"], b["n"], b["k"], b["kind"]) for b in found["bundles"]] == [
+    output = json.loads(done.out)
+    assert (output["calcli_extract"], output["output"]) == (1, "a.h5")
+    assert [(b["name"], b["n"], b["k"], b["kind"]) for b in output["bundles"]] == [
         ("cal", 100, K, "logits"), ("test", 50, K, "logits"),
     ]  # fmt: skip
 

@@ -120,13 +120,13 @@ def run(folder, splitting=None, force=False, context=None, out="out.h5", **chang
 def saved(folder, group="", out="out.h5"):
     with h5py.File(folder / out) as file:
         node = file[group] if group else file
-        found = {}
+        arrays = {}
         node.visititems(
             lambda name, item: (
-                found.update({name: item[()]}) if hasattr(item, "shape") else None
+                arrays.update({name: item[()]}) if hasattr(item, "shape") else None
             )
         )
-        return found, json.loads(node.attrs["source"])
+        return arrays, json.loads(node.attrs["source"])
 
 
 def save_model(kind, folder):
@@ -178,16 +178,16 @@ def save_model(kind, folder):
 )
 def test_every_kind_of_model_gives_the_same_bundle(folder, kind):
     run(folder, model=save_model(kind, folder), transform=("brightness:0.5",))
-    found, source = saved(folder)
+    arrays, source = saved(folder)
     x = pictures(folder)[:, None]
-    np.testing.assert_allclose(found["logits"], expected(x), atol=1e-6)
+    np.testing.assert_allclose(arrays["logits"], expected(x), atol=1e-6)
     np.testing.assert_allclose(
-        found["transforms/logits"][0], expected(x * np.float32(0.5)), atol=1e-6
+        arrays["transforms/logits"][0], expected(x * np.float32(0.5)), atol=1e-6
     )
-    assert found["transforms/specs"].tolist() == [b"brightness:0.5"]
-    assert found["labels"].tolist() == (np.arange(N) % K).tolist()
-    assert found["ids"].tolist() == list(range(100, 100 + N))
-    assert found["class_names"].tolist() == [b"a", b"b", b"c", b"d"]
+    assert arrays["transforms/specs"].tolist() == [b"brightness:0.5"]
+    assert arrays["labels"].tolist() == (np.arange(N) % K).tolist()
+    assert arrays["ids"].tolist() == list(range(100, 100 + N))
+    assert arrays["class_names"].tolist() == [b"a", b"b", b"c", b"d"]
     assert source["transforms"] == ["brightness:0.5"]
     assert not (folder / "out.h5.job").exists()
     with open_bundle(str(folder / "out.h5")) as rows:
@@ -235,15 +235,15 @@ def test_colour_layouts_reach_the_transforms_and_the_model(folder, layout):
         layout=None if layout == "nchw" else layout,
         transform=("zoom:0.5",),
     )
-    found, _ = saved(folder)
-    np.testing.assert_allclose(found["logits"], expected(x), atol=1e-6)
-    assert "labels" not in found
+    arrays, _ = saved(folder)
+    np.testing.assert_allclose(arrays["logits"], expected(x), atol=1e-6)
+    assert "labels" not in arrays
     kind, s = parse("zoom:0.5")
     moved = kind.apply(
         np.ascontiguousarray(x.transpose(0, 2, 3, 1)), s, np.zeros(N)
     ).transpose(0, 3, 1, 2)
     np.testing.assert_allclose(
-        found["transforms/logits"][0], expected(moved), atol=1e-6
+        arrays["transforms/logits"][0], expected(moved), atol=1e-6
     )
 
 
@@ -254,9 +254,9 @@ def test_hdf5_inputs_labels_elsewhere_and_rows_as_they_are(folder):
         file["other"] = np.zeros(3)
     np.save(folder / "y.npy", np.arange(N) % K)
     run(folder, inputs="in.h5:train/x", labels="y.npy", layout=None)
-    found, source = saved(folder)
-    np.testing.assert_allclose(found["logits"], expected(x), atol=1e-6)
-    assert found["labels"].tolist() == (np.arange(N) % K).tolist()
+    arrays, source = saved(folder)
+    np.testing.assert_allclose(arrays["logits"], expected(x), atol=1e-6)
+    assert arrays["labels"].tolist() == (np.arange(N) % K).tolist()
     assert source["inputs"]["array"] == "train/x"
 
 
@@ -281,10 +281,10 @@ def test_split_is_stratified_and_covers_every_row(folder):
 def test_probabilities_one_score_and_small_floats(folder):
     np.save(folder / "bare.npy", pictures(folder))
     run(folder, model="user_nets:sigmoid", inputs="bare.npy", dtype="float16")
-    found, _ = saved(folder)
-    assert found["logits"].shape == (N, 2)
-    assert found["logits"].dtype == np.float16
-    assert (found["logits"][:, 0] == 0).all()
+    arrays, _ = saved(folder)
+    assert arrays["logits"].shape == (N, 2)
+    assert arrays["logits"].dtype == np.float16
+    assert (arrays["logits"][:, 0] == 0).all()
     with pytest.raises(
         DataError,
         match=r"user_nets:net on .*row \d+, class \d is -.*, expected a probability",
@@ -308,11 +308,11 @@ def image_folder(folder, sizes=((6, 6),) * 8, grey=True):
 def test_image_folder(folder):
     x = image_folder(folder)
     run(folder, inputs="pictures", layout=None, grey=True)
-    found, _ = saved(folder)
-    np.testing.assert_allclose(found["logits"], expected(x[:, None]), atol=1e-6)
-    assert found["labels"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert found["class_names"].tolist() == [b"a", b"b", b"c", b"d"]
-    assert found["ids"][:2].tolist() == [b"a/0.png", b"a/4.png"]
+    arrays, _ = saved(folder)
+    np.testing.assert_allclose(arrays["logits"], expected(x[:, None]), atol=1e-6)
+    assert arrays["labels"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert arrays["class_names"].tolist() == [b"a", b"b", b"c", b"d"]
+    assert arrays["ids"][:2].tolist() == [b"a/0.png", b"a/4.png"]
 
 
 def test_image_folder_of_unequal_sizes(folder):
@@ -345,12 +345,12 @@ def test_image_folder_with_a_broken_picture_or_too_many_classes(folder):
 def test_interrupted_job_goes_on_where_it_stopped(folder):
     whole = run(folder, transform=("drop:0.2", "zoom:0.7"), out="whole.h5")
     assert whole.notes == []
-    seen = []
+    progress_seen = []
 
     def interrupt(what, done, total):
-        seen.append(done)
-        if done >= 10 and 15 not in seen:
-            seen.append(15)
+        progress_seen.append(done)
+        if done >= 10 and 15 not in progress_seen:
+            progress_seen.append(15)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -583,12 +583,12 @@ def test_sample_digits_are_what_their_model_says(tmp_path):
             for key in ("logits", "labels", "ids", "transforms/logits")
         }
     for name, group in groups.items():
-        at = np.searchsorted(again["ids"], group["ids"])
-        np.testing.assert_array_equal(again["labels"][at], group["labels"])
+        places = np.searchsorted(again["ids"], group["ids"])
+        np.testing.assert_array_equal(again["labels"][places], group["labels"])
         # Other processors and versions of torch add in another order.
-        np.testing.assert_allclose(again["logits"][at], group["logits"], atol=1e-3)
+        np.testing.assert_allclose(again["logits"][places], group["logits"], atol=1e-3)
         np.testing.assert_allclose(
-            again["transforms/logits"][:, at], moved[name][[0, -1]], atol=1e-3
+            again["transforms/logits"][:, places], moved[name][[0, -1]], atol=1e-3
         )
         right = group["logits"].argmax(1) == group["labels"]
         p = np.exp(

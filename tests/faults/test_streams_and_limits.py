@@ -163,8 +163,8 @@ def test_two_writers_of_one_name(desk, tmp_path):
         subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    errors = [each.communicate()[1] for each in running]
-    codes = sorted(each.returncode for each in running)
+    errors = [child.communicate()[1] for child in running]
+    codes = sorted(child.returncode for child in running)
     assert codes[0] == 0 and set(codes) <= {0, 2} and codes.count(0) == 1
     assert all(not e or "exists already" in e or "appeared while" in e for e in errors)
     assert set(state(tmp_path)) == {"out.h5"}
@@ -335,13 +335,13 @@ def test_weights_beside_an_onnx_model_are_inputs(tmp_path):
     }
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08:".join(weights.values()))
     lengths["second piece"], lengths["across pieces"] = b"\x0c", b"\x0d"
-    for at, name in (
+    for offset, name in (
         ((1 << 20) + 7, "second piece"),
         ((2 << 20) - 15, "across pieces"),
     ):
         weights[name] = b"\n\x08location\x12" + lengths[name] + name.encode()
         (tmp_path / "m.onnx").write_bytes(
-            (tmp_path / "m.onnx").read_bytes().ljust(at, b"\0") + weights[name]
+            (tmp_path / "m.onnx").read_bytes().ljust(offset, b"\0") + weights[name]
         )
     for name in (*weights, "other.bin"):
         (tmp_path / name).write_bytes(b"mine")

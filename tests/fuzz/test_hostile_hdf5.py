@@ -39,10 +39,10 @@ def zeros(file, name, shape, chunk):
     """Compressed zeros, written without ever being there."""
     dataset = file.create_dataset(name, shape, "f4", chunks=chunk, compression="gzip")
     packed = zlib.compress(bytes(4 * int(np.prod(chunk))))
-    for at in itertools.product(
+    for corner in itertools.product(
         *(range(0, n, step) for n, step in zip(shape, chunk, strict=True))
     ):
-        dataset.id.write_direct_chunk(at, packed)
+        dataset.id.write_direct_chunk(corner, packed)
 
 
 def make(what):
@@ -344,21 +344,21 @@ def test_many_files_are_looked_at_by_one_child_and_the_one_that_kills_it_is_name
 @pytest.fixture
 def crowd():
     """Another Python thread, which works, and one that holds a lock."""
-    over, lock, held = threading.Event(), threading.Lock(), threading.Event()
+    over, lock, is_held = threading.Event(), threading.Lock(), threading.Event()
 
     def hold():
         with lock:
-            held.set()
+            is_held.set()
             over.wait()
 
     def work():
         while not over.wait(0.001):
             sum(range(1000))
 
-    threads = [threading.Thread(target=each) for each in (hold, work)]
+    threads = [threading.Thread(target=task) for task in (hold, work)]
     for thread in threads:
         thread.start()
-    held.wait()
+    is_held.wait()
     yield lock
     over.set()
     for thread in threads:

@@ -130,19 +130,19 @@ def test_what_nobody_means_is_refused_or_done(
         code, seconds, said = run(
             [command, *BASE[command], *(words if option else [value])]
         )
-        told = f"{command} {option}{value[:40]}: exit {code}, {seconds:.1f} s: {said[-300:]}"
+        description = f"{command} {option}{value[:40]}: exit {code}, {seconds:.1f} s: {said[-300:]}"
         limits = any(word in option for word in ("--max", "--min"))
         assert (
             code in (0, 2, 3)
             or (code == 5 and (limits or command == "watch"))
             or (code == 4 and command in FINDS_NONE)
-        ), told
-        assert "Traceback" not in said and "internal error" not in said, told
+        ), description
+        assert "Traceback" not in said and "internal error" not in said, description
         assert (
             code != 2
             or sum(line.startswith("calcli: ") for line in said.splitlines()) == 1
-        ), told
-        assert not (value == "nan" and number) or code == 2, told
+        ), description
+        assert not (value == "nan" and number) or code == 2, description
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_reasons_belong_to_options(command):
             ExtractArgs(output="o.h5", sources=[Path("s.npz")]),
             ExtractArgs(output="o.h5", model="m"),
         ]
-        assert all(set(each.unused_options) <= fields for each in args)
+        assert all(set(parsed_args.unused_options) <= fields for parsed_args in args)
     assert BASE.keys() == set(COMMANDS)
 
 
@@ -239,11 +239,11 @@ def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
     ]  # of two classes
     numbers = []
     for changed in ({}, setting):
-        found = evaluate(
+        metrics = evaluate(
             z, y, kind="logits", metrics=names, resamples=50, **changed
         ).to_dict()["results"][0]["metrics"]
         numbers.append(
-            {name: {**each, "signature": None} for name, each in found.items()}
+            {name: {**metric, "signature": None} for name, metric in metrics.items()}
         )
     for name in names:
         same, unused_options = (

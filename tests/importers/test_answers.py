@@ -61,8 +61,8 @@ def test_an_answer_and_a_truth_of_two_types(ending, same, tmp_path, out):
         for a, b in ((answer, truth), (truth, answer)):
             rows = [{"conf": 0.5, "a": a, "b": b} for _ in range(N)]
             path = rows_as(tmp_path / f"a.{ending}", rows)
-            found = bring(path, out, confidence="conf", correct="a=b")
-            assert found["correct"].tolist() == [same] * N, (a, b)
+            imported = bring(path, out, confidence="conf", correct="a=b")
+            assert imported["correct"].tolist() == [same] * N, (a, b)
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -83,9 +83,9 @@ def test_votes_of_another_type_than_the_gold(layout, same, tmp_path, out):
             ask = {"unit": "q"}
         for ending in ("jsonl", "csv"):
             path = rows_as(tmp_path / f"a.{ending}", rows)
-            found = bring(path, out, votes="answers", gold="gold", **ask)
-            assert found["correct"].tolist() == [same] * N, (ending, answer, truth)
-            np.testing.assert_allclose(found["confidence"], 2.5 / 4)
+            imported = bring(path, out, votes="answers", gold="gold", **ask)
+            assert imported["correct"].tolist() == [same] * N, (ending, answer, truth)
+            np.testing.assert_allclose(imported["confidence"], 2.5 / 4)
 
 
 def test_the_gold_of_another_file_and_type(ending, tmp_path, out):
@@ -106,8 +106,8 @@ def test_two_golds_of_an_id_agree_by_their_value(tmp_path, out):
         tmp_path / "key.jsonl", [{"id": 1, "gold": 1}, {"id": 1, "gold": "1.0"}]
     )
     ask["ids"] = None
-    found = bring(path, out, gold=str(key), unit="id", **ask)
-    assert found["correct"].all()
+    imported = bring(path, out, gold=str(key), unit="id", **ask)
+    assert imported["correct"].all()
     rows_as(key, [{"id": 1, "gold": 1}, {"id": 1, "gold": 2}])
     with pytest.raises(DataError, match="id '1' has several answers"):
         bring(path, out, gold=str(key), unit="id", **ask)
@@ -128,18 +128,18 @@ def test_all_or_none_right_is_doubted_aloud(right, tmp_path, run):
 def test_lists_of_different_lengths_are_the_same_in_json_and_csv(tmp_path, out):
     lists = [["a", "b", "a"], ["b"], ["a", "a"]] * 4
     rows = [{"answers": cell, "gold": "a"} for cell in lists]
-    found = bring(
+    imported = bring(
         rows_as(tmp_path / "a.jsonl", rows), out, votes="answers", gold="gold"
     )
     printed = [{"answers": str(cell), "gold": "a"} for cell in lists]
     path = rows_as(tmp_path / "a.csv", printed)
     from_csv = bring(path, out, votes="answers", gold="gold")
     for name in ("confidence", "correct"):
-        assert np.array_equal(found[name], from_csv[name])
+        assert np.array_equal(imported[name], from_csv[name])
     # (votes + 1/2) / (k + 1): 2 of 3, 1 of 1, 2 of 2
-    np.testing.assert_allclose(found["confidence"][:3], [2.5 / 4, 1.5 / 2, 2.5 / 3])
-    assert found["correct"].tolist() == [True, False, True] * 4
-    assert "12 questions of 1 to 3 answers each" in found["notes"]
+    np.testing.assert_allclose(imported["confidence"][:3], [2.5 / 4, 1.5 / 2, 2.5 / 3])
+    assert imported["correct"].tolist() == [True, False, True] * 4
+    assert "12 questions of 1 to 3 answers each" in imported["notes"]
 
 
 def test_a_tie_goes_to_the_first_by_name_in_whatever_order_they_come(tmp_path, out):
@@ -147,11 +147,11 @@ def test_a_tie_goes_to_the_first_by_name_in_whatever_order_they_come(tmp_path, o
         for order in (answers, answers[::-1]):
             rows = [{"answers": [*map(str, order)], "gold": first}] * N
             path = rows_as(tmp_path / "a.jsonl", rows)
-            found = bring(path, out, votes="answers", gold="gold")
-            assert found["correct"].all(), order
+            imported = bring(path, out, votes="answers", gold="gold")
+            assert imported["correct"].all(), order
             assert (
                 "12 with a tie take the answer that is first in the alphabet"
-                in found["notes"]
+                in imported["notes"]
             )
 
 
@@ -182,8 +182,8 @@ def test_answers_that_are_numbers_are_no_classes_counted_from_one(tmp_path, out)
     rows = [
         {"a1": 1 + i % 2, "a2": 1 + i % 2, "a3": 1, "gold": 1 + i % 2} for i in range(N)
     ]
-    found = bring(rows_as(tmp_path / "a.csv", rows), out, votes="a1:a3", gold="gold")
-    assert found["correct"].all()
+    imported = bring(rows_as(tmp_path / "a.csv", rows), out, votes="a1:a3", gold="gold")
+    assert imported["correct"].all()
 
 
 def test_a_blank_vote_counts_as_an_answer_and_never_wins(ending, tmp_path, out):
@@ -193,9 +193,9 @@ def test_a_blank_vote_counts_as_an_answer_and_never_wins(ending, tmp_path, out):
         for row in cells
     ]
     path = rows_as(tmp_path / f"a.{ending}", rows)
-    found = bring(path, out, votes="answers", gold="gold")
-    np.testing.assert_allclose(found["confidence"][:2], [1.5 / 4, 2.5 / 4])
-    assert found["correct"].tolist() == [True, False] * 6
+    imported = bring(path, out, votes="answers", gold="gold")
+    np.testing.assert_allclose(imported["confidence"][:2], [1.5 / 4, 2.5 / 4])
+    assert imported["correct"].tolist() == [True, False] * 6
 
 
 def test_an_empty_answer_or_truth_is_refused_with_its_row(ending, tmp_path, out):
@@ -206,8 +206,8 @@ def test_an_empty_answer_or_truth_is_refused_with_its_row(ending, tmp_path, out)
         told = f"column '{name}' is empty in row 3"
         with pytest.raises(DataError, match=told):
             bring(path, out, confidence="conf", correct="a=b")
-        found = bring(path, out, confidence="conf", correct="a=b", drop_missing=True)
-        assert len(found["correct"]) == N - 1
+        imported = bring(path, out, confidence="conf", correct="a=b", drop_missing=True)
+        assert len(imported["correct"]) == N - 1
 
 
 def test_labels_of_another_file_name_classes_by_their_value(tmp_path, out):
@@ -227,6 +227,6 @@ def test_labels_of_another_file_name_classes_by_their_value(tmp_path, out):
             [{"id": i, "label": truths[i]} for i in range(N)],
         )
         path = rows_as(tmp_path / "a.csv", rows)
-        found = bring(path, out, gold=str(key))
+        imported = bring(path, out, gold=str(key))
         expected = [1, 0, 2] * 4 if names[0] == "False" else [0, 1, 2] * 4
-        assert found["labels"].tolist() == expected
+        assert imported["labels"].tolist() == expected

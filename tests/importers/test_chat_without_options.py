@@ -22,26 +22,26 @@ def chat_log(names, label=None, *, top=20, before=(), with_ids=True, free=False)
     log_p = np.log(rng.dirichlet(np.ones(len(names)), N))
     truth = np.array([rng.choice(len(names), p=np.exp(row)) for row in log_p])
     lines = []
-    for at, row in enumerate(log_p):
+    for place, row in enumerate(log_p):
         order = np.argsort(-row)[:top]
         listed = [
             {"token": names[c], "logprob": float(row[c]), "bytes": None} for c in order
         ]
         words = [
             {"token": word, "logprob": -0.1, "bytes": None, "top_logprobs": []}
-            for word in (*before, *([f" city {at}"] if free else []))
+            for word in (*before, *([f" city {place}"] if free else []))
         ]
         content = [*words, {**listed[0], "top_logprobs": listed}]
         text = "".join(entry["token"] for entry in content)
         body = {
-            "id": f"chatcmpl-{at}",
+            "id": f"chatcmpl-{place}",
             "object": "chat.completion",
             "choices": [
                 {"message": {"content": text}, "logprobs": {"content": content}}
             ],
         }
-        record = {"id": f"q{at}", "response": body} if with_ids else body
-        value = None if label is None else label(truth[at])
+        record = {"id": f"q{place}", "response": body} if with_ids else body
+        value = None if label is None else label(truth[place])
         if value is not None:
             record["label"] = value
         lines.append(json.dumps(record))
@@ -111,7 +111,7 @@ def test_without_right_answers_the_command_names_the_file_to_write(run, with_ids
     assert refused.code == 3
     assert len(refused.line) <= LONGEST_REFUSAL
     command = shlex.split(refused.line.rpartition("): ")[2])
-    rows = [f"q{at},{'ABC'[c]}" for at, c in enumerate(truth)]
+    rows = [f"q{place},{'ABC'[c]}" for place, c in enumerate(truth)]
     head = "id,label"
     if not with_ids:
         head, rows = "label", [row.partition(",")[2] for row in rows]

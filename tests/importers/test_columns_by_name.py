@@ -235,8 +235,8 @@ def test_ignored_labels_are_left_out_where_a_name_stands_for_several_bundles(
     np.savez("s.npz", val_logits=z, val_labels=y, test_logits=z, test_labels=y)
     leaving = "--ignore-label", "-100"
     for file, n in (("s.npz", 2), ("s.npz:*", 2), ("s.npz:t*", 1)):
-        found = json.loads(run("inspect", file, *leaving, "--json").out)["bundles"]
-        assert [each["n"] for each in found] == [50] * n
+        output = json.loads(run("inspect", file, *leaving, "--json").out)["bundles"]
+        assert [each["n"] for each in output] == [50] * n
         assert len(
             json.loads(run("evaluate", file, *leaving, "--json", "-q").out)["results"]
         ) == (n if "*" in file else 1)

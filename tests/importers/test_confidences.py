@@ -79,19 +79,19 @@ def test_the_ece_of_an_extracted_table_is_the_one_computed_by_hand(run, tmp_path
     assert float(
         run("evaluate", "qa.h5", "--metric", "ece", "--format", "value").out
     ) == pytest.approx(1.35 / 6, abs=1e-15)
-    found = json.loads(run("evaluate", "qa.h5", "--json").out)["results"][0]
+    result = json.loads(run("evaluate", "qa.h5", "--json").out)["results"][0]
     assert (
-        found["n_classes"] is None and found["report"]["data"]["kind"] == "confidence"
+        result["n_classes"] is None and result["report"]["data"]["kind"] == "confidence"
     )
-    assert found["metrics"]["accuracy"]["value"] == 0.5
+    assert result["metrics"]["accuracy"]["value"] == 0.5
     # (.05^2 + .1^2 + .9^2 + .4^2 + .6^2 + .3^2) / 6
-    assert found["metrics"]["brier_top"]["value"] == pytest.approx(
+    assert result["metrics"]["brier_top"]["value"] == pytest.approx(
         1.4325 / 6, abs=1e-15
     )
     assert {"mean_confidence", "ece_mass", "mce", "tce2", "smece"} <= set(
-        found["metrics"]
+        result["metrics"]
     )
-    assert not {"nll", "brier", "cwece", "roc_auc"} & set(found["metrics"])
+    assert not {"nll", "brier", "cwece", "roc_auc"} & set(result["metrics"])
 
 
 def test_platt_and_isotonic_are_those_of_scikit_learn():
@@ -145,13 +145,13 @@ def test_every_top_label_method_goes_round(run, name):
         )
         assert file["correct"].dtype == bool and (file["correct"][()] == y).all()
         assert set(file) == {"confidence", "correct", "ids", "group", "weights"}
-    told = json.loads(
+    results = json.loads(
         run("evaluate", "qa.h5", "-c", "a.json", "--metric", "brier_top", "--json").out
     )["results"]
     calibrated = json.loads(
         run("evaluate", "out.h5", "--metric", "brier_top", "--json").out
     )["results"]
-    assert told[1]["metrics"] == calibrated[0]["metrics"]
+    assert results[1]["metrics"] == calibrated[0]["metrics"]
     for ending in ("csv", "jsonl", "npz", "parquet"):
         assert run("apply", "a.json", "qa.h5", "-o", f"out.{ending}", "-q").code == 0
         names = ("--confidence", "confidence", "--correct", "correct")

@@ -32,13 +32,15 @@ def test_names_of_frameworks_have_the_kind_that_all_values_prove(
     tmp_path, out, scores, labels
 ):
     np.savez(tmp_path / "a.npz", **{scores: Z, labels: Y})
-    found = bring(tmp_path / "a.npz", out)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert f"({scores!r} as logits, {labels!r})" in found["notes"]
+    imported = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert f"({scores!r} as logits, {labels!r})" in imported["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P, labels: Y})
-    found = bring(tmp_path / "a.npz", out)
-    assert np.array_equal(found["probs"], P)
-    assert f"({scores!r} as probs, {labels!r})" in found["notes"]
+    imported = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(imported["probs"], P)
+    assert f"({scores!r} as probs, {labels!r})" in imported["notes"]
     np.savez(tmp_path / "a.npz", **{scores: P[:, :1], labels: Y == 0})
     with pytest.raises(UsageError, match=f"say what '{scores}' holds with --kind"):
         bring(tmp_path / "a.npz", out)  # one column proves nothing
@@ -111,25 +113,25 @@ def test_labels_of_two_classes_and_what_was_taken_as_class_1(
     tmp_path, out, labels, says
 ):
     np.savez(tmp_path / "a.npz", logits=np.array([-1.0, 2, 3, -4]), y=np.array(labels))
-    found = bring(tmp_path / "a.npz", out)
+    imported = bring(tmp_path / "a.npz", out)
     expected = [1, 0, 0, 1] if "malignant" in labels else [0, 1, 1, 0]
-    assert found["labels"].tolist() == expected
-    assert says in found["notes"]
+    assert imported["labels"].tolist() == expected
+    assert says in imported["notes"]
     words = sorted(set(labels), key=lambda word: expected[labels.index(word)])
     named = isinstance(labels[0], str) and labels[0] != "0"
-    assert [name.decode() for name in found.get("class_names", [])] == (
+    assert [name.decode() for name in imported.get("class_names", [])] == (
         words if named else []
     )
 
 
 def test_the_only_column_names_class_1(tmp_path, out):
     (tmp_path / "a.csv").write_text(",yes,truth\n0,0.9,yes\n1,0.25,aye\n2,0.75,yes\n")
-    found = bring(
+    imported = bring(
         tmp_path / "a.csv", out, scores=("yes",), labels=("truth",), kind="probs"
     )
-    assert found["labels"].tolist() == [1, 0, 1]
-    assert found["probs"][:, 1].tolist() == [0.9, 0.25, 0.75]
-    assert "'yes' was read as class 1, 'aye' as class 0" in found["notes"]
+    assert imported["labels"].tolist() == [1, 0, 1]
+    assert imported["probs"][:, 1].tolist() == [0.9, 0.25, 0.75]
+    assert "'yes' was read as class 1, 'aye' as class 0" in imported["notes"]
 
 
 def test_class_names_may_be_given(tmp_path, out):
@@ -137,8 +139,8 @@ def test_class_names_may_be_given(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=Z, labels=words[Y])
     with pytest.raises(DataError, match="--class-names"):
         bring(tmp_path / "a.npz", out)
-    found = bring(tmp_path / "a.npz", out, class_names=tuple(words))
-    assert np.array_equal(found["labels"], Y)
+    imported = bring(tmp_path / "a.npz", out, class_names=tuple(words))
+    assert np.array_equal(imported["labels"], Y)
     with pytest.raises(UsageError, match="2 names, 'logits' has 3 classes"):
         bring(tmp_path / "a.npz", out, class_names=("a", "b"))
 
@@ -151,9 +153,11 @@ def test_batches_are_joined(tmp_path, out):
     (tmp_path / "a.pkl").write_bytes(
         pickle.dumps([{"logits": Z[c], "labels": Y[c]} for c in cuts])
     )
-    found = bring(tmp_path / "a.pkl", out)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "3 batches were joined to 12 rows" in found["notes"]
+    imported = bring(tmp_path / "a.pkl", out)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert "3 batches were joined to 12 rows" in imported["notes"]
     (tmp_path / "a.pkl").write_bytes(pickle.dumps([(Z[c], Y[c]) for c in cuts]))
     assert np.array_equal(bring(tmp_path / "a.pkl", out, kind="logits")["labels"], Y)
 
@@ -164,9 +168,11 @@ def test_rows_in_a_list_are_rows(tmp_path, out):
         for i, (z, y) in enumerate(zip(Z, Y, strict=True))
     ]
     (tmp_path / "a.pkl").write_bytes(pickle.dumps(rows))
-    found = bring(tmp_path / "a.pkl", out, labels=("answer",))
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "letters A to C" in found["notes"]
+    imported = bring(tmp_path / "a.pkl", out, labels=("answer",))
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert "letters A to C" in imported["notes"]
 
 
 def test_torch_tuples_and_batches(tmp_path, out):
@@ -190,9 +196,11 @@ def test_pickled_tensors_are_read_without_torch(tmp_path, out):
         for p, y in zip(P, Y, strict=True)
     ]
     (tmp_path / "result.pkl").write_bytes(pickle.dumps(rows))
-    found = bring(tmp_path / "result.pkl", out)
-    assert np.array_equal(found["probs"], P) and np.array_equal(found["labels"], Y)
-    assert "('pred_score' as probs, 'gt_label')" in found["notes"]
+    imported = bring(tmp_path / "result.pkl", out)
+    assert np.array_equal(imported["probs"], P) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert "('pred_score' as probs, 'gt_label')" in imported["notes"]
 
 
 # ---- several scores a row
@@ -219,10 +227,12 @@ def test_positions_of_tokens_become_rows(tmp_path, out):
     np.savez(
         tmp_path / "a.npz", predictions=Z.reshape(4, 3, K), label_ids=Y.reshape(4, 3)
     )
-    found = bring(tmp_path / "a.npz", out)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "4 x 3 positions became 12 rows" in found["notes"]
-    assert found["unit"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    imported = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert "4 x 3 positions became 12 rows" in imported["notes"]
+    assert imported["unit"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
 
 
 # ---- what is none
@@ -299,16 +309,16 @@ def test_samples_of_two_arrays(sample, out):
             folder / f"{name}_test_set_pyx.npy",
             folder / f"{name}_test_set_original_labels.npy",
         ]
-        found = bring(files, out)
-        assert found["probs"].shape == (40, k)
-        assert (found["probs"].argmax(axis=1) == found["labels"]).mean() > 0.5, (
+        imported = bring(files, out)
+        assert imported["probs"].shape == (40, k)
+        assert (imported["probs"].argmax(axis=1) == imported["labels"]).mean() > 0.5, (
             "labels belong to the rows"
         )
     folder = sample("npy_folder/tst")
-    found = bring(
+    imported = bring(
         [folder / "predictions.npy", folder / "targets.npy"], out, kind="logits"
     )
-    assert (found["logits"].argmax(axis=1) == found["labels"]).mean() > 0.8
+    assert (imported["logits"].argmax(axis=1) == imported["labels"]).mean() > 0.8
 
 
 # ---- several labels at once
@@ -321,17 +331,17 @@ def test_rows_of_several_labels_become_a_row_for_each(tmp_path, out):
     )
     with pytest.raises(DataError, match="is not one-hot.*--per-label"):
         bring(tmp_path / "a.npz", out)
-    found = bring(tmp_path / "a.npz", out, per_label=True)
-    assert found["logits"].shape == (3 * N, 2) and np.array_equal(
-        found["labels"].reshape(N, 3), truth
+    imported = bring(tmp_path / "a.npz", out, per_label=True)
+    assert imported["logits"].shape == (3 * N, 2) and np.array_equal(
+        imported["labels"].reshape(N, 3), truth
     )
-    assert found["group"].reshape(N, 3).tolist() == [[b"cat", b"dog", b"eel"]] * N
+    assert imported["group"].reshape(N, 3).tolist() == [[b"cat", b"dog", b"eel"]] * N
     assert np.array_equal(
-        found["unit"].reshape(N, 3), np.arange(N)[:, None].repeat(3, axis=1)
+        imported["unit"].reshape(N, 3), np.arange(N)[:, None].repeat(3, axis=1)
     )
     for c in range(3):
         assert np.array_equal(
-            found["logits"][c::3], np.stack([0 * Z[:, c], Z[:, c]], axis=1)
+            imported["logits"][c::3], np.stack([0 * Z[:, c], Z[:, c]], axis=1)
         )
     table = [("key", "p_cat", "p_dog", "p_eel", "is_cat", "is_dog", "is_eel")]
     table += [(f"r{i}", *P[i].tolist(), *truth[i].tolist()) for i in range(N)]
@@ -347,7 +357,7 @@ def test_rows_of_several_labels_become_a_row_for_each(tmp_path, out):
     from_table = bring(tmp_path / "a.csv", out, per_label=True, **named)
     assert np.array_equal(from_table["probs"][:, 1].reshape(N, 3), P)
     assert (
-        np.array_equal(from_table["labels"], found["labels"])
+        np.array_equal(from_table["labels"], imported["labels"])
         and "ids" not in from_table
     )
     assert from_table["group"][:4].tolist() == [b"cat", b"dog", b"eel", b"cat"]
@@ -362,8 +372,10 @@ def test_rows_of_several_labels_become_a_row_for_each(tmp_path, out):
 
 def test_a_dict_of_numpy_save_is_read_without_running_anything(tmp_path, out):
     np.save(tmp_path / "a.npy", {"logits": Z, "labels": Y})
-    found = bring(tmp_path / "a.npy", out)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    imported = bring(tmp_path / "a.npy", out)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
 
     class Runs:
         def __reduce__(self):

@@ -71,9 +71,9 @@ def scored(tmp_path):
 def test_answers_in_another_file_are_joined_by_their_ids(scored):
     scores, gold, out = scored
     for paths, ask in (([scores], {"gold": str(gold)}), ([scores, gold], {})):
-        labels, told = bring(paths, out, kind="probs", **ask)
+        labels, notes = bring(paths, out, kind="probs", **ask)
         assert (labels == Y).all()
-        assert "joined" in told and "'id'" in told
+        assert "joined" in notes and "'id'" in notes
 
 
 def test_answers_that_are_missing_or_double_are_refused(scored):
@@ -99,10 +99,10 @@ def test_answers_go_by_place_only_where_no_file_has_ids(scored, tmp_path):
     scores, gold, out = scored
     np.save(tmp_path / "p.npy", P)
     np.save(tmp_path / "truth.npy", Y)
-    labels, told = bring(
+    labels, notes = bring(
         tmp_path / "p.npy", out, kind="probs", gold=str(tmp_path / "truth.npy")
     )
-    assert (labels == Y).all() and "there are no ids" in told
+    assert (labels == Y).all() and "there are no ids" in notes
     with pytest.raises(DataError, match="has no ids to find the gold by"):
         bring(scores, out, kind="probs", gold=str(tmp_path / "truth.npy"))
     with pytest.raises(DataError, match=r"p\.npy: has no ids to find the gold by"):
@@ -219,8 +219,8 @@ def test_a_column_that_counts_is_no_class_in_floats_either(tmp_path):
 def test_a_table_without_names_has_one_obvious_reading(tmp_path, ends):
     table = csv(tmp_path / "t.csv", "", *ends)
     for kind in (None, "probs"):
-        labels, told = bring(table, tmp_path / "o.h5", kind=kind)
-        assert (labels == Y).all() and "has no column names" in told
+        labels, notes = bring(table, tmp_path / "o.h5", kind=kind)
+        assert (labels == Y).all() and "has no column names" in notes
 
 
 def test_a_table_without_names_but_several_readings_says_how_to_name_them(tmp_path):
@@ -265,8 +265,8 @@ def test_confidence_and_correct_go_by_their_names(tmp_path):
         for p, hit in zip(P.max(1), HITS, strict=True)
     ]
     (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    _, told = bring(tmp_path / "r.jsonl", tmp_path / "o.h5")
-    assert f"'correct' as correct ({HITS.sum()} of {N})" in told
+    _, notes = bring(tmp_path / "r.jsonl", tmp_path / "o.h5")
+    assert f"'correct' as correct ({HITS.sum()} of {N})" in notes
 
 
 def test_rows_with_different_numbers_of_scores_become_options(tmp_path):

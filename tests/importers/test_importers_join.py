@@ -47,10 +47,13 @@ def test_ranks_are_joined_by_id_and_padding_is_dropped_when_asked(tmp_path, out)
         match=r"has the id '0' of an earlier row, .*as 2 rows have; .*--drop-duplicates",
     ):
         bring(files, out, join=True)
-    found = bring(files[::-1], out, join=True, drop_duplicates=True)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
+    imported = bring(files[::-1], out, join=True, drop_duplicates=True)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
     assert (
-        "2 rows that repeat an earlier one of their id were dropped" in found["notes"]
+        "2 rows that repeat an earlier one of their id were dropped"
+        in imported["notes"]
     )
 
 
@@ -75,12 +78,14 @@ def test_padding_is_told_by_its_scores_where_there_are_no_ids(tmp_path, out):
         match="last rows of the last 2 files repeat the first .*--drop-duplicates",
     ):
         bring(files, out, join=True)
-    found = bring(files, out, join=True, drop_duplicates=True)
+    imported = bring(files, out, join=True, drop_duplicates=True)
     dealt = [*range(0, N, 4), *range(1, N, 4), *range(2, N, 4), *range(3, N, 4)]
-    assert np.array_equal(found["logits"], Z[dealt]) and np.array_equal(
-        found["labels"], Y[dealt]
+    assert np.array_equal(imported["logits"], Z[dealt]) and np.array_equal(
+        imported["labels"], Y[dealt]
     )
-    assert "last rows of the last 2 files repeat first ones: left out" in found["notes"]
+    assert (
+        "last rows of the last 2 files repeat first ones: left out" in imported["notes"]
+    )
     report = import_scores(files, out, ImportRequest(), force=True)
     assert any(
         "look like shards of one data set; --join" in note for note in report.notes
@@ -103,9 +108,11 @@ def test_without_ids_files_come_in_natural_order(tmp_path, out):
     for part in range(N):
         np.save(tmp_path / f"logits_part{part + 1}_of_{N}.npy", Z[part : part + 1])
         np.save(tmp_path / f"labels_part{part + 1}_of_{N}.npy", Y[part : part + 1])
-    found = bring(sorted(tmp_path.glob("*.npy")), out, join=True)
-    assert np.array_equal(found["logits"], Z) and np.array_equal(found["labels"], Y)
-    assert "no ids to check it by" in found["notes"]
+    imported = bring(sorted(tmp_path.glob("*.npy")), out, join=True)
+    assert np.array_equal(imported["logits"], Z) and np.array_equal(
+        imported["labels"], Y
+    )
+    assert "no ids to check it by" in imported["notes"]
     with pytest.raises(UsageError, match="no ids to tell rows by"):
         bring(sorted(tmp_path.glob("*.npy")), out, join=True, drop_duplicates=True)
 
@@ -148,22 +155,22 @@ def test_rows_of_one_id_with_other_scores_belong_together(tmp_path, out, kind, d
         else {"confidence": rng.random(40), "correct": y % 2}
     )
     np.savez(tmp_path / "a.npz", ids=image, **arrays)
-    found = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
-    assert "rows of one id belong together" in found["notes"]
+    imported = bring(tmp_path / "a.npz", out, drop_duplicates=drop)
+    assert "rows of one id belong together" in imported["notes"]
     alike = drop and kind == "logits"
-    assert ("1 rows that repeat" in found["notes"]) == alike
-    assert len(found["labels" if kind == "logits" else "correct"]) == 40 - alike
+    assert ("1 rows that repeat" in imported["notes"]) == alike
+    assert len(imported["labels" if kind == "logits" else "correct"]) == 40 - alike
 
 
 def test_the_writer_of_lightning(sample, out):
     pytest.importorskip("torch")
     folder = sample("made/lightning")
-    found = bring([folder], out, join=True, no_labels=True, kind="logits")
-    assert found["ids"].tolist() == list(range(10))
+    imported = bring([folder], out, join=True, no_labels=True, kind="logits")
+    assert imported["ids"].tolist() == list(range(10))
     first = bring(folder / "predictions_0.pt", out, no_labels=True, kind="logits")[
         "logits"
     ]
-    assert np.array_equal(found["logits"][::2], first), "rank 0 has the even rows"
+    assert np.array_equal(imported["logits"][::2], first), "rank 0 has the even rows"
 
 
 # ---- folders, pipes, gzip
@@ -182,8 +189,8 @@ def test_labels_of_another_split_are_not_taken():
         plan(
             paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x"
         )  # it proposed the other scores
-    (found,) = plan(["val/logits", "labels"], ImportRequest(), "x")
-    assert found.labels == "labels"
+    (reading,) = plan(["val/logits", "labels"], ImportRequest(), "x")
+    assert reading.labels == "labels"
 
 
 def test_only_several_files_of_several_arrays_become_folders():
@@ -286,8 +293,8 @@ def test_members_of_a_zip_are_told_and_nothing_else_has_any(tmp_path):
 )
 def test_labels_of_the_nearest_folder_belong_to_the_scores(names, nearest):
     for order in (names, names[::-1]):
-        (found,) = plan(["runs/a/logits", *order], ImportRequest(), "x")
-        assert found.labels == nearest
+        (reading,) = plan(["runs/a/logits", *order], ImportRequest(), "x")
+        assert reading.labels == nearest
 
 
 def test_a_folder_is_the_files_in_it(tmp_path, out):
@@ -346,12 +353,12 @@ def test_confidences_and_whether_they_are_right(tmp_path, out):
     )
     with pytest.raises(DataError, match="--confidence prob --correct is_correct"):
         bring(tmp_path / "t.csv", out)
-    found = bring(tmp_path / "t.csv", out, confidence="prob", correct="is_correct")
-    assert found["confidence"].tolist() == [0.75, 0.5, 1]
-    assert found["correct"].tolist() == [True, False, True]
-    assert found["correct"].dtype == bool
-    assert set(found) == {"confidence", "correct", "ids", "notes"}
-    assert "(2 of 3)" in found["notes"]
+    imported = bring(tmp_path / "t.csv", out, confidence="prob", correct="is_correct")
+    assert imported["confidence"].tolist() == [0.75, 0.5, 1]
+    assert imported["correct"].tolist() == [True, False, True]
+    assert imported["correct"].dtype == bool
+    assert set(imported) == {"confidence", "correct", "ids", "notes"}
+    assert "(2 of 3)" in imported["notes"]
 
 
 @pytest.mark.parametrize(
@@ -361,8 +368,8 @@ def test_right_and_wrong_may_be_words(tmp_path, out, words):
     (tmp_path / "t.csv").write_text(
         "conf,correct\n" + "".join(f"0.5,{words[i % 2]}\n" for i in range(4))
     )
-    found = bring(tmp_path / "t.csv", out, confidence="conf", correct="correct")
-    assert found["correct"].tolist() == [False, True, False, True]
+    imported = bring(tmp_path / "t.csv", out, confidence="conf", correct="correct")
+    assert imported["correct"].tolist() == [False, True, False, True]
 
 
 def test_where_prediction_and_label_agree(tmp_path, out):
@@ -374,10 +381,10 @@ def test_where_prediction_and_label_agree(tmp_path, out):
     )
     with pytest.raises(DataError, match="--confidence conf --correct pred=label"):
         bring(tmp_path / "cifar10.npz", out)
-    found = bring(
+    imported = bring(
         tmp_path / "cifar10.npz", out, confidence="conf", correct="pred=label"
     )
-    assert found["correct"].tolist() == [True, False, True, False]
+    assert imported["correct"].tolist() == [True, False, True, False]
     report = import_scores(
         [tmp_path / "cifar10.npz"],
         out,

@@ -116,13 +116,15 @@ def test_letters_of_a_batch_become_logits_joined_with_their_gold(tmp_path):
         batch([chat(p, LETTERS[int(p.argmax())]) for p in P], failed=2),
     )
     gold = answers(tmp_path / "gold.csv")
-    found, told = bring(path, tmp_path / "o.h5", class_names=tuple(LETTERS), gold=gold)
-    order = [int(str(i.decode())[1:]) for i in found["ids"]]
-    assert (found["labels"] == Y[order]).all()
+    arrays, notes = bring(
+        path, tmp_path / "o.h5", class_names=tuple(LETTERS), gold=gold
+    )
+    order = [int(str(i.decode())[1:]) for i in arrays["ids"]]
+    assert (arrays["labels"] == Y[order]).all()
     # "A" and " A" are one class: 0.75 and 0.25 of its probability
-    np.testing.assert_allclose(found["logits"], np.log(P[order]), atol=1e-12)
-    assert "2 of 26 lines have no answer: left out" in told
-    assert "lack a class" not in told
+    np.testing.assert_allclose(arrays["logits"], np.log(P[order]), atol=1e-12)
+    assert "2 of 26 lines have no answer: left out" in notes
+    assert "lack a class" not in notes
 
 
 def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
@@ -134,15 +136,15 @@ def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
         "choices": [{"message": {"content": "A"}, "logprobs": {"content": [entry]}}]
     }
     path = lines(tmp_path / "r.jsonl", [{"id": "q0", "response": body, "label": "B"}])
-    found, told = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
-    np.testing.assert_allclose(found["logits"], np.log([[0.6, 0.2, 0.1]]), atol=1e-12)
-    assert found["labels"].tolist() == [1] and "1 of 1 rows lack a class" in told
+    arrays, notes = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
+    np.testing.assert_allclose(arrays["logits"], np.log([[0.6, 0.2, 0.1]]), atol=1e-12)
+    assert arrays["labels"].tolist() == [1] and "1 of 1 rows lack a class" in notes
     entry["top_logprobs"] = [
         {"token": t, "logprob": float(np.log(p))} for t, p in [("A", 0.6), ("B", 0.399)]
     ]
     lines(path, [{"id": "q0", "response": body, "label": "B"}])
-    found, _ = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
-    assert found["logits"][0, 2] == pytest.approx(
+    arrays, _ = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
+    assert arrays["logits"][0, 2] == pytest.approx(
         np.log(0.001)
     )  # all that A and B leave
 
@@ -158,14 +160,14 @@ def test_legacy_completions_are_columns(tmp_path):
         tmp_path / "c.jsonl",
         [{"id": f"q{i}", "response": {"choices": [b]}} for i, b in enumerate(bodies)],
     )
-    found, _ = bring(
+    arrays, _ = bring(
         path,
         tmp_path / "o.h5",
         class_names=tuple(LETTERS),
         gold=answers(tmp_path / "g.csv"),
     )
-    np.testing.assert_allclose(found["logits"], np.log(P), atol=1e-12)
-    assert (found["labels"] == Y).all()
+    np.testing.assert_allclose(arrays["logits"], np.log(P), atol=1e-12)
+    assert (arrays["labels"] == Y).all()
 
 
 def test_the_answer_is_read_where_it_is_said_and_refused_where_that_is_not_clear(
@@ -173,10 +175,10 @@ def test_the_answer_is_read_where_it_is_said_and_refused_where_that_is_not_clear
 ):
     rows = batch([chat(P[0], "B", before=("The", " answer", " is", " "))])
     path = lines(tmp_path / "b.jsonl", rows)
-    found, _ = bring(
+    arrays, _ = bring(
         path, tmp_path / "o.h5", class_names=tuple(LETTERS), no_labels=True
     )
-    np.testing.assert_allclose(found["logits"], np.log(P[:1]), atol=1e-12)
+    np.testing.assert_allclose(arrays["logits"], np.log(P[:1]), atol=1e-12)
     lines(path, batch([chat(P[0], "B", before=("Well", " A", " cat", ":"))]))
     with pytest.raises(
         DataError, match=r"names several classes \(' A', 'B'\) after other words"
@@ -211,11 +213,11 @@ def test_free_answers_become_confidences(tmp_path, how):
         "gold": str(tmp_path / "g.csv"),
         "reduce": how,
     }
-    found, told = bring(path, tmp_path / "o.h5", **ask)
+    arrays, notes = bring(path, tmp_path / "o.h5", **ask)
     expected = {"sum": -0.7, "mean": -0.7 / 3, "min": -0.4, "first": -0.1}[how]
-    np.testing.assert_allclose(found["confidence"], np.exp([expected, -1.0, 0.0]))
-    assert found["confidence"].max() == 1.0
-    assert found["correct"].tolist() == [True, False, True] and f"({how})" in told
+    np.testing.assert_allclose(arrays["confidence"], np.exp([expected, -1.0, 0.0]))
+    assert arrays["confidence"].max() == 1.0
+    assert arrays["correct"].tolist() == [True, False, True] and f"({how})" in notes
 
 
 @pytest.mark.parametrize(
@@ -302,9 +304,9 @@ def test_samples_of_inspect_are_read_with_their_choices(tmp_path, suffix):
                 indent=1,
             )
         )
-    found, _ = bring(path, tmp_path / "o.h5")
-    np.testing.assert_allclose(found["logits"], np.log(P), atol=1e-12)
-    assert (found["labels"] == Y).all() and len(found["ids"]) == N
+    arrays, _ = bring(path, tmp_path / "o.h5")
+    np.testing.assert_allclose(arrays["logits"], np.log(P), atol=1e-12)
+    assert (arrays["labels"] == Y).all() and len(arrays["ids"]) == N
 
 
 def test_epochs_marks_and_shuffles_of_inspect_are_seen(tmp_path):
@@ -349,9 +351,9 @@ def test_inspect_without_choices_is_confidences_and_without_log_probabilities_no
     path = eval_file(
         tmp_path / "a.eval", [one_sample(i, "A", choices=False) for i in range(N)]
     )
-    found, _ = bring(path, tmp_path / "o.h5")
-    assert (found["correct"] == (Y == 0)).all()
-    np.testing.assert_allclose(found["confidence"], np.exp(-0.2) * P[:, 0] * 0.75)
+    arrays, _ = bring(path, tmp_path / "o.h5")
+    assert (arrays["correct"] == (Y == 0)).all()
+    np.testing.assert_allclose(arrays["confidence"], np.exp(-0.2) * P[:, 0] * 0.75)
     eval_file(path, [one_sample(i, "A", logprobs=False) for i in range(N)])
     with pytest.raises(DataError, match="inspect eval … --logprobs --top-logprobs 20"):
         bring(path, tmp_path / "o.h5")
@@ -372,8 +374,11 @@ def zstd_file(path, samples, method=93):
     for one in archive.infolist():
         data = members[one.filename]
         sizes = struct.pack("<III", zlib.crc32(data), one.compress_size, len(data))
-        for at, kind, crc in ((one.header_offset, 8, 14), (central, 10, 16)):
-            whole[at + kind : at + kind + 2], whole[at + crc : at + crc + 12] = (
+        for offset, kind, crc in ((one.header_offset, 8, 14), (central, 10, 16)):
+            (
+                whole[offset + kind : offset + kind + 2],
+                whole[offset + crc : offset + crc + 12],
+            ) = (
                 struct.pack("<H", method),
                 sizes,
             )
@@ -384,10 +389,10 @@ def zstd_file(path, samples, method=93):
 
 def test_a_log_packed_with_zstd_is_read_as_the_same_log(tmp_path):
     samples = [one_sample(i, LETTERS[int(P[i].argmax())]) for i in range(N)]
-    found, _ = bring(zstd_file(tmp_path / "a.eval", samples), tmp_path / "o.h5")
+    arrays, _ = bring(zstd_file(tmp_path / "a.eval", samples), tmp_path / "o.h5")
     other, _ = bring(eval_file(tmp_path / "b.eval", samples), tmp_path / "p.h5")
-    assert found.keys() == other.keys() and all(
-        np.array_equal(found[name], other[name]) for name in other
+    assert arrays.keys() == other.keys() and all(
+        np.array_equal(arrays[name], other[name]) for name in other
     )
     path = zstd_file(tmp_path / "a.eval", samples)
     whole = bytearray(path.read_bytes())
@@ -491,10 +496,10 @@ def test_references_that_helm_asked_for_one_by_one_become_logits(tmp_path, calib
     )
     marks = {f"id{i}": float(scores[i].argmax() == Y[i]) for i in range(N)}
     run = helm_run(tmp_path / "run", states, marks)
-    found, _ = bring(run, tmp_path / "o.h5")
-    order = [int(str(i.decode())[2:]) for i in found["ids"]]
-    np.testing.assert_allclose(found["logits"], scores[order], atol=1e-12)
-    assert (found["labels"] == Y[order]).all()
+    arrays, _ = bring(run, tmp_path / "o.h5")
+    order = [int(str(i.decode())[2:]) for i in arrays["ids"]]
+    np.testing.assert_allclose(arrays["logits"], scores[order], atol=1e-12)
+    assert (arrays["labels"] == Y[order]).all()
     marks["id3"] = 1 - marks["id3"]
     helm_run(run, states, marks)
     with pytest.raises(
@@ -512,12 +517,12 @@ def test_letters_that_helm_let_generate_become_confidences(tmp_path):
     run = helm_run(
         tmp_path / "run", states, {f"id{i}": float(Y[i] == 1) for i in range(N)}
     )
-    found, _ = bring(run, tmp_path / "o.h5")
-    np.testing.assert_allclose(found["confidence"], P[:, 1])
-    assert (found["correct"] == (Y == 1)).all()
-    found, _ = bring(run / "per_instance_stats.json", tmp_path / "o.h5")
-    np.testing.assert_allclose(found["confidence"], 0.25 + 0.5 * (Y == 1))
-    assert "unit" not in found
+    arrays, _ = bring(run, tmp_path / "o.h5")
+    np.testing.assert_allclose(arrays["confidence"], P[:, 1])
+    assert (arrays["correct"] == (Y == 1)).all()
+    arrays, _ = bring(run / "per_instance_stats.json", tmp_path / "o.h5")
+    np.testing.assert_allclose(arrays["confidence"], 0.25 + 0.5 * (Y == 1))
+    assert "unit" not in arrays
 
 
 def test_trials_and_perturbations_of_helm_are_a_unit(tmp_path):
@@ -528,9 +533,9 @@ def test_trials_and_perturbations_of_helm_are_a_unit(tmp_path):
          "result": {"completions": [{"text": " B", "logprob": -0.1 - 0.01 * i - 0.1 * trial, "tokens": []}]}}
         for i in range(N) for trial, more in ((0, {}), (1, {}), (0, {"perturbation": {"name": "typos"}}))
     ]  # fmt: skip
-    found, _ = bring(helm_run(tmp_path / "run", states, {}), tmp_path / "o.h5")
-    assert len(set(found["ids"].tolist())) == 3 * N
-    assert found["unit"].tolist() == [
+    arrays, _ = bring(helm_run(tmp_path / "run", states, {}), tmp_path / "o.h5")
+    assert len(set(arrays["ids"].tolist())) == 3 * N
+    assert arrays["unit"].tolist() == [
         f"id{i}".encode() for i in range(N) for _ in range(3)
     ]
 
@@ -550,9 +555,9 @@ def test_write_out_of_the_old_harness(tmp_path, truth):
     rows = [written_out(i, truth(Y[i]), float(hit[i])) for i in range(N)]
     path = tmp_path / "arc_easy_write_out_info.json"
     path.write_text(json.dumps(rows, indent=4))
-    found, _ = bring(path, tmp_path / "o.h5")
-    np.testing.assert_allclose(found["logits"], np.log(P))
-    assert (found["labels"] == Y).all() and set(found["group"]) == {b"arc_easy"}
+    arrays, _ = bring(path, tmp_path / "o.h5")
+    np.testing.assert_allclose(arrays["logits"], np.log(P))
+    assert (arrays["labels"] == Y).all() and set(arrays["group"]) == {b"arc_easy"}
     rows[4]["acc"] = str(1.0 - hit[4])
     path.write_text(json.dumps(rows))
     with pytest.raises(DataError, match="row 4: acc is"):
@@ -583,10 +588,10 @@ def test_positions_of_a_sequence_become_one(tmp_path, how):
     z = RNG.normal(size=(N, 5, 3))
     y = RNG.integers(0, 3, N)
     np.savez(tmp_path / "s.npz", logits=z, labels=y)
-    found, told = bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce=how)
+    arrays, notes = bring(tmp_path / "s.npz", tmp_path / "o.h5", reduce=how)
     expected = z[:, 0] if how == "first" else getattr(z, how)(axis=1)
-    np.testing.assert_allclose(found["logits"], expected)
-    assert f"{how} of 5 positions (logits)" in told
+    np.testing.assert_allclose(arrays["logits"], expected)
+    assert f"{how} of 5 positions (logits)" in notes
 
 
 def test_positions_with_labels_of_their_own_become_rows_and_probabilities_do_not_add_up(
@@ -620,19 +625,19 @@ def test_lists_of_token_probabilities_of_different_lengths(tmp_path, logs):
         {"p": [float(np.log(v)) if logs else v for v in row], "correct": i != 1} for i, row in enumerate(tokens)
     ]  # fmt: skip
     path = lines(tmp_path / "r.jsonl", rows)
-    found, _ = bring(
+    arrays, _ = bring(
         path, tmp_path / "o.h5", confidence="p", correct="correct", reduce="sum"
     )
-    np.testing.assert_allclose(found["confidence"], [0.4, 0.9, 0.24])
+    np.testing.assert_allclose(arrays["confidence"], [0.4, 0.9, 0.24])
     rows = [{**row, "right": [True] * len(row["p"])} for row in rows]
-    found, _ = bring(
+    arrays, _ = bring(
         lines(path, rows),
         tmp_path / "o.h5",
         confidence="p",
         correct="right",
         reduce="none",
     )
-    np.testing.assert_allclose(found["confidence"], [p for row in tokens for p in row])
+    np.testing.assert_allclose(arrays["confidence"], [p for row in tokens for p in row])
 
 
 # ---- the k best
@@ -658,23 +663,23 @@ def test_a_table_of_the_best_spreads_the_rest_evenly(tmp_path, k):
     if k > 2:  # two of them are not told from two classes
         with pytest.raises(DataError, match="--classes C takes a table"):
             bring(tmp_path / "t.csv", tmp_path / "o.h5")
-    found, told = bring(tmp_path / "t.csv", tmp_path / "o.h5", classes=4)
-    assert (found["labels"] == Y).all()
-    np.testing.assert_allclose(np.take_along_axis(found["probs"], order, axis=1), p)
-    np.testing.assert_allclose(found["probs"].sum(axis=1), 1)
+    arrays, notes = bring(tmp_path / "t.csv", tmp_path / "o.h5", classes=4)
+    assert (arrays["labels"] == Y).all()
+    np.testing.assert_allclose(np.take_along_axis(arrays["probs"], order, axis=1), p)
+    np.testing.assert_allclose(arrays["probs"].sum(axis=1), 1)
     if k == 2:
         others = np.argsort(-whole, axis=1)[:, 2:]
-        rest = np.take_along_axis(found["probs"], others, axis=1)
+        rest = np.take_along_axis(arrays["probs"], others, axis=1)
         np.testing.assert_allclose(rest[:, 0], rest[:, 1])
-        assert "spread evenly over the others" in told
-    found, _ = bring(
+        assert "spread evenly over the others" in notes
+    arrays, _ = bring(
         tmp_path / "t.csv",
         tmp_path / "o.h5",
         confidence="prob_0",
         correct="index_0=label",
     )
-    np.testing.assert_allclose(found["confidence"], p[:, 0])
-    assert (found["correct"] == (order[:, 0] == Y)).all()
+    np.testing.assert_allclose(arrays["confidence"], p[:, 0])
+    assert (arrays["correct"] == (order[:, 0] == Y)).all()
 
 
 def test_ranks_that_are_no_top_k_of_so_many_classes_are_refused(tmp_path):
@@ -704,9 +709,9 @@ def test_a_pipeline_of_transformers_names_its_classes(tmp_path):
         }
         for o, s, y in zip(order.tolist(), p.tolist(), Y, strict=True)
     ]
-    found, _ = bring(lines(tmp_path / "r.jsonl", rows), tmp_path / "o.h5")
-    np.testing.assert_allclose(found["probs"], whole)
-    assert (found["labels"] == Y).all()
+    arrays, _ = bring(lines(tmp_path / "r.jsonl", rows), tmp_path / "o.h5")
+    np.testing.assert_allclose(arrays["probs"], whole)
+    assert (arrays["labels"] == Y).all()
     rows = [{**row, "label": int(y)} for row, y in zip(rows, Y, strict=True)]
     with pytest.raises(DataError, match="the labels are numbers.*--class-names"):
         bring(lines(tmp_path / "r.jsonl", rows), tmp_path / "o.h5")
@@ -737,6 +742,6 @@ def test_an_id_of_a_response_is_its_text(tmp_path, name, ids):
     ):
         (tmp_path / key).write_text(gold)
         ask = {"class_names": ("A", "B"), "gold": str(tmp_path / key)}
-        found, _ = bring(path, tmp_path / "o.h5", **ask)
-        assert found["labels"].tolist() == [0, 1, 0]
-        assert [one.decode() for one in found["ids"]] == list(map(str, ids))
+        arrays, _ = bring(path, tmp_path / "o.h5", **ask)
+        assert arrays["labels"].tolist() == [0, 1, 0]
+        assert [one.decode() for one in arrays["ids"]] == list(map(str, ids))

@@ -46,14 +46,14 @@ RECORDS = [
 
 
 def test_log_likelihoods_are_logits_and_the_task_is_the_group(tmp_path):
-    found = bring(tmp_path, RECORDS[::-1])
-    assert found["logits"].tolist() == LLS
-    assert found["labels"].tolist() == GOLD
-    assert found["ids"].tolist() == [0, 1, 2], (
+    imported = bring(tmp_path, RECORDS[::-1])
+    assert imported["logits"].tolist() == LLS
+    assert imported["labels"].tolist() == GOLD
+    assert imported["ids"].tolist() == [0, 1, 2], (
         "in the order of doc_id, whatever the ranks made of it"
     )
-    assert set(found["group"].tolist()) == {b"mmlu"}
-    assert "the target as an index; acc agrees in every row" in found["notes"]
+    assert set(imported["group"].tolist()) == {b"mmlu"}
+    assert "the target as an index; acc agrees in every row" in imported["notes"]
 
 
 def test_log_likelihoods_per_character_and_minus_the_unconditional(tmp_path):
@@ -91,15 +91,15 @@ def test_winogrande_counts_its_answers_from_1(tmp_path):
             "target": "the ending",
             "doc": {"answer": str(int(np.argmax(lls[:2])) + 1)},
         }
-    found = bring(tmp_path, rows)
-    assert found["labels"].tolist() == [1, 0, 0]
-    assert "counted from 1" in found["notes"]
+    imported = bring(tmp_path, rows)
+    assert imported["labels"].tolist() == [1, 0, 0]
+    assert "counted from 1" in imported["notes"]
 
 
 def test_digits_as_choices_are_told_apart_by_acc_or_refused(tmp_path):
     digits = ("1", "0", "7")
-    told = record(0, [-1.0, -2.0, -3.0], 0, texts=digits, target="1", acc=1.0)
-    assert bring(tmp_path, [told])["labels"].tolist() == [0], (
+    record_of_text = record(0, [-1.0, -2.0, -3.0], 0, texts=digits, target="1", acc=1.0)
+    assert bring(tmp_path, [record_of_text])["labels"].tolist() == [0], (
         "the text 1 is choice 0, and acc says so"
     )
     with pytest.raises(DataError, match="the logged acc does not tell"):
@@ -137,12 +137,12 @@ def test_rows_that_contradict_or_hold_no_scores_are_refused(tmp_path, change, me
 
 def test_questions_with_other_numbers_of_choices_are_one_bundle_of_options(tmp_path):
     rows = [*RECORDS, record(3, [-1.0, -2.0], 0)]
-    found = bring(tmp_path, rows)
-    assert found["logits"].shape == (4, 3)
-    assert found["n_options"].tolist() == [3, 3, 3, 2]
-    assert found["logits"][3].tolist() == [-1.0, -2.0, -np.inf]
-    assert found["labels"].tolist() == [*GOLD, 0]
-    assert "rows have 2 to 3 scores" in found["notes"]
+    imported = bring(tmp_path, rows)
+    assert imported["logits"].shape == (4, 3)
+    assert imported["n_options"].tolist() == [3, 3, 3, 2]
+    assert imported["logits"][3].tolist() == [-1.0, -2.0, -np.inf]
+    assert imported["labels"].tolist() == [*GOLD, 0]
+    assert "rows have 2 to 3 scores" in imported["notes"]
     chosen = bring(tmp_path, rows, choices=3)
     assert chosen["logits"].shape == (3, 3)
     assert "3 of 4 rows, those with 3 scores, were taken (--choices)" in chosen["notes"]
@@ -162,8 +162,8 @@ def test_questions_may_be_known_by_hashes_beyond_64_bits(tmp_path):
 
 def test_a_question_that_is_asked_again_is_a_unit_and_a_second_run_is_not(tmp_path):
     again = record(0, [-9.0, -1.0, -5.0], 1)
-    found = bring(tmp_path, [*RECORDS, again])
-    assert found["unit"].tolist() == [b"0", b"0", b"1", b"2"] and found[
+    imported = bring(tmp_path, [*RECORDS, again])
+    assert imported["unit"].tolist() == [b"0", b"0", b"1", b"2"] and imported[
         "ids"
     ].tolist() == [0, 0, 1, 2]
     with pytest.raises(
@@ -281,8 +281,8 @@ def test_a_target_that_names_no_choice_is_shown_with_its_row(tmp_path):
 def test_what_is_no_log_likelihood_is_one_sentence(tmp_path, value):
     records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
     records[1]["filtered_resps"][2] = [value, False]
-    told = r"row 1 \(doc_id 1\): log-likelihood of choice 2 is .*, expected a number"
-    with pytest.raises(DataError, match=told):
+    pattern = r"row 1 \(doc_id 1\): log-likelihood of choice 2 is .*, expected a number"
+    with pytest.raises(DataError, match=pattern):
         bring(tmp_path, records)
 
 
@@ -290,8 +290,8 @@ def test_what_is_no_log_likelihood_is_one_sentence(tmp_path, value):
 def test_what_is_no_id_of_a_question_is_one_sentence(tmp_path, value):
     records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
     records[2]["doc_id"] = value
-    told = "row 2: doc_id is .*, expected a number or a word"
-    with pytest.raises(DataError, match=told):
+    pattern = "row 2: doc_id is .*, expected a number or a word"
+    with pytest.raises(DataError, match=pattern):
         bring(tmp_path, records)
 
 
@@ -309,13 +309,13 @@ def test_a_line_that_lacks_a_part_is_one_sentence(tmp_path, name):
 def test_a_target_that_names_no_choice_is_said_as_it_stands(tmp_path, target, said):
     records = [record(i, [-1.0, -2.0, -3.0], 0) for i in range(3)]
     records[2]["target"] = target
-    told = re.escape(f"row 2 (doc_id 2): target {said} names no choice")
-    with pytest.raises(DataError, match=told):
+    pattern = re.escape(f"row 2 (doc_id 2): target {said} names no choice")
+    with pytest.raises(DataError, match=pattern):
         bring(tmp_path, records)
 
 
 def test_words_that_look_like_numbers_stay_ids_of_questions(tmp_path):
     names = ["007", "7", "1_0", "7.0", "-0"]
     records = [record(name, [-1.0 - i, -2.0, -3.0], 0) for i, name in enumerate(names)]
-    found = bring(tmp_path, records)
-    assert [name.decode() for name in found["ids"]] == names
+    imported = bring(tmp_path, records)
+    assert [name.decode() for name in imported["ids"]] == names

@@ -115,10 +115,10 @@ def test_a_quoted_separator_is_part_of_the_name(tmp_path):
 
 def test_ids_and_split_columns_have_their_meaning(tmp_path):
     text = "id,split,probs_0,probs_1,y,file\nx,cal,0.25,0.75,1,f\ny,test,0.5,0.5,0,g\nz,cal,1,0,0,h\n"
-    found = table(tmp_path, text)
-    assert set(found) == {"cal", "test"}
-    assert found["cal"][:3] == ([[0.25, 0.75], [1, 0]], [1, 0], None)
-    assert found["cal"][3].tolist() == ["x", "z"]
+    parts = table(tmp_path, text)
+    assert set(parts) == {"cal", "test"}
+    assert parts["cal"][:3] == ([[0.25, 0.75], [1, 0]], [1, 0], None)
+    assert parts["cal"][3].tolist() == ["x", "z"]
 
 
 def test_numbered_columns_are_an_array(tmp_path):
@@ -297,10 +297,10 @@ def test_a_column_that_counts_folds_is_no_class(tmp_path):
 def test_columns_are_named_by_list_and_by_range(tmp_path):
     text = "id,A,B,C,extra,answer\n1,0.5,0.25,0.25,9.5,C\n2,0.1,0.8,0.1,9.25,B\n"
     for scores in ("A,B,C", "A:C"):
-        found = table(tmp_path, text, kind="probs", scores=[scores], labels=["answer"])[
-            ""
-        ]
-        assert found[:3] == (
+        columns = table(
+            tmp_path, text, kind="probs", scores=[scores], labels=["answer"]
+        )[""]
+        assert columns[:3] == (
             [[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]],
             [2, 1],
             ["A", "B", "C"],
@@ -308,7 +308,7 @@ def test_columns_are_named_by_list_and_by_range(tmp_path):
     bare = "0.5,0.25,0.25,2\n0.1,0.8,0.1,1\n"
     assert (
         table(tmp_path, bare, kind="probs", scores=["0:2"], labels=["3"])[""][:2]
-        == found[:2]
+        == columns[:2]
     )
 
 
@@ -322,8 +322,8 @@ def test_missing_classes_among_numbered_columns_are_refused(tmp_path):
     "cell", ['"[0.5, -2, 3e0]"', "[0.5 -2. 3.]", '"[ 0.5\n -2.   3. ]"']
 )
 def test_lists_in_cells_are_scores(tmp_path, cell):
-    found = table(tmp_path, f"id,logits,label\na,{cell},2\nb,{cell},0\n")[""]
-    assert found[:2] == ([[0.5, -2, 3]] * 2, [2, 0])
+    columns = table(tmp_path, f"id,logits,label\na,{cell},2\nb,{cell},0\n")[""]
+    assert columns[:2] == ([[0.5, -2, 3]] * 2, [2, 0])
 
 
 def test_wide_tables_are_read_without_pyarrow(tmp_path, monkeypatch):
@@ -368,10 +368,12 @@ def table_of(path, **columns):
 def test_two_words_beside_one_column_of_probabilities_are_understood(tmp_path, out):
     p, y, ids, race, w = loan_rows()
     path = table_of(tmp_path / "a.csv", app_id=ids, score=p, denied=y, race=race, w=w)
-    found = bring(path, out)
-    assert "read as with --scores score --labels denied --kind probs" in found["notes"]
-    np.testing.assert_allclose(found["probs"][:, 1], p)
-    assert np.array_equal(found["labels"], (y == "yes").astype(int))
+    imported = bring(path, out)
+    assert (
+        "read as with --scores score --labels denied --kind probs" in imported["notes"]
+    )
+    np.testing.assert_allclose(imported["probs"][:, 1], p)
+    assert np.array_equal(imported["labels"], (y == "yes").astype(int))
     for other in (
         {
             "prob": np.maximum(p, 1 - p)
@@ -414,9 +416,9 @@ def test_percentages(tmp_path, out):
     signs = table_of(
         tmp_path / "a.csv", confidence=[f"{100 * v:.2f}%" for v in p], correct=correct
     )
-    found = bring(signs, out)
-    np.testing.assert_allclose(found["confidence"], p, atol=1e-9)
-    assert "'confidence' is in percent and was divided by 100" in found["notes"]
+    imported = bring(signs, out)
+    np.testing.assert_allclose(imported["confidence"], p, atol=1e-9)
+    assert "'confidence' is in percent and was divided by 100" in imported["notes"]
     np.testing.assert_allclose(
         bring(signs, out, percent=True)["confidence"], p, atol=1e-9
     )  # once, not twice
@@ -487,11 +489,11 @@ def test_blanks_are_left_out_when_asked(suffix, blank, tmp_path, out):
         table_of(path, p0=empty[0], p1=empty[1], label=empty[2], note=[""] * 60)
     with pytest.raises(DataError, match="--drop-missing"):
         bring(path, out, kind="probs", scores=("p0,p1",))
-    found = bring(path, out, kind="probs", scores=("p0,p1",), drop_missing=True)
+    imported = bring(path, out, kind="probs", scores=("p0,p1",), drop_missing=True)
     kept = [i for i in range(60) if i not in (3, 59)]
-    assert "2 of 60 rows left out" in found["notes"]
-    np.testing.assert_allclose(found["probs"][:, 1], p[kept], rtol=1e-12)
-    assert np.array_equal(found["labels"], (y[kept] == "yes").astype(int))
+    assert "2 of 60 rows left out" in imported["notes"]
+    np.testing.assert_allclose(imported["probs"][:, 1], p[kept], rtol=1e-12)
+    assert np.array_equal(imported["labels"], (y[kept] == "yes").astype(int))
 
 
 def test_no_inner_name_is_shown(tmp_path, out):

@@ -59,12 +59,12 @@ def test_a_command_says_that_logits_look_like_probabilities(
 ):
     run = runner(monkeypatch, capsys)
     for name in files[0]:
-        found = run(*(word.format(name) for word in COMMANDS[command]))
-        assert found.code == 0, found.err
-        assert (found.out + found.err).count(SAID) == ("prob" in name), (
+        done = run(*(word.format(name) for word in COMMANDS[command]))
+        assert done.code == 0, done.err
+        assert (done.out + done.err).count(SAID) == ("prob" in name), (
             name,
-            found.out,
-            found.err,
+            done.out,
+            done.err,
         )
 
 
@@ -79,12 +79,12 @@ def test_python_says_so_too(files):
     ]
     for doing in doings:
         for name, scores in forms.items():
-            with warnings.catch_warnings(record=True) as seen:
+            with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
                 doing(scores)
-            about = [each for each in seen if SAID in str(each.message)]
+            about = [warning for warning in warned if SAID in str(warning.message)]
             assert len(about) == ("prob" in name)
-            assert all(each.filename == __file__ for each in about)
+            assert all(warning.filename == __file__ for warning in about)
 
 
 def test_few_rows_and_zeros_raise_no_doubt():

@@ -79,8 +79,8 @@ def ending(request):
 def test_a_column_of_text_is_read_as_it_is(role, tmp_path, out):
     for name in HOSTILE:
         column = repeated([name, "x", "110"])
-        found = bring(write(tmp_path / "a.csv", {role: column}), out)[role]
-        assert texts(found) == column, name
+        imported = bring(write(tmp_path / "a.csv", {role: column}), out)[role]
+        assert texts(imported) == column, name
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,10 @@ def test_two_names_that_python_reads_alike_are_two_units(pair, run, tmp_path):
 
 
 def test_whole_numbers_stay_numbers(ending, tmp_path, out):
-    found = bring(write(tmp_path / f"a.{ending}", {"ids": list(range(N))}), out)
-    assert found["ids"].dtype.kind == "i" and found["ids"].tolist() == list(range(N))
+    imported = bring(write(tmp_path / f"a.{ending}", {"ids": list(range(N))}), out)
+    assert imported["ids"].dtype.kind == "i" and imported["ids"].tolist() == list(
+        range(N)
+    )
 
 
 COLUMNS = {
@@ -118,8 +120,8 @@ COLUMNS = {
 def test_a_column_is_the_same_in_every_format(role, kind, tmp_path, out):
     cells, expected = COLUMNS[kind]
     for form in FORMATS:
-        found = bring(write(tmp_path / f"a.{form}", {role: cells}), out)
-        assert texts(found[role]) == expected, form
+        imported = bring(write(tmp_path / f"a.{form}", {role: cells}), out)
+        assert texts(imported[role]) == expected, form
 
 
 @pytest.mark.parametrize("role", ["unit", "group", "ids"])
@@ -127,8 +129,8 @@ def test_whole_numbers_of_a_float_type_are_named_by_their_digits(role, tmp_path,
     """As pandas has them where some row had none."""
     cells = [float(i) for i in range(N)]
     for form in ("jsonl", "parquet", "h5", "npz"):
-        found = bring(write(tmp_path / f"a.{form}", {role: cells}), out)
-        assert texts(found[role]) == [str(i) for i in range(N)], form
+        imported = bring(write(tmp_path / f"a.{form}", {role: cells}), out)
+        assert texts(imported[role]) == [str(i) for i in range(N)], form
 
 
 def test_a_gap_is_refused_with_its_row_or_left_out(ending, tmp_path, out):
@@ -139,9 +141,9 @@ def test_a_gap_is_refused_with_its_row_or_left_out(ending, tmp_path, out):
         told = f"row 5 is (empty|NaN), expected the {word} of the row"
         with pytest.raises(DataError, match=told):
             bring(path, out)
-        found = bring(path, out, drop_missing=True, drop_duplicates=role == "ids")
-        assert "1 of 60 rows left out" in found["notes"]
-        assert texts(found[role]) == [str(i // 2) for i in range(N) if i != 5]
+        imported = bring(path, out, drop_missing=True, drop_duplicates=role == "ids")
+        assert "1 of 60 rows left out" in imported["notes"]
+        assert texts(imported[role]) == [str(i // 2) for i in range(N) if i != 5]
 
 
 def test_a_gap_in_a_column_that_nobody_uses_is_no_fault(ending, run, tmp_path):
@@ -258,8 +260,8 @@ def test_a_large_table_names_its_rows_as_a_small_one(monkeypatch, tmp_path, out)
     }
     path = write(tmp_path / "a.csv", columns)
     monkeypatch.setattr(csv_table, "LARGE", 0)
-    found = bring(path, out)
-    assert {name: texts(found[name]) for name in columns} == columns
+    imported = bring(path, out)
+    assert {name: texts(imported[name]) for name in columns} == columns
     monkeypatch.setattr(csv_table, "LARGE", 1 << 40)
     small = bring(path, out)
     assert all(texts(small[name]) == cells for name, cells in columns.items())
@@ -276,9 +278,9 @@ def test_decimal_commas_do_not_touch_names(tmp_path, out):
     ]
     body = "\n".join(rows).replace(".", ",")
     (tmp_path / "a.csv").write_text(f"unit;logits_0;logits_1;logits_2;labels\n{body}\n")
-    found = bring(tmp_path / "a.csv", out)
-    assert texts(found["unit"]) == [f"{i % 5},5" for i in range(N)]
-    np.testing.assert_allclose(found["logits"], Z)
+    imported = bring(tmp_path / "a.csv", out)
+    assert texts(imported["unit"]) == [f"{i % 5},5" for i in range(N)]
+    np.testing.assert_allclose(imported["logits"], Z)
 
 
 # ---- joins
@@ -301,9 +303,9 @@ def test_the_gold_of_ids_that_python_reads_alike(tmp_path, out):
     ids = ["1_10", "11_0", "007", "7", "7.10", "7.1", " a", "a", "1e5", "100000"]
     labels = [i % 3 for i in range(len(ids))]
     key = table(tmp_path / "key.csv", id=ids[::-1], label=labels[::-1])
-    found = bring(scores_of(tmp_path / "a.csv", ids), out, gold=str(key))
-    assert found["labels"].tolist() == labels
-    assert texts(found["ids"]) == ids
+    imported = bring(scores_of(tmp_path / "a.csv", ids), out, gold=str(key))
+    assert imported["labels"].tolist() == labels
+    assert texts(imported["ids"]) == ids
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -316,8 +318,8 @@ def test_ids_of_one_value_join_from_every_format(form, tmp_path, out):
     ):
         scores = write(tmp_path / f"a.{form}", {"ids": cells})
         key = table(tmp_path / "key.csv", id=range(N)[::-1], answer=Y[::-1])
-        found = bring(scores, out, gold=str(key), labels=("answer",))
-        assert found["labels"].tolist() == Y.tolist()
+        imported = bring(scores, out, gold=str(key), labels=("answer",))
+        assert imported["labels"].tolist() == Y.tolist()
 
 
 def test_an_id_that_the_gold_lacks_is_shown_with_its_spaces(tmp_path, out):
@@ -334,8 +336,8 @@ def test_files_with_ids_of_two_types_are_joined(tmp_path, out):
         columns = {f"logits_{c}": Z[3 * part : 3 * part + 3, c] for c in range(3)}
         name = tmp_path / f"part{part}.csv"
         paths.append(table(name, id=ids, labels=[0, part, 2], **columns))
-    found = bring(paths, out, join=True)
-    assert texts(found["ids"]) == ["7", "8", "9", "07", "x", "10"]
+    imported = bring(paths, out, join=True)
+    assert texts(imported["ids"]) == ["7", "8", "9", "07", "x", "10"]
 
 
 def test_bundles_with_groups_of_two_types_are_one_data_set(run):

@@ -63,13 +63,13 @@ def test_pixels_are_rows_and_images_units(tmp_path, out, name, scores):
     if name == "folder":
         (tmp_path / name).mkdir()
     save(tmp_path / name, scores, Y)
-    found = bring(tmp_path / name, out, ignore=[255])
-    assert np.array_equal(found["logits"], Z.reshape(-1, K)[KEPT])
-    assert np.array_equal(found["labels"], Y.reshape(-1)[KEPT])
-    assert np.array_equal(found["unit"], UNIT)
+    imported = bring(tmp_path / name, out, ignore=[255])
+    assert np.array_equal(imported["logits"], Z.reshape(-1, K)[KEPT])
+    assert np.array_equal(imported["labels"], Y.reshape(-1)[KEPT])
+    assert np.array_equal(imported["unit"], UNIT)
     assert (
         f"7 x 24 positions became 168 rows, {KEPT.sum()} of them taken (ignored labels)"
-        in found["notes"]
+        in imported["notes"]
     )
 
 
@@ -87,9 +87,9 @@ def test_a_very_large_packed_array_is_unpacked_to_a_file_where_there_is_room(
     if not room:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     np.savez_compressed(tmp_path / "a.npz", logits=FIRST, labels=Y)
-    found = bring(tmp_path / "a.npz", out, ignore=[255])
-    assert np.array_equal(found["logits"], Z.reshape(-1, K)[KEPT])
-    assert np.array_equal(found["unit"], UNIT)
+    imported = bring(tmp_path / "a.npz", out, ignore=[255])
+    assert np.array_equal(imported["logits"], Z.reshape(-1, K)[KEPT])
+    assert np.array_equal(imported["unit"], UNIT)
     assert bool(copied) == room and not list(folder.iterdir())
     whole = (tmp_path / "a.npz").read_bytes()
     (tmp_path / "a.npz").write_bytes(whole[:1500] + bytes(40) + whole[1540:])
@@ -105,17 +105,17 @@ def test_a_binary_model_has_one_score_a_pixel(tmp_path, out, axis, of_labels):
     """Class 1 against class 0, as a U-Net with a sigmoid saves it; an axis of one at the scores, or at both."""
     z, truth = Z[..., 1] - Z[..., 0], np.where(Y == 255, 255, Y == 1)
     z_saved, saved = (
-        values if at is None else np.expand_dims(values, at)
-        for values, at in ((z, axis), (truth, of_labels))
+        values if new_axis is None else np.expand_dims(values, new_axis)
+        for values, new_axis in ((z, axis), (truth, of_labels))
     )
     np.savez(tmp_path / "a.npz", logits=z_saved, labels=saved)
-    found = bring(tmp_path / "a.npz", out, ignore=[255])
+    imported = bring(tmp_path / "a.npz", out, ignore=[255])
     assert (
-        np.array_equal(found["logits"][:, 1], z.reshape(-1)[KEPT])
-        and not found["logits"][:, 0].any()
+        np.array_equal(imported["logits"][:, 1], z.reshape(-1)[KEPT])
+        and not imported["logits"][:, 0].any()
     )
-    assert np.array_equal(found["labels"], (Y.reshape(-1) == 1)[KEPT])
-    assert np.array_equal(found["unit"], UNIT)
+    assert np.array_equal(imported["labels"], (Y.reshape(-1) == 1)[KEPT])
+    assert np.array_equal(imported["unit"], UNIT)
     np.savez(
         tmp_path / "p.npz", probs=1 / (1 + np.exp(-z.astype(float))), labels=Y == 1
     )
@@ -152,12 +152,12 @@ def test_parts_of_different_lengths_are_units(tmp_path, out, form):
         return bring(tmp_path / "a.pkl", out, kind="logits")
 
     lengths = [1 + i % 5 for i in range(40)]
-    found = brought(lengths)
-    assert np.array_equal(found["unit"], np.repeat(np.arange(40), lengths))
-    assert np.array_equal(found["logits"], Z.reshape(-1, K)[: sum(lengths)])
+    imported = brought(lengths)
+    assert np.array_equal(imported["unit"], np.repeat(np.arange(40), lengths))
+    assert np.array_equal(imported["logits"], Z.reshape(-1, K)[: sum(lengths)])
     assert (
         "40 x 1 to 5 positions became 120 rows; what lies together is a unit"
-        in found["notes"]
+        in imported["notes"]
     )
     for others in ([4] * 40 + [2], [50, 60, 58], [3, 4] * 20):
         assert "unit" not in brought(others)
@@ -201,11 +201,11 @@ def test_sentences_of_any_length_are_units_in_every_format(tmp_path, out, name):
     sources = [tmp_path / name] + (
         [tmp_path / "labels.npy"] if name == "logits.npy" else []
     )
-    found = bring(sources, out)
-    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
-    assert found["logits"] == pytest.approx(np.concatenate(SCORES)) and np.array_equal(
-        found["labels"], np.concatenate(TRUTHS)
-    )
+    imported = bring(sources, out)
+    assert np.array_equal(imported["unit"], np.repeat(np.arange(6), LENGTHS))
+    assert imported["logits"] == pytest.approx(
+        np.concatenate(SCORES)
+    ) and np.array_equal(imported["labels"], np.concatenate(TRUTHS))
     assert np.bincount(bring(sources, out, sample=2)["unit"]).tolist() == [
         2,
         1,
@@ -229,10 +229,10 @@ def test_lists_go_with_what_is_flat_or_padded(tmp_path, out, form):
         "padded scores": (wide, listed(TRUTHS)),
     }[form]
     np.savez(tmp_path / "a.npz", logits=z, labels=y)
-    found = bring(tmp_path / "a.npz", out)
-    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
-    assert np.array_equal(found["logits"], np.concatenate(SCORES))
-    assert np.array_equal(found["labels"], np.concatenate(TRUTHS))
+    imported = bring(tmp_path / "a.npz", out)
+    assert np.array_equal(imported["unit"], np.repeat(np.arange(6), LENGTHS))
+    assert np.array_equal(imported["logits"], np.concatenate(SCORES))
+    assert np.array_equal(imported["labels"], np.concatenate(TRUTHS))
 
 
 @pytest.mark.parametrize("ragged", [False, True])
@@ -242,11 +242,11 @@ def test_a_label_that_is_no_number_is_none(tmp_path, out, ragged):
     if ragged:
         z, y = listed([*Z[:6], Z[6][:2]]), listed([*truth[:6], truth[6][:2]])
     np.savez(tmp_path / "a.npz", logits=z, labels=y)
-    found = bring(tmp_path / "a.npz", out)
+    imported = bring(tmp_path / "a.npz", out)
     kept = KEPT.copy()
     kept[6 * H * W + 2 * W :] &= not ragged
-    assert np.array_equal(found["logits"], Z.reshape(-1, K)[kept])
-    assert np.array_equal(found["labels"], Y.reshape(-1)[kept])
+    assert np.array_equal(imported["logits"], Z.reshape(-1, K)[kept])
+    assert np.array_equal(imported["labels"], Y.reshape(-1)[kept])
     lines = [
         {"logits": z.tolist(), "labels": [None, *y.tolist()[1:]]}
         for z, y in zip(SCORES, TRUTHS, strict=True)
@@ -274,12 +274,12 @@ def test_words_ids_and_columns_of_sentences_and_tokens(tmp_path, out):
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
-    found = bring(tmp_path / "a.jsonl", out, class_names=tuple(names))
-    assert np.array_equal(found["labels"], np.concatenate(TRUTHS))
-    assert found["unit"].tolist() == [
+    imported = bring(tmp_path / "a.jsonl", out, class_names=tuple(names))
+    assert np.array_equal(imported["labels"], np.concatenate(TRUTHS))
+    assert imported["unit"].tolist() == [
         b"s%d" % unit for unit in np.repeat(np.arange(6), LENGTHS)
     ]
-    assert np.array_equal(found["weights"], 0.5 + np.repeat(np.arange(6), LENGTHS))
+    assert np.array_equal(imported["weights"], 0.5 + np.repeat(np.arange(6), LENGTHS))
 
 
 def test_one_score_a_token_and_one_row_a_sentence(tmp_path, out):
@@ -291,9 +291,9 @@ def test_one_score_a_token_and_one_row_a_sentence(tmp_path, out):
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
-    found = bring(tmp_path / "a.jsonl", out)
-    assert found["probs"][:, 1] == pytest.approx(np.concatenate(chances))
-    assert np.array_equal(found["unit"], np.repeat(np.arange(6), LENGTHS))
+    imported = bring(tmp_path / "a.jsonl", out)
+    assert imported["probs"][:, 1] == pytest.approx(np.concatenate(chances))
+    assert np.array_equal(imported["unit"], np.repeat(np.arange(6), LENGTHS))
     np.savez(tmp_path / "a.npz", logits=listed(SCORES), labels=np.arange(6) % K)
     means = [z.mean(axis=0) for z in SCORES]
     assert bring(tmp_path / "a.npz", out, reduce="mean")["logits"] == pytest.approx(
@@ -335,28 +335,28 @@ def test_images_of_any_size(tmp_path, out):
     sizes = [(2, 3), (4, 2), (3, 3)]
     z = [RNG.normal(size=(K, *size)).astype(np.float32) for size in sizes]
     y = [RNG.integers(0, K, size) for size in sizes]
-    flat = np.concatenate([np.moveaxis(each, 0, -1).reshape(-1, K) for each in z])
+    flat = np.concatenate([np.moveaxis(one, 0, -1).reshape(-1, K) for one in z])
     for content in (
         {"logits": z, "labels": y},
         [{"logits": a, "labels": b} for a, b in zip(z, y, strict=True)],
     ):
         (tmp_path / "a.pkl").write_bytes(pickle.dumps(content))
-        found = bring(tmp_path / "a.pkl", out)
+        imported = bring(tmp_path / "a.pkl", out)
         assert (
-            np.array_equal(found["logits"], flat)
-            and found["unit"].tolist() == [0] * 6 + [1] * 8 + [2] * 9
+            np.array_equal(imported["logits"], flat)
+            and imported["unit"].tolist() == [0] * 6 + [1] * 8 + [2] * 9
         )
         assert np.array_equal(
-            found["labels"], np.concatenate([each.reshape(-1) for each in y])
+            imported["labels"], np.concatenate([one.reshape(-1) for one in y])
         )
 
 
 def test_labels_of_pixels_may_have_an_axis_of_one(tmp_path, out):
     for scores, labels in ((FIRST, Y[:, None]), (Z, Y[..., None])):
         np.savez(tmp_path / "a.npz", logits=scores, labels=labels)
-        found = bring(tmp_path / "a.npz", out, ignore=[255])
-        assert np.array_equal(found["logits"], Z.reshape(-1, K)[KEPT])
-        assert np.array_equal(found["labels"], Y.reshape(-1)[KEPT])
+        imported = bring(tmp_path / "a.npz", out, ignore=[255])
+        assert np.array_equal(imported["logits"], Z.reshape(-1, K)[KEPT])
+        assert np.array_equal(imported["labels"], Y.reshape(-1)[KEPT])
 
 
 def test_tokens_go_with_what_their_sequence_has(tmp_path, out):
@@ -372,30 +372,31 @@ def test_tokens_go_with_what_their_sequence_has(tmp_path, out):
         ids=np.array(["x", "y", "z"]),
         **about,
     )
-    found = bring(tmp_path / "a.npz", out, ignore=[-100])
+    imported = bring(tmp_path / "a.npz", out, ignore=[-100])
     assert (
-        found["unit"].tolist() == [b"x"] * 6 + [b"y"] * 2 + [b"z"] * 4
-        and "ids" not in found
+        imported["unit"].tolist() == [b"x"] * 6 + [b"y"] * 2 + [b"z"] * 4
+        and "ids" not in imported
     )
-    assert found["group"].tolist() == [b"de"] * 6 + [b"en"] * 2 + [b"de"] * 4
-    assert found["weights"].tolist() == [1.0] * 6 + [2.0] * 2 + [3.0] * 4
+    assert imported["group"].tolist() == [b"de"] * 6 + [b"en"] * 2 + [b"de"] * 4
+    assert imported["weights"].tolist() == [1.0] * 6 + [2.0] * 2 + [3.0] * 4
     assert "unit" not in bring(tmp_path / "a.npz", out, ignore=[-100], unit="none")
 
 
 def test_a_sample_of_each_unit_is_drawn_by_the_seed_and_recorded(tmp_path, out):
     np.savez(tmp_path / "a.npz", logits=FIRST, labels=Y)
-    found = bring(
+    imported = bring(
         tmp_path / "a.npz", out, Splitting(seed=3), ignore=[255], sample=5, seed=3
     )
     assert (
-        np.bincount(found["unit"]).tolist() == [5, 5, 0, 5, 5, 5, 5]
-        and (found["labels"] != 255).all()
+        np.bincount(imported["unit"]).tolist() == [5, 5, 0, 5, 5, 5, 5]
+        and (imported["labels"] != 255).all()
     )
     places = [
-        np.flatnonzero((Z.reshape(-1, K) == row).all(axis=1)) for row in found["logits"]
+        np.flatnonzero((Z.reshape(-1, K) == row).all(axis=1))
+        for row in imported["logits"]
     ]
-    assert np.array_equal([Y.reshape(-1)[p[0]] for p in places], found["labels"])
-    assert np.array_equal([p[0] // (H * W) for p in places], found["unit"])
+    assert np.array_equal([Y.reshape(-1)[p[0]] for p in places], imported["labels"])
+    assert np.array_equal([p[0] // (H * W) for p in places], imported["unit"])
     with h5py.File(out) as file:
         assert json.loads(file.attrs["source"])["sampled"] == {
             "of_each_unit": 5,
@@ -407,8 +408,8 @@ def test_a_sample_of_each_unit_is_drawn_by_the_seed_and_recorded(tmp_path, out):
     other = bring(
         tmp_path / "a.npz", out, Splitting(seed=4), ignore=[255], sample=5, seed=4
     )
-    assert np.array_equal(found["logits"], again["logits"]) and not np.array_equal(
-        found["logits"], other["logits"]
+    assert np.array_equal(imported["logits"], again["logits"]) and not np.array_equal(
+        imported["logits"], other["logits"]
     )
 
 
@@ -419,10 +420,10 @@ def test_a_sample_of_rows_of_a_unit(tmp_path, out):
         labels=Y.reshape(-1) % K,
         who=np.arange(168) % 50,
     )
-    found = bring(tmp_path / "a.npz", out, unit="who", sample=2)
+    imported = bring(tmp_path / "a.npz", out, unit="who", sample=2)
     assert (
-        np.bincount(found["unit"]).tolist() == [2] * 50
-        and "100 of 168 rows" in found["notes"]
+        np.bincount(imported["unit"]).tolist() == [2] * 50
+        and "100 of 168 rows" in imported["notes"]
     )
     with pytest.raises(
         UsageError, match="no units to draw rows of; name their column with --unit"
@@ -492,24 +493,24 @@ def test_a_folder_with_files_of_every_unit(tmp_path, out, layout, kind):
     rng = np.random.default_rng(1)
     z = [rng.normal(size=(*size, K)).astype(np.float32) for size in sizes]
     y = [rng.integers(0, K, size) for size in sizes]
-    saved = z if kind == "sentences" else [np.moveaxis(each, -1, 0) for each in z]
+    saved = z if kind == "sentences" else [np.moveaxis(one, -1, 0) for one in z]
     save_folder(tmp_path / "all", layout, saved, y)
-    found = bring(tmp_path / "all", out)
+    imported = bring(tmp_path / "all", out)
     assert np.array_equal(
-        found["logits"], np.concatenate([each.reshape(-1, K) for each in z])
+        imported["logits"], np.concatenate([one.reshape(-1, K) for one in z])
     )
     assert np.array_equal(
-        found["labels"], np.concatenate([each.reshape(-1) for each in y])
+        imported["labels"], np.concatenate([one.reshape(-1) for one in y])
     )
     assert np.array_equal(
-        found["unit"], np.repeat(np.arange(12), [np.prod(size) for size in sizes])
+        imported["unit"], np.repeat(np.arange(12), [np.prod(size) for size in sizes])
     )
-    assert "12 files, each a unit (or --unit none)" in found["notes"]
+    assert "12 files, each a unit (or --unit none)" in imported["notes"]
     assert "unit" not in bring(tmp_path / "all", out, unit="none")
     save_folder(tmp_path / "few", layout, saved[:5], y[:5])
     few = bring(tmp_path / "few", out, unit="file")
     assert (
-        np.array_equal(few["unit"], found["unit"][: len(few["unit"])])
+        np.array_equal(few["unit"], imported["unit"][: len(few["unit"])])
         and few["unit"][-1] == 4
     )
 
@@ -547,8 +548,8 @@ def test_a_folder_of_models_folds_shards_or_data_sets_is_none_of_units(tmp_path,
 def test_a_folder_of_a_file_for_every_row(tmp_path, out):
     for i in range(9):
         np.savez(tmp_path / f"{i}.npz", logits=Z[0].reshape(-1, K)[i], labels=i % K)
-    found = bring(tmp_path, out, unit="none")
-    assert np.array_equal(found["logits"], Z[0].reshape(-1, K)[:9]) and found[
+    imported = bring(tmp_path, out, unit="none")
+    assert np.array_equal(imported["logits"], Z[0].reshape(-1, K)[:9]) and imported[
         "labels"
     ].tolist() == [
         *range(5),
@@ -566,8 +567,8 @@ def test_from_a_file_of_sentences_to_a_verdict_by_unit(
     z = [rng.normal(size=(20 + 4 * (i % 7), K)) * 3 for i in range(40)]
     luck = np.sqrt(0.9) * rng.normal(size=40)
     y = []
-    for each, shared in zip(z, luck, strict=True):
-        p = np.exp(each - each.max(axis=1, keepdims=True))
+    for logits_of_sentence, shared in zip(z, luck, strict=True):
+        p = np.exp(logits_of_sentence - logits_of_sentence.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         v = NormalDist().cdf
         right = np.array(
@@ -578,13 +579,15 @@ def test_from_a_file_of_sentences_to_a_verdict_by_unit(
         save_folder(tmp_path / name, "unit.npz", z, y)
     else:
         save_sentences(tmp_path / name, z, y)
-    found = json.loads(run("evaluate", name, "--json").out)["results"][0]
-    assert (found["units"]["n"], found["n"], found["units"]["largest"]) == (
+    result = json.loads(run("evaluate", name, "--json").out)["results"][0]
+    assert (result["units"]["n"], result["n"], result["units"]["largest"]) == (
         40,
         sum(map(len, z)),
         44,
     )
-    assert found["units"]["design_effect"] > 5 and found["report"]["verdict_kind"] in (
+    assert result["units"]["design_effect"] > 5 and result["report"][
+        "verdict_kind"
+    ] in (
         "calibrated",
         "too_few",
     )
@@ -604,22 +607,25 @@ def test_missing_positions_of_sequences_leave_and_the_others_stay_together(
     """Sequences of several lengths became rows without units: 207 independent ones of 60 sentences."""
     rng = np.random.default_rng(0)
     scores = [rng.normal(size=(length, 3)) for length in [2, 4, 3, 5, 1] * 12]
-    labels = [rng.integers(0, 3, size=len(each)) for each in scores]
-    kept = [each.copy() for each in scores]
+    labels = [rng.integers(0, 3, size=len(of_sentence)) for of_sentence in scores]
+    kept = [of_sentence.copy() for of_sentence in scores]
     kept[1], kept[4] = np.delete(kept[1], 2, axis=0), kept[4][:0]
     scores[1][2, 1] = scores[4][0, 0] = (
         np.nan
     )  # a position of sentence 1, the only one of sentence 4
-    told = [[f"c{y}" for y in each] if words else each.tolist() for each in labels]
+    label_words = [
+        [f"c{y}" for y in of_sentence] if words else of_sentence.tolist()
+        for of_sentence in labels
+    ]
     if ending == "npz":
         arrays = {
             "logits": np.empty(60, dtype=object),
             "labels": np.empty(60, dtype=object),
         }
-        arrays["logits"][:], arrays["labels"][:] = scores, told
+        arrays["logits"][:], arrays["labels"][:] = scores, label_words
         np.savez("a.npz", **arrays, ids=np.arange(60) + 100)
     else:
-        rows = zip(scores, told, range(100, 160), strict=True)
+        rows = zip(scores, label_words, range(100, 160), strict=True)
         lines = (
             json.dumps({"logits": s.tolist(), "labels": y, "ids": i})
             for s, y, i in rows
@@ -637,7 +643,9 @@ def test_missing_positions_of_sequences_leave_and_the_others_stay_together(
     assert "2 of 180 positions left out" in done.err
     with h5py.File("a.h5") as file:
         np.testing.assert_array_equal(file["logits"][()], np.concatenate(kept))
-        units = np.repeat(np.arange(100, 160), [len(each) for each in kept])
+        units = np.repeat(
+            np.arange(100, 160), [len(of_sentence) for of_sentence in kept]
+        )
         np.testing.assert_array_equal(file["unit"][()], units)
         expected = np.concatenate(
             [

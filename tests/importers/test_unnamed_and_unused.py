@@ -93,18 +93,20 @@ def test_columns_that_nothing_is_made_of_are_named_once(run, table, name):
     }
     assert unused(run("evaluate", name, "-q").err) == ""
     named = ("--ids", "customer", "--group-by", "region", "--unit", "age")
-    for at, left in ((2, "region, age"), (4, "age"), (6, "")):
-        told = unused(run("evaluate", name, *named[:at]).err)
-        assert told == (f"columns not used: {left}{HINT}" if left else "")
+    for number_of_options, left in ((2, "region, age"), (4, "age"), (6, "")):
+        unused_columns = unused(run("evaluate", name, *named[:number_of_options]).err)
+        assert unused_columns == (f"columns not used: {left}{HINT}" if left else "")
     assert unused(
         run("run", table(f"b{name}"), name).err.partition("\nFitted")[0]
     ).startswith("columns not used")
 
 
 def test_of_many_columns_eight_are_named(run, table):
-    told = unused(run("evaluate", table("a.csv", [f"x{c}" for c in "abcdefgh"])).err)
+    unused_columns = unused(
+        run("evaluate", table("a.csv", [f"x{c}" for c in "abcdefgh"])).err
+    )
     assert (
-        told
+        unused_columns
         == f"columns not used: customer, region, age, xa, xb, xc, xd, xe, … (11 in all){HINT}"
     )
 
@@ -112,8 +114,8 @@ def test_of_many_columns_eight_are_named(run, table):
 def test_run_says_of_one_file_once_what_was_read(run, table, tmp_path):
     sets = {
         f"{part}_{what}": array
-        for part, at in (("val", 1), ("test", 2))
-        for what, array in both(at).items()
+        for part, seed in (("val", 1), ("test", 2))
+        for what, array in both(seed).items()
     }
     np.savez("both.npz", **sets, notes=np.arange(3))
     done = run("run", "both.npz")
@@ -141,19 +143,21 @@ def two_sets(request, run):
     """val_logits, val_labels, test_logits, test_labels in one file, in several formats."""
     arrays = {
         f"{part}_{what}": a
-        for part, at in (("val", 1), ("test", 2))
-        for what, a in both(at).items()
+        for part, seed in (("val", 1), ("test", 2))
+        for what, a in both(seed).items()
     }
     name = f"both.{request.param}"
     if request.param == "npz":
         np.savez(name, **arrays)
     elif request.param == "h5":
         with h5py.File(name, "w") as file:
-            for each, array in arrays.items():
-                file[each] = array
+            for array_name, array in arrays.items():
+                file[array_name] = array
     else:
         torch = pytest.importorskip("torch")
-        tensors = {each: torch.tensor(array) for each, array in arrays.items()}
+        tensors = {
+            array_name: torch.tensor(array) for array_name, array in arrays.items()
+        }
         save = torch.save
         if request.param == "safetensors":
             save = pytest.importorskip("safetensors.torch").save_file
@@ -173,16 +177,16 @@ def test_two_sets_of_one_file_are_read_as_groups_are(run, two_sets):
         ("evaluate", "FILE:*"),
         ("compare", "FILE", "-m", "ts"),
     ):
-        own, known = (
+        named, known = (
             run(*(w.replace("FILE", name) for w in words), "--json", "-q")
             for name in (two_sets, "groups.h5")
         )
-        assert own.code == 0, own.err
-        own, known = (json.loads(done.out)["results"] for done in (own, known))
-        assert [r["bundle"].rpartition(":")[2] for r in own] == [
+        assert named.code == 0, named.err
+        named, known = (json.loads(done.out)["results"] for done in (named, known))
+        assert [r["bundle"].rpartition(":")[2] for r in named] == [
             r["bundle"].rpartition(":")[2] for r in known
         ]
-        assert [r["metrics"]["nll"] for r in own] == [
+        assert [r["metrics"]["nll"] for r in named] == [
             r["metrics"]["nll"] for r in known
         ]
     assert "bundles in it: " in run("evaluate", f"{two_sets}:tset").line
@@ -201,11 +205,11 @@ def test_two_sets_of_one_file_are_read_as_groups_are(run, two_sets):
 def test_inspect_describes_what_evaluate_reads(run, two_sets, table):
     """It took HDF5 alone."""
     done = run("inspect", two_sets, "--json")
-    found = {facts["bundle"]: facts for facts in json.loads(done.out)["bundles"]}
-    assert set(found) == {f"{two_sets}:val", f"{two_sets}:test"}
+    facts_of = {facts["bundle"]: facts for facts in json.loads(done.out)["bundles"]}
+    assert set(facts_of) == {f"{two_sets}:val", f"{two_sets}:test"}
     assert all(
         (facts["n"], facts["n_classes"], facts["labels"]) == (400, 3, True)
-        for facts in found.values()
+        for facts in facts_of.values()
     )
     shown = run("inspect", f"{two_sets}:test").out
     assert (
@@ -226,8 +230,8 @@ def test_inspect_tells_calibrators_from_rows_of_json(run, monkeypatch, table):
             for c in range(10)
         )
     )
-    found = json.loads(run("inspect", "rows.jsonl", "--json").out)
-    assert [facts["kind"] for facts in found["bundles"]] == ["confidence"] and found[
+    output = json.loads(run("inspect", "rows.jsonl", "--json").out)
+    assert [facts["kind"] for facts in output["bundles"]] == ["confidence"] and output[
         "bundles"
     ][0]["n"] == 10
     assert run("fit", "-m", "ts", table("a.csv"), "-o", "ts.json", "-q").code == 0
@@ -306,8 +310,10 @@ def columns_of(name):
     if name.endswith(".parquet"):
         return pytest.importorskip("pyarrow.parquet").read_table(name).to_pydict()
     with np.load(name) if name.endswith(".npz") else h5py.File(name) as file:
-        found = {key: file[key][()].tolist() for key in file}
-    decoded = {key: values for key, values in found.items() if isinstance(values, list)}
+        stored = {key: file[key][()].tolist() for key in file}
+    decoded = {
+        key: values for key, values in stored.items() if isinstance(values, list)
+    }
     return {
         key: [v.decode() if isinstance(v, bytes) else v for v in values]
         for key, values in decoded.items()
@@ -342,7 +348,7 @@ def test_columns_that_are_named_come_back_once_and_those_they_replace_too(
     assert run("apply", "a.ts.json", name, *named, "-o", "named.csv", "-q").code == 0
     head = Path("named.csv").read_text("utf-8").partition("\n")[0].split(",")
     assert [
-        head.count(each) for each in ("customer", "region", "row_id", "ids", "group")
+        head.count(word) for word in ("customer", "region", "row_id", "ids", "group")
     ] == [1, 1, 1, 0, 0]
     table("b.csv", ("image_id",))
     for ids in ("none", "customer"):
@@ -519,13 +525,13 @@ def test_a_column_whose_values_repeat_is_proposed_as_units(run, ending):
         Path("a.csv").write_text(
             "".join(",".join(map(str, line)) + "\n" for line in lines)
         )
-    told = run("evaluate", f"a.{ending}").err
-    assert unused(told) == f"columns not used: patient, fold, site{HINT}"
+    errors = run("evaluate", f"a.{ending}").err
+    assert unused(errors) == f"columns not used: patient, fold, site{HINT}"
     assert (
         "'patient' repeats: if rows of one value depend on each other, pass --unit patient\n"
-        in told
+        in errors
     )
-    assert "'fold' repeats" not in told and "'site' repeats" not in told
+    assert "'fold' repeats" not in errors and "'site' repeats" not in errors
     for words in (["--unit", "patient"], ["--unit", "none"]):
         assert "repeats" not in run("evaluate", f"a.{ending}", *words).err
 
@@ -628,10 +634,10 @@ def test_labels_come_back_by_the_name_that_the_user_gave_them(run, ending, words
     first = json.loads(
         run("evaluate", "a.csv", *asked, "-c", "a.json", "--json", "-q").out
     )["results"][1]
-    found = json.loads(again.out)["results"][0]
+    result = json.loads(again.out)["results"][0]
     assert (
-        found["n"] == 60
-        and found["metrics"]["accuracy"] == first["metrics"]["accuracy"]
+        result["n"] == 60
+        and result["metrics"]["accuracy"] == first["metrics"]["accuracy"]
     )
     if ending != "h5":  # which has place for it
         assert (

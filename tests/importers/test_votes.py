@@ -81,10 +81,14 @@ def test_the_most_frequent_answer_of_every_layout(table, out):
     path, how = table
     if path.suffix == ".csv" and "gold" in how:
         how = how | {"unit": None}
-    found = bring(path, out, votes="answers", **({"gold": "gold"} | how))
-    np.testing.assert_allclose(np.sort(found["confidence"]), np.sort(CONFIDENCE))
+    imported = bring(path, out, votes="answers", **({"gold": "gold"} | how))
+    np.testing.assert_allclose(np.sort(imported["confidence"]), np.sort(CONFIDENCE))
     by_id = dict(
-        zip((word.decode() for word in found["ids"]), found["confidence"], strict=True)
+        zip(
+            (word.decode() for word in imported["ids"]),
+            imported["confidence"],
+            strict=True,
+        )
     )
     assert by_id["q0"] == pytest.approx(CONFIDENCE[0]) and by_id["q1"] == pytest.approx(
         CONFIDENCE[1]
@@ -92,25 +96,25 @@ def test_the_most_frequent_answer_of_every_layout(table, out):
     if "shuffled" not in str(path):
         right = dict(
             zip(
-                (word.decode() for word in found["ids"]),
-                found["correct"].tolist(),
+                (word.decode() for word in imported["ids"]),
+                imported["correct"].tolist(),
                 strict=True,
             )
         )
         assert (right["q0"], right["q1"]) == (True, False)
-    assert sorted(found["group"].tolist()) == [b"x", b"x", b"y"]
+    assert sorted(imported["group"].tolist()) == [b"x", b"x", b"y"]
     assert (
         "3 questions of 5 answers each; the confidence is (votes + 1/2)/(k + 1)"
-        in found["notes"]
+        in imported["notes"]
     )
 
 
 def test_numbers_ties_and_several_columns_by_their_ends(tmp_path, out):
     rows = [(1.0, 2, 2, 1, 1), (3, 3, 3, 4, 3)]
     path = csv(tmp_path / "a.csv", ("first", "b", "c", "last", "gold"), rows)
-    found = bring(path, out, votes="first:last", gold="gold")
-    np.testing.assert_allclose(found["confidence"], [2.5 / 5, 3.5 / 5])
-    assert found["correct"].tolist() == [True, True]
+    imported = bring(path, out, votes="first:last", gold="gold")
+    np.testing.assert_allclose(imported["confidence"], [2.5 / 5, 3.5 / 5])
+    assert imported["correct"].tolist() == [True, True]
 
 
 def test_what_is_missing_is_said(tmp_path, out):

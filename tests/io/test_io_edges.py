@@ -179,11 +179,11 @@ def test_values_in_other_files_are_counted_from_where_they_begin(
     tmp_path, pieces, whole
 ):
     """Eight float64 need 64 bytes. pieces : bytes of a file, and the first and the number of those that are taken."""
-    for at, (size, _, _) in enumerate(pieces):
-        (tmp_path / f"{at}.bin").write_bytes(bytes(size))
+    for place, (size, _, _) in enumerate(pieces):
+        (tmp_path / f"{place}.bin").write_bytes(bytes(size))
     external = [
-        (str(tmp_path / f"{at}.bin"), offset, count)
-        for at, (_, offset, count) in enumerate(pieces)
+        (str(tmp_path / f"{place}.bin"), offset, count)
+        for place, (_, offset, count) in enumerate(pieces)
     ]
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("logits", (4, 2), "f8", external=external)
@@ -227,8 +227,8 @@ def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
         driver.seek(3)
         driver.write(b"w")
         driver.seek(1)
-        found = bytearray(6)
-        assert (driver.readinto(found), found, driver.tell()) == (6, b"bcwxyz", 7)
+        buffer = bytearray(6)
+        assert (driver.readinto(buffer), buffer, driver.tell()) == (6, b"bcwxyz", 7)
         with pytest.raises(OSError, match="Bad file descriptor"):
             driver.raise_problem()
     assert path.read_bytes() == b"abcdef"

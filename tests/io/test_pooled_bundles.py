@@ -98,10 +98,10 @@ def test_evaluate_pools(run, folder, tmp_path):
             b["report"],
         )
     assert "fitted on these very rows" in str(many[1]["warnings"])
-    each = json.loads(
+    results = json.loads(
         run("evaluate", f"{folder}/part-*.h5", "--metric", "ece", "--json").out
     )["results"]
-    assert len(each) == SHARDS
+    assert len(results) == SHARDS
 
 
 def test_fit_reads_names_from_a_list(run, folder, tmp_path):

@@ -34,11 +34,11 @@ def run(run, monkeypatch, request):
 
 def expected():
     with h5py.File("out.h5") as file:
-        found = {
+        arrays = {
             name: file[name][()]
             for name in ("labels", "prediction", "confidence", "probs")
         }
-        return found, dict(file.attrs)
+        return arrays, dict(file.attrs)
 
 
 def same(name, values, wanted):
@@ -60,8 +60,8 @@ def test_csv_has_the_same_numbers(run):
         "calibrated_by",
     ]
     assert [row[0] for row in body] == IDS
-    for at, name in ((1, "labels"), (2, "prediction")):
-        assert [row[at] for row in body] == [NAMES[c] for c in wanted[name]]
+    for column, name in ((1, "labels"), (2, "prediction")):
+        assert [row[column] for row in body] == [NAMES[c] for c in wanted[name]]
     same("confidence", [row[3] for row in body], wanted["confidence"])
     same("probs", [row[4:-1] for row in body], wanted["probs"])
 
@@ -98,13 +98,13 @@ def test_names_of_classes_are_read_again_and_numbers_leave_no_doubt(run, names, 
 
 def test_npz_has_the_same_arrays_and_provenance(run):
     wanted, attributes = expected()
-    with np.load("out.npz") as found:
+    with np.load("out.npz") as file:
         for name, values in wanted.items():
-            same(name, found[name], values)
-        assert found["probs"].dtype == wanted["probs"].dtype
-        assert (list(found["class_names"]), list(found["ids"])) == (NAMES, IDS)
+            same(name, file[name], values)
+        assert file["probs"].dtype == wanted["probs"].dtype
+        assert (list(file["class_names"]), list(file["ids"])) == (NAMES, IDS)
         for name in ("calibrator", "calibrated_by", "source"):
-            assert str(found[name]) == attributes[name]
+            assert str(file[name]) == attributes[name]
 
 
 def test_parquet_has_the_same_columns_and_provenance(run):

@@ -113,9 +113,9 @@ def test_chunked_scores_are_read_once(tmp_path, monkeypatch, chunks):
     read, seen = bundle.read, []
 
     def counted(dataset, rows, where):
-        found = read(dataset, rows, where)
-        seen.append(len(found) if getattr(dataset, "name", "") == "/logits" else 0)
-        return found
+        table = read(dataset, rows, where)
+        seen.append(len(table) if getattr(dataset, "name", "") == "/logits" else 0)
+        return table
 
     monkeypatch.setattr(bundle, "read", counted)
     with open_bundle(str(tmp_path / "a.h5")) as rows:

@@ -85,8 +85,8 @@ def assert_same(found, expected, where=""):
             assert_same(found[key], expected[key], f"{where}/{key}")
     elif isinstance(expected, list):
         assert len(found) == len(expected), where
-        for at, (one, other) in enumerate(zip(found, expected, strict=True)):
-            assert_same(one, other, f"{where}[{at}]")
+        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert_same(one, other, f"{where}[{place}]")
     elif isinstance(expected, float):
         assert found == pytest.approx(expected, rel=1e-9, abs=1e-9), where
     else:

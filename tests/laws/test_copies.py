@@ -72,8 +72,8 @@ def test_the_order_of_rows_with_equal_scores_changes_no_draw(k, decimals, has_un
     probs = rounded(probabilities(logits), decimals)
     unit = np.arange(240) % 60 if has_units else np.arange(240)
     order = np.random.default_rng(5).permutation(240)
-    found = judged(probs[order], labels[order], unit[order], kind="probs")
-    assert_same(found, judged(probs, labels, unit, kind="probs"))
+    verdict = judged(probs[order], labels[order], unit[order], kind="probs")
+    assert_same(verdict, judged(probs, labels, unit, kind="probs"))
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -83,9 +83,9 @@ def test_a_unit_of_doubled_rows_weighs_twice_and_is_no_more_evidence(k):
     doubled = np.flatnonzero(unit < 6)
     times = np.concatenate([np.arange(300), doubled])
     weight = np.where(unit < 6, 2.0, 1.0)
-    found = judged(logits[times], labels[times], unit[times])
-    assert_same(found, judged(logits, labels, unit, weight))
-    metrics = {name: one["value"] for name, one in found["metrics"].items()}
+    verdict = judged(logits[times], labels[times], unit[times])
+    assert_same(verdict, judged(logits, labels, unit, weight))
+    metrics = {name: one["value"] for name, one in verdict["metrics"].items()}
     correct = logits[times].argmax(axis=1) == labels[times]
     assert metrics["accuracy"] == pytest.approx(correct.mean(), abs=1e-12)
 
@@ -103,15 +103,15 @@ def test_a_fit_does_not_see_copies_inside_units(name):
 
 
 def test_rows_are_copies_only_where_chance_makes_no_such_rows():
-    found = 0
+    n_copies = 0
     for seed in range(10):
         for n, k, units in ((300, 3, 60), (240, 2, 60), (3000, 10, 300)):
             logits, labels = drawn(n, k, seed, units)
             unit = Units.of(np.arange(n) % units)
             for decimals in (1, 2, 4):
                 keys = rounded(probabilities(logits), decimals) @ np.arange(1.0, k + 1)
-                found += first_copies(keys, labels, unit) is not None
-    assert found == 0
+                n_copies += first_copies(keys, labels, unit) is not None
+    assert n_copies == 0
 
 
 def test_scores_of_units_with_outcomes_of_rows_are_no_copies():
@@ -140,13 +140,13 @@ def test_a_command_does_not_see_copies_inside_units(run, tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     logits, labels = drawn(360, 3, 87, 60)
     unit = np.arange(360) % 60
-    found = []
+    outputs = []
     for times in (1, 2):
         write("a.npz", logits, labels, unit, np.tile(np.arange(360), times))
         done = run(COMMANDS[name][0], "a.npz", *COMMANDS[name][1:], "-q")
         assert done.code == 0, done.err
-        found.append(json.loads(done.out))
-    assert_same(*map(without_origin, reversed(found)))
+        outputs.append(json.loads(done.out))
+    assert_same(*map(without_origin, reversed(outputs)))
 
 
 OF_FILES = ("data", "data_sha256", "row_sketch", "n", "seconds", "warnings", "messages")
@@ -170,13 +170,13 @@ def test_a_picture_does_not_see_copies_inside_units(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     logits, labels = drawn(360, 3, 88, 60)
     unit = np.arange(360) % 60
-    found = []
+    outputs = []
     for times in (1, 2):
         write("a.npz", logits, labels, unit, np.tile(np.arange(360), times))
         done = run("diagram", "a.npz", "-o", f"{times}.json", "-q")
         assert done.code == 0, done.err
-        found.append(json.loads(Path(f"{times}.json").read_text())["panels"])
-    assert_same(found[1], found[0])
+        outputs.append(json.loads(Path(f"{times}.json").read_text())["panels"])
+    assert_same(outputs[1], outputs[0])
 
 
 def test_evaluate_says_that_rows_are_copies(run, tmp_path, monkeypatch):

@@ -64,8 +64,8 @@ def choices(kind):
         case inspect.BoolType():
             yield from ("true", "false")
         case inspect.UnionType():
-            for each in kind.types:
-                yield from choices(each)
+            for kind_of_choice in kind.types:
+                yield from choices(kind_of_choice)
         case inspect.Metadata():
             yield from choices(kind.type)
         case inspect.IntType():
@@ -296,12 +296,14 @@ def test_folds_of_compare_are_of_the_rows_that_count(run):
                 y[kept],
                 weight[kept],
             )
-    found = []
+    results = []
     for name in ("all", "counted"):
         done = run("compare", f"{name}.h5", "-m", "ts,hb,vs", "--json")
         assert done.code == 0, done.err
-        found.append([each["metrics"] for each in json.loads(done.out)["results"]])
-    assert found[0] == found[1]
+        results.append(
+            [result["metrics"] for result in json.loads(done.out)["results"]]
+        )
+    assert results[0] == results[1]
     with h5py.File("other.h5", "w") as file:
         file["logits"], file["labels"] = z, y
     assert (
@@ -318,14 +320,14 @@ NAMES = [name for name in metric_names() if name not in ("marginal2_raw", "mse_r
 
 def values(rows, names):
     """Metric by metric, its value for the uncalibrated scores."""
-    found = assess(
+    assessment = assess(
         Subject(rows),
         [Candidate(None, "uncalibrated", None)],
         Plan(names, MetricSettings(resamples=20)),
     ).results[0]
     return {
         name: np.nan if score.value is None else score.value
-        for name, score in found.scores.items()
+        for name, score in assessment.scores.items()
     }
 
 
@@ -335,12 +337,12 @@ def test_every_metric_of_many_rows_is_that_of_their_table(monkeypatch, k, n):
     """131 072 rows are the most of which a table is kept."""
     z, y = truth(n, k, seed=6)
     names = [name for name in NAMES if k == 2 or name != "ece_positive"]
-    found = values(ArrayRows(z, y), names)
+    measured_values = values(ArrayRows(z, y), names)
     monkeypatch.setattr(evaluate_bundle, "LONG", 10**9)
     expected = values(ArrayRows(z, y), names)
-    assert found.keys() == expected.keys()
+    assert measured_values.keys() == expected.keys()
     for name in names:
-        assert found[name] == pytest.approx(
+        assert measured_values[name] == pytest.approx(
             expected[name], rel=1e-9, abs=1e-12, nan_ok=True
         ), name
 
@@ -357,9 +359,9 @@ def by_definition(p, y):
     two = np.sort(p, axis=1)[:, -2:].sum(axis=1)
 
     def gaps(scores, hits, edges):
-        held = [(scores > low) & (scores <= high) for low, high in pairwise(edges)]
+        masks = [(scores > low) & (scores <= high) for low, high in pairwise(edges)]
         return [
-            (mask.mean(), (scores - hits)[mask].mean()) for mask in held if mask.any()
+            (mask.mean(), (scores - hits)[mask].mean()) for mask in masks if mask.any()
         ]
 
     def equal_width(bins=15):
@@ -465,12 +467,14 @@ def test_metrics_of_coarse_scores_are_their_formulas(like, k):
     p = scores.astype(float)
     p = np.exp(p) / np.exp(p).sum(axis=1, keepdims=True) if kind == "logits" else p
     expected = by_definition(p, y)
-    found = values(ArrayRows(scores, y, kind), list(expected))
+    measured_values = values(ArrayRows(scores, y, kind), list(expected))
     for name, value in expected.items():
         if np.isfinite(value) and (
             k > 2 or name != "top2_gap"
         ):  # certain and wrong rows have their own tests
-            assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
+            assert measured_values[name] == pytest.approx(value, rel=1e-9, abs=1e-12), (
+                name
+            )
 
 
 LIKE = {
@@ -494,7 +498,7 @@ def test_every_metric_of_permuted_classes_is_the_same(k, like):
     z, y = truth(1200, k, seed=7)
     z = LIKE[like](z)
     two = np.sort(z, axis=1)[:, -2:]
-    z, y = (each[two[:, 0] < two[:, 1]] for each in (z, y))
+    z, y = (array[two[:, 0] < two[:, 1]] for array in (z, y))
     order = np.roll(np.arange(k), 1)
     names = [name for name in NAMES if name != "ece_positive"]
     one, other = (

@@ -22,18 +22,18 @@ def measure(scores, labels, metrics, kind="probs", **settings):
     """Results by metric, without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             np.asarray(scores), labels, kind=kind, metrics=metrics, **settings
         )
-    return found.results[0].scores
+    return evaluation.results[0].scores
 
 
 def test_tied_scores_weigh_as_many_rows_as_they_are():
     """scikit-learn/scikit-learn 9432: the weights of tied rows were averaged, and the map
     was 1/4 where the mean of the pooled outcomes 0, 1, 0 is 1/3."""
     z, y = [0.0, 1.0, 1.0, 2.0, 3.0], [0, 0, 1, 0, 1]
-    found = fit(z, y, "ir", "logits").predict_proba(np.array(z), kind="logits")
-    assert found[:, 1] == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 1], abs=1e-12)
+    fitted = fit(z, y, "ir", "logits").predict_proba(np.array(z), kind="logits")
+    assert fitted[:, 1] == pytest.approx([0, 1 / 3, 1 / 3, 1 / 3, 1], abs=1e-12)
 
 
 @pytest.mark.parametrize("method", ["irm", "irova"])
@@ -45,11 +45,11 @@ def test_isotonic_maps_rise_between_scores_a_denormal_apart(method):
     between = np.array([1e-321, 1e-320, 1e-317, 5e-315, 1e-314, 1e-310])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fitted.predict_proba(between, kind="probs")
-    assert found.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    assert (np.diff(found[:, 1]) >= -1e-12).all()
+        calibrated = fitted.predict_proba(between, kind="probs")
+    assert calibrated.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert (np.diff(calibrated[:, 1]) >= -1e-12).all()
     # A thousandth of the way between the knots: a thousandth of the rise, nearly.
-    assert found[2, 1] < 0.01 < 0.2 < found[3, 1]
+    assert calibrated[2, 1] < 0.01 < 0.2 < calibrated[3, 1]
 
 
 def test_large_scores_keep_their_ranking():
@@ -81,10 +81,10 @@ def test_log_loss_of_certain_rows_is_finite_in_every_type(dtype):
     """scikit-learn/scikit-learn 24315: 1 - 1e-15 is 1 in float32, so the log loss of a
     certain row that is wrong was NaN."""
     p = np.array([1.0, 1.0, 0.25], dtype)
-    found = measure(p, [1, 0, 0], ["nll"])["nll"].value
+    value = measure(p, [1, 0, 0], ["nll"])["nll"].value
     # The row that is wrong loses at least as much as one of half the type's last digit.
     least = -np.log(np.finfo(dtype).eps) / 3
-    assert least < found < 750 / 3
+    assert least < value < 750 / 3
 
 
 @pytest.mark.parametrize("bins", [4, 5, 10, 20])
@@ -108,9 +108,9 @@ def test_identical_scores_get_the_share_of_their_class(method, score):
     fitted = fit([score] * 40, y, method, "probs")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fitted.predict_proba(np.array([score, 0.5]), kind="probs")
-    assert found[0, 1] == pytest.approx(0.25, abs=0.0121)
-    assert np.isfinite(found).all()
+        calibrated = fitted.predict_proba(np.array([score, 0.5]), kind="probs")
+    assert calibrated[0, 1] == pytest.approx(0.25, abs=0.0121)
+    assert np.isfinite(calibrated).all()
 
 
 @pytest.mark.parametrize("method", ["platt", "beta", "ir", "hb", "ts"])
@@ -197,9 +197,9 @@ def test_a_row_that_no_class_claims_has_probabilities(method):
     p = np.repeat(np.eye(3), 20, axis=0) * 0.7 + 0.1
     fitted = fit(p, np.repeat([0, 1, 2], 20), method, "probs", **MODES.get(method, {}))
     new = np.array([[0.34, 0.33, 0.33], [1 / 3] * 3, [0.1, 0.45, 0.45]])
-    found = fitted.predict_proba(new, kind="probs")
-    assert np.isfinite(found).all()
-    assert found.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    calibrated = fitted.predict_proba(new, kind="probs")
+    assert np.isfinite(calibrated).all()
+    assert calibrated.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
 
 
 MODES = {"hb": {"mode": "ova"}, "ir": {"mode": "ova"}}

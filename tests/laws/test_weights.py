@@ -49,8 +49,8 @@ def test_a_factor_of_the_weights_changes_no_fit(name, k):
     new = rows_of(truth(200, k, seed=5)[0], None)
     expected = np.exp(predict(fitted(name, z, y, WEIGHTS), new)[0])
     for factor in CONSTANTS:
-        found = np.exp(predict(fitted(name, z, y, factor * WEIGHTS), new)[0])
-        np.testing.assert_allclose(found, expected, rtol=0, atol=ROOTS)
+        p = np.exp(predict(fitted(name, z, y, factor * WEIGHTS), new)[0])
+        np.testing.assert_allclose(p, expected, rtol=0, atol=ROOTS)
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -60,8 +60,8 @@ def test_equal_weights_are_no_weights_in_a_fit(name, k):
     new = rows_of(truth(200, k, seed=5)[0], None)
     expected = predict(fitted(name, z, y, None), new)[0]
     for factor in CONSTANTS:
-        found = predict(fitted(name, z, y, np.full(400, factor)), new)[0]
-        np.testing.assert_array_equal(found, expected)
+        log_p = predict(fitted(name, z, y, np.full(400, factor)), new)[0]
+        np.testing.assert_array_equal(log_p, expected)
 
 
 @pytest.mark.parametrize("name", BY_GROUP)
@@ -92,7 +92,10 @@ def test_weights_that_sum_to_one_do_not_hand_the_fit_to_its_prior(name):
     z = np.log(np.stack([1.0 - c, c], axis=1))
     y = np.ones(150, dtype=int)
     plain, weighted = (fitted(name, z, y, w) for w in (None, np.full(150, 1 / 150)))
-    p, q = (np.exp(predict(each, rows_of(z, None))[0]) for each in (plain, weighted))
+    p, q = (
+        np.exp(predict(calibrator, rows_of(z, None))[0])
+        for calibrator in (plain, weighted)
+    )
     np.testing.assert_array_equal(p, q)
     if name == "platt":
         assert p[0, 1] == pytest.approx(151 / 152)  # (n + 1) / (n + 2)
@@ -109,9 +112,9 @@ def test_groups_with_weights_of_a_population_are_told_apart():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = calcli.fit(s, y, "platt", weights=weight, groups=group)
-    found = [fit.params["slope"] + fit.params["groups"][str(g)][0] for g in range(3)]
+    slopes = [fit.params["slope"] + fit.params["groups"][str(g)][0] for g in range(3)]
     assert fit.method == "platt-by"
-    assert found == pytest.approx([0.4, 1.0, 2.0], abs=0.25)
+    assert slopes == pytest.approx([0.4, 1.0, 2.0], abs=0.25)
 
 
 # ---- metrics, tests and verdicts
@@ -126,8 +129,8 @@ def flat(content, path=()):
         for key, value in content.items():
             yield from flat(value, (*path, key))
     elif isinstance(content, list | tuple):
-        for at, value in enumerate(content):
-            yield from flat(value, (*path, at))
+        for place, value in enumerate(content):
+            yield from flat(value, (*path, place))
     else:
         yield path, content
 
@@ -140,8 +143,8 @@ def measured(k, weight, units):
     subject = Subject(rows, group=np.arange(400) % 3, unit="unit" if units else None)
     settings = MetricSettings(resamples=60)
     plan = Plan(NAMES, settings, per_class=True, per_group=True)
-    found = assess(subject, [Candidate(None, "uncalibrated", None)], plan)
-    return dict(flat(result_json(found.results[0])))
+    assessment = assess(subject, [Candidate(None, "uncalibrated", None)], plan)
+    return dict(flat(result_json(assessment.results[0])))
 
 
 def assert_same(found, expected):
@@ -192,8 +195,8 @@ def test_a_threshold_and_a_curve_take_equal_weights_for_none():
             c[:, None], y, "confidence", weight=1e6 * WEIGHTS[np.arange(600) % 400]
         )
     )
-    found = measure_curve("", again, settings)
-    np.testing.assert_allclose(found.band.high, weighted.band.high, rtol=1e-12)
+    curve = measure_curve("", again, settings)
+    np.testing.assert_allclose(curve.band.high, weighted.band.high, rtol=1e-12)
 
 
 def test_a_file_s_weights_are_scaled_over_all_its_rows_and_files(tmp_path):

@@ -78,20 +78,20 @@ EVEN, RARE = np.full(4, 0.25), np.array([0.7, 0.1, 0.1, 0.1])
 
 def test_the_true_shares_are_found_and_their_intervals_hold_them():
     """Of 40 intervals of 95 % at least 33 hold the truth: fewer have a chance below .001 (binomial)."""
-    held = 0
+    n_covered = 0
     for seed in range(10):
         (zs, ys), (zt, _) = (
             population(2000, EVEN, seed),
             population(2000, RARE, 100 + seed),
         )
         source = Source(softmax(zs), ys, softmax(zs))
-        found = estimate_shift(
+        shift = estimate_shift(
             softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed)
         )
-        assert found.shares == pytest.approx(RARE, abs=0.05)
-        assert found.ratio_p == 0.01
-        held += int(((found.low <= RARE) & (found.high >= RARE)).sum())
-    assert held >= 33
+        assert shift.shares == pytest.approx(RARE, abs=0.05)
+        assert shift.ratio_p == 0.01
+        n_covered += int(((shift.low <= RARE) & (shift.high >= RARE)).sum())
+    assert n_covered >= 33
 
 
 @pytest.mark.slow
@@ -104,12 +104,12 @@ def test_the_gate_and_the_check_keep_their_levels():
             population(400, EVEN, 2000 + seed),
         )
         source = Source(softmax(zs), ys, softmax(zs))
-        found = estimate_shift(
+        shift = estimate_shift(
             softmax(zt), softmax(zt), source, 99, np.random.default_rng(seed)
         )
         opened, refused = (
-            opened + (found.ratio_p <= 0.05),
-            refused + (found.distance_p <= 0.01),
+            opened + (shift.ratio_p <= 0.05),
+            refused + (shift.distance_p <= 0.01),
         )
     assert opened <= 10 and refused <= 4
 
@@ -129,7 +129,7 @@ def test_rows_of_a_unit_do_not_count_as_independent():
         zs, ys, units = in_units(60, 8, [3, seed])
         zt, _, new = in_units(60, 8, [4, seed])
         source = Source(softmax(zs), ys, softmax(zs), Sampling.of(480, units))
-        found = estimate_shift(
+        shift = estimate_shift(
             softmax(zt),
             softmax(zt),
             source,
@@ -137,7 +137,7 @@ def test_rows_of_a_unit_do_not_count_as_independent():
             np.random.default_rng(seed),
             Sampling.of(480, new),
         )
-        changed += found.ratio_p <= 0.05
+        changed += shift.ratio_p <= 0.05
     assert changed <= 4
 
 
@@ -150,15 +150,15 @@ def test_weights_of_the_new_shares_leave_nothing_to_adapt():
     p = softmax(zs + np.log(RARE / EVEN))
     source = Source(p, ys, softmax(zs), Sampling.of(2000, weight=weight))
     assert source.shares == pytest.approx(RARE, abs=0.03)
-    found = estimate_shift(
+    shift = estimate_shift(
         softmax(zt + np.log(RARE / EVEN)),
         softmax(zt),
         source,
         99,
         np.random.default_rng(0),
     )
-    assert found.ratio_p > 0.01  # the least of 99 draws; by rows it is that
-    assert found.distance_p > 0.01
+    assert shift.ratio_p > 0.01  # the least of 99 draws; by rows it is that
+    assert shift.distance_p > 0.01
 
 
 # ---- the command
@@ -185,18 +185,14 @@ def test_from_unlabelled_rows_to_a_better_nll(run):
     done = run(
         "adapt", "svs.json", "new.h5", "--source", "cal.h5", "-o", "new.json", "--json"
     )
-    found = json.loads(done.out)
-    assert done.code == 0 and found["adapted"] and found["method"] == "svs+prior"
-    assert [each["target"] for each in found["classes"]] == pytest.approx(
-        RARE, abs=0.04
-    )
-    assert all(
-        each["ci"][0] < each["target"] < each["ci"][1] for each in found["classes"]
-    )
+    output = json.loads(done.out)
+    assert done.code == 0 and output["adapted"] and output["method"] == "svs+prior"
+    assert [row["target"] for row in output["classes"]] == pytest.approx(RARE, abs=0.04)
+    assert all(row["ci"][0] < row["target"] < row["ci"][1] for row in output["classes"])
     before, after = (calcli.load(name) for name in ("svs.json", "new.json"))
     p, q = before.predict_proba(z), after.predict_proba(z)
     source, target = (
-        np.array([each[name] for each in found["classes"]])
+        np.array([row[name] for row in output["classes"]])
         for name in ("source", "target")
     )
     moved = p * target / source
@@ -274,8 +270,8 @@ def test_known_shares_of_training_need_no_calibrator(run):
     with h5py.File("new.h5", "w") as file:
         file["probs"] = np.stack([1 - p, p], axis=1)
     assert run("apply", "p.json", "new.h5", "-o", "out.npz", "-q").code == 0
-    found = np.load("out.npz")["probs"][:, 1]
-    assert found == pytest.approx(p * b / (p * (b - 1) + 1), rel=1e-12)
+    stored = np.load("out.npz")["probs"][:, 1]
+    assert stored == pytest.approx(p * b / (p * (b - 1) + 1), rel=1e-12)
     assert load("p.json").fit.n == 0
 
 
@@ -320,8 +316,8 @@ def test_true_shares_of_many_classes_are_rarely_called_contradicted():
         rng = np.random.default_rng(seed)
         p_new = softmax(2.5 * z_new)
         shift = estimate_shift(p_new, softmax(z_new), source, 200, rng)
-        found = Adapted(None, True, np.full(10, 0.1), target, shift, 1000)
-        contradicted += bool(found.contradicted)
+        adapted = Adapted(None, True, np.full(10, 0.1), target, shift, 1000)
+        contradicted += bool(adapted.contradicted)
     assert contradicted <= 6
 
 
@@ -463,11 +459,11 @@ def test_the_rows_of_the_fit_are_found_by_themselves(run, tmp_path, monkeypatch)
 def test_an_adapted_calibrator_is_evaluated_without_a_warning_of_class_frequencies(run):
     write("new.h5", *population(1500, RARE, 2))
     assert run("adapt", "svs.json", "new.h5", "-o", "new.json", "-q").code == 0
-    told = {
+    errors_of = {
         name: run(
             "evaluate", "new.h5", "-c", f"{name}.json", "--no-decomposition", "--full"
         ).out
         for name in ("svs", "new")
     }
-    assert "label frequencies differ significantly" in told["svs"]
-    assert "label frequencies" not in told["new"]
+    assert "label frequencies differ significantly" in errors_of["svs"]
+    assert "label frequencies" not in errors_of["new"]

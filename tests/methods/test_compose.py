@@ -209,13 +209,13 @@ def test_status_and_warnings_name_their_stage(data):
 
 
 def test_progress_names_the_stage(data):
-    seen = []
-    context = Context(progress=lambda what, done, total: seen.append(what))
+    stages = []
+    context = Context(progress=lambda what, done, total: stages.append(what))
     method("ts+ft").fit(
         ArrayRows(data[0], data[1]), parse_options("ts+ft", {}), context
     )
-    assert any(what.startswith("ts: ") for what in seen)
-    assert any(what.startswith("ft: ") for what in seen)
+    assert any(what.startswith("ts: ") for what in stages)
+    assert any(what.startswith("ft: ") for what in stages)
 
 
 # ---- rows between stages
@@ -268,9 +268,9 @@ def test_folds_of_mapped_rows(data):
 )
 def test_options_of_stages(settings, stage, option, value):
     options = parse_options("ts+hb", settings)
-    own = method("ts+hb").split(options)
-    assert getattr(own[stage], option) == value
-    assert type(own[stage]) is method(("ts", "hb")[stage]).Options
+    options_of_stages = method("ts+hb").split(options)
+    assert getattr(options_of_stages[stage], option) == value
+    assert type(options_of_stages[stage]) is method(("ts", "hb")[stage]).Options
 
 
 def test_options_reach_their_stage(data):
@@ -281,9 +281,11 @@ def test_options_reach_their_stage(data):
 
 
 def test_repeated_methods_are_numbered():
-    own = method("ts+ft+ts").split(parse_options("ts+ft+ts", {"ts2.loss": "brier"}))
-    assert own[0].loss == "nll"
-    assert own[2].loss == "brier"
+    options_of_stages = method("ts+ft+ts").split(
+        parse_options("ts+ft+ts", {"ts2.loss": "brier"})
+    )
+    assert options_of_stages[0].loss == "nll"
+    assert options_of_stages[2].loss == "brier"
 
 
 @pytest.mark.parametrize(
@@ -414,13 +416,13 @@ def test_held_out_losses_are_those_of_the_folds():
     for draw in (0, 1):
         fold = content_folds(rows, 5, 0, draw)
         for i in range(5):
-            learn, held = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
+            learn, held_out = np.flatnonzero(fold != i), np.flatnonzero(fold == i)
             calibrator = fit(
                 "ts", ArrayRows(z[learn], y[learn]), prior=0.25, mixture="true"
             ).calibrator
-            expected[held] -= (
-                predict(calibrator, ArrayRows(z[held], None))[0][
-                    np.arange(len(held)), y[held]
+            expected[held_out] -= (
+                predict(calibrator, ArrayRows(z[held_out], None))[0][
+                    np.arange(len(held_out)), y[held_out]
                 ]
                 / 2
             )
@@ -497,14 +499,14 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
 
 
 def test_the_average_is_the_same_for_any_number_of_threads(monkeypatch):
-    rows, found = ArrayRows(*truth(300, 4, seed=9)), []
+    rows, calibrators = ArrayRows(*truth(300, 4, seed=9)), []
     for workers in (1, 2, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         fitted = auto(rows, rule="average", candidates=BEGIN_ALIKE)
-        found.append(
+        calibrators.append(
             (fitted.details["auto"], predict(fitted.calibrator, rows)[0].tobytes())
         )
-    assert found[0] == found[1] == found[2]
+    assert calibrators[0] == calibrators[1] == calibrators[2]
 
 
 def test_a_candidate_that_fails_is_recorded_and_left_out(monkeypatch):
@@ -709,8 +711,8 @@ def test_the_prior_of_the_first_candidate_fades_from_one_standard_error_on(
     """Differences of +-1 around the mean that is ``behind`` standard errors, by hand; gone at one and a half."""
     share, ones = np.full(100, 0.01), np.resize([1.0, -1.0], 100)
     log_p = np.stack([-(ones + behind * 0.1), np.zeros(100)], axis=1)[None] - 1
-    found = dict(zip(*sparse_weights(log_p, share, 50.0), strict=True))
-    assert found == pytest.approx(
+    weight_of = dict(zip(*sparse_weights(log_p, share, 50.0), strict=True))
+    assert weight_of == pytest.approx(
         dict(enumerate(likelihood_weights(log_p, share, left))), rel=1e-9
     )
 

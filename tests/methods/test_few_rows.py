@@ -37,27 +37,27 @@ FIVE = np.array([[2, 0, 0], [0, 3, 0], [0, 0, 1.5], [4, 0, 0], [0, 2.5, 0]])
 
 def test_the_temperature_under_the_prior_by_hand():
     """The root of the penalised loss's derivative in log T, by mpmath 1.3 (findroot, 30 digits): 0.910330398163856."""
-    found = fit("ts", FIVE, np.array([0, 1, 2, 0, 1]), prior=0.25)
-    assert found.status == "ok"
-    assert found.calibrator.temperature == pytest.approx(0.910330398163856, rel=1e-10)
+    fitted = fit("ts", FIVE, np.array([0, 1, 2, 0, 1]), prior=0.25)
+    assert fitted.status == "ok"
+    assert fitted.calibrator.temperature == pytest.approx(0.910330398163856, rel=1e-10)
 
 
 @pytest.mark.parametrize("rows", [400, 30_000])
 def test_above_one_the_prior_leaves_the_temperature_as_it_was_to_the_last_bit(rows):
     z, y = truth(rows, 4)
-    plain, held = fit("ts", z, y), fit("ts", z, y, prior=0.25)
-    assert plain.calibrator == held.calibrator
-    assert plain.details == held.details
+    plain, fitted = fit("ts", z, y), fit("ts", z, y, prior=0.25)
+    assert plain.calibrator == fitted.calibrator
+    assert plain.details == fitted.details
     assert plain.calibrator.temperature > 1
 
 
 def test_below_one_many_rows_outweigh_the_prior():
     """At n rows the prior moves log T by -log T / (prior^2 n times the curvature of the mean NLL), here some 1e-3."""
     z, y = truth(30_000, 4, temperature=0.8)
-    plain, held = (
+    plain, with_prior = (
         fit("ts", z, y, prior=prior).calibrator.temperature for prior in (0.0, 0.25)
     )
-    assert plain < held < plain * 1.003
+    assert plain < with_prior < plain * 1.003
 
 
 def test_a_start_from_some_rows_has_the_temperature_of_a_search_without(monkeypatch):
@@ -72,9 +72,9 @@ def test_a_start_from_some_rows_has_the_temperature_of_a_search_without(monkeypa
 
 
 def test_a_fit_at_its_bound_offers_the_prior_and_keeps_its_status():
-    found = fit("ts", FIVE, np.array([0, 1, 2, 0, 1]))
-    assert found.status == "at_bound"
-    assert "--set prior=0.25" in found.warnings[0]
+    fitted = fit("ts", FIVE, np.array([0, 1, 2, 0, 1]))
+    assert fitted.status == "at_bound"
+    assert "--set prior=0.25" in fitted.warnings[0]
 
 
 def test_the_prior_goes_with_the_likelihood_only():
@@ -90,18 +90,18 @@ def test_rows_that_are_all_right_do_not_sharpen_without_end(name):
     z = 1.6 * rng.normal(size=(20_000, 3)) + 9.6 * np.eye(3)[rng.integers(0, 3, 20_000)]
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     starts = [
-        at
-        for at in range(0, 10_000, 250)
-        if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()
+        start
+        for start in range(0, 10_000, 250)
+        if (z[start : start + 250].argmax(axis=1) == y[start : start + 250]).all()
     ]
     few, new = slice(starts[0], starts[0] + 250), slice(10_000, 20_000)
     options = {"lambda": 1.0, "final": "refit"} if name.endswith("odir") else {}
     options |= {"mixture": False} if name == "ft" else {}
-    held, free = (
+    with_prior, free = (
         fit(name, z[few], y[few], prior=prior, **options) for prior in (0.25, 0.0)
     )
-    assert held.status == "ok"
-    after = nll(held.calibrator, z[new], y[new])
+    assert with_prior.status == "ok"
+    after = nll(with_prior.calibrator, z[new], y[new])
     assert after < nll(method("identity")(), z[new], y[new]) + 0.002
     assert after < nll(free.calibrator, z[new], y[new])
 
@@ -113,14 +113,14 @@ def test_auto_leaves_near_perfect_scores_as_they_are(k):
     z = 1.6 * rng.normal(size=(20_000, k)) + 9.6 * np.eye(k)[rng.integers(0, k, 20_000)]
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     starts = [
-        at
-        for at in range(0, 10_000, 250)
-        if (z[at : at + 250].argmax(axis=1) == y[at : at + 250]).all()
+        start
+        for start in range(0, 10_000, 250)
+        if (z[start : start + 250].argmax(axis=1) == y[start : start + 250]).all()
     ]
     few, new = slice(starts[0], starts[0] + 250), slice(10_000, 20_000)
-    found = fit("auto", z[few], y[few]).calibrator
+    fitted = fit("auto", z[few], y[few]).calibrator
     assert (
-        nll(found, z[new], y[new]) < nll(method("identity")(), z[new], y[new]) + 0.002
+        nll(fitted, z[new], y[new]) < nll(method("identity")(), z[new], y[new]) + 0.002
     )
 
 
@@ -230,16 +230,18 @@ def test_it_is_isotonic_regression_with_the_row_put_in(weighed):
     hit = (rng.logistic(size=80) < s).astype(float)
     weight = rng.exponential(size=80) if weighed else np.ones(80)
     params = VennAbers.fit_map(Sample(s, hit, weight if weighed else None), None).params
-    own = float(weight @ weight / weight.sum())
+    prior_weight = float(weight @ weight / weight.sum())
     for x in np.concatenate([np.unique(s), rng.normal(size=20), [-9.0, 9.0]]):
-        for label, found in enumerate(both_probabilities(np.array([x]), *params)):
+        for label, p_of_label in enumerate(both_probabilities(np.array([x]), *params)):
             xs, ys, ws = (
                 np.append(s, x),
                 np.append(hit, float(label)),
-                np.append(weight, own),
+                np.append(weight, prior_weight),
             )
             knots, values = fit_isotonic(xs, ys, ws).knots
-            assert found[0] == pytest.approx(np.interp(x, knots, values), abs=1e-12)
+            assert p_of_label[0] == pytest.approx(
+                np.interp(x, knots, values), abs=1e-12
+            )
 
 
 def test_apply_writes_the_interval_of_every_row(tmp_path, monkeypatch, capsys):
@@ -282,10 +284,10 @@ def test_a_few_confidences_of_exactly_0_and_1_do_not_rule_the_fit(name):
     errors = []
     for said in (c, sure):
         fitted = calcli.fit(said[:2000], y[:2000], method=name, kind="confidence")
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             said[2000:], y[2000:], fitted, kind="confidence", metrics=["brier_top"]
         )
-        errors.append(found.results[1].scores["brier_top"].value)
+        errors.append(evaluation.results[1].scores["brier_top"].value)
     assert errors[1] < errors[0] + 0.003
 
 

@@ -22,13 +22,13 @@ def votes(n=800, trees=7, k=4, seed=0):
 def test_zeros_become_half_of_the_smallest_by_hand():
     """Smallest positive number .1: the floor is .05, and rows are divided by their new sums, 1.1, 1.05 and 1."""
     p = np.array([[0.9, 0.1, 0, 0], [0.5, 0.3, 0.2, 0], [0.4, 0.2, 0.2, 0.2]])
-    found = fit("floor", ArrayRows(p, np.array([0, 1, 2]), "probs"))
-    assert found.calibrator.floor == pytest.approx(0.05, rel=1e-12)
+    fitted = fit("floor", ArrayRows(p, np.array([0, 1, 2]), "probs"))
+    assert fitted.calibrator.floor == pytest.approx(0.05, rel=1e-12)
     expected = np.array(
         [[0.9, 0.1, 0.05, 0.05], [0.5, 0.3, 0.2, 0.05], [0.4, 0.2, 0.2, 0.2]]
     )
     expected /= np.array([[1.1], [1.05], [1.0]])
-    again = np.exp(predict(found.calibrator, ArrayRows(p, None, "probs"))[0])
+    again = np.exp(predict(fitted.calibrator, ArrayRows(p, None, "probs"))[0])
     assert again == pytest.approx(expected, rel=1e-12)
 
 

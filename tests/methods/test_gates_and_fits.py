@@ -36,16 +36,16 @@ def test_a_limit_that_noise_decides_says_how_often(run):
     done = run(
         "evaluate", "m.h5:my_test", "-m", "ece", "--json", "--max", f"ece={limit}"
     )
-    found = json.loads(done.out)["limits"][0]
+    output = json.loads(done.out)["limits"][0]
     assert (
-        found["false_alarm"] == pytest.approx(0.5, abs=0.05)
-        and found["null_q95"] == score["null_q95"]
+        output["false_alarm"] == pytest.approx(0.5, abs=0.05)
+        and output["null_q95"] == score["null_q95"]
     )
     said = re.search(
         r"about (\d+)% of samples of this size: take --min ece.p=0.05, or a limit above",
         done.err,
     )
-    assert int(said[1]) == round(100 * found["false_alarm"])
+    assert int(said[1]) == round(100 * output["false_alarm"])
     at_q95 = run(
         "evaluate",
         "m.h5:my_test",
@@ -80,9 +80,9 @@ def test_a_limit_on_an_error_with_a_formula_for_its_law_says_so_too(run, name):
     done = run(
         "evaluate", "m.h5:my_test", "-m", name, "--json", "--max", f"{name}={limit}"
     )
-    found = json.loads(done.out)["limits"][0]
+    output = json.loads(done.out)["limits"][0]
     # Brownian motion for a walk of 800 steps, whose highest point lies a little lower
-    assert found["false_alarm"] == pytest.approx((drawn > limit).mean(), abs=0.05)
+    assert output["false_alarm"] == pytest.approx((drawn > limit).mean(), abs=0.05)
     assert (
         "a calibrated model would cross it in about"
         in run("evaluate", "m.h5:my_test", "--max", f"{name}={limit}").err
@@ -149,8 +149,8 @@ def test_names_that_only_contain_the_letters_are_taken(run):
 
 @pytest.mark.parametrize("method", ["ir", "hb"])
 def test_an_error_that_is_zero_by_construction_is_said_to_be_so(run, method):
-    told = run("fit", "-m", method, "m.h5:cal").err
-    assert "-> 0 by construction" in told and "e-1" not in told
+    errors = run("fit", "-m", method, "m.h5:cal").err
+    assert "-> 0 by construction" in errors and "e-1" not in errors
     assert "by construction" not in run("fit", "-m", "ts", "m.h5:cal").err
 
 

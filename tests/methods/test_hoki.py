@@ -159,16 +159,16 @@ def test_confidences_an_ulp_above_an_edge_lie_on_it():
 
 def test_a_cycle_is_seen_and_its_best_member_kept():
     # Found by trying seeds on five rows with coarse bins until a partition came back.
-    found = []
+    cycles = []
     for seed in range(3000):
         rng = np.random.default_rng(seed)
         e = evidence(rng.random(8).round(2), rng.random(8) < 0.5)
         d = design(e, 4, 200)
         assert d.period  # with finitely many partitions one comes back
         if d.period > 1:
-            found.append((e, d))
-    assert found, "no cycle among the seeds: the test has lost its subject"
-    for e, d in found:
+            cycles.append((e, d))
+    assert cycles, "no cycle among the seeds: the test has lost its subject"
+    for e, d in cycles:
         # Going on from the kept member for one period meets no lower error, and comes back.
         errors, q = [], d.confidence
         for _ in range(d.period):
@@ -283,10 +283,10 @@ def test_gumbel_noise_is_a_map_of_the_tempered_confidence():
 def test_the_report_says_why_its_own_ece_proves_nothing():
     fitted = fit(scale=2)
     assert fitted.details["ece_width"] < 1e-12
-    told = fitted.warnings[-1]
+    warning = fitted.warnings[-1]
     for part in ("by construction", "mass-bin ECE", "Brier"):
-        assert part in told
-    assert f"{fitted.details['calibrated']['ece_mass']:.4f}" in told
+        assert part in warning
+    assert f"{fitted.details['calibrated']['ece_mass']:.4f}" in warning
 
 
 def test_draws_are_made_again_from_the_artifact_alone():
@@ -396,9 +396,9 @@ def test_edited_artifacts_are_refused():
 
 
 def test_progress_is_told_in_rows():
-    seen = []
-    fit(progress=lambda what, done, total: seen.append((what, done, total)))
-    assert ("retention probabilities", 1500, 1500) in seen
+    progress_seen = []
+    fit(progress=lambda what, done, total: progress_seen.append((what, done, total)))
+    assert ("retention probabilities", 1500, 1500) in progress_seen
 
 
 def test_transforms_are_no_business_of_hoki():
@@ -563,13 +563,13 @@ def test_a_mixture_of_noise_and_transforms(moved):
         [fitted.calibrator.apply(block).confidence for block in test.blocks(index)]
     )
     hit = (test.scores.argmax(axis=1) == test.labels()).astype(float)
-    found = (
+    figures = (
         ece(q, hit, width_edges(15)),
         ece(q, hit, mass_edges(q, 15)),
         np.mean((q - hit) ** 2),
         q.mean(),
     )
-    assert found == pytest.approx((0.008492, 0.032114, 0.058856, 0.915991), abs=6e-7)
+    assert figures == pytest.approx((0.008492, 0.032114, 0.058856, 0.915991), abs=6e-7)
     again = decode_params(module.Hoki, encode_params(fitted.calibrator), 10)
     block = next(test.blocks(index))
     np.testing.assert_array_equal(

@@ -41,9 +41,9 @@ def test_the_projection_is_the_nearest_point():
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(5), 40)
     label = rng.integers(0, 5, 40)
-    found = np.exp(kept_on_top(np.log(p), label))
+    projected = np.exp(kept_on_top(np.log(p), label))
     others = rng.dirichlet(np.ones(5), 4000)
-    for row, point, a in zip(p, found, label, strict=True):
+    for row, point, a in zip(p, projected, label, strict=True):
         feasible = others[others.argmax(axis=1) == a]
         towards = point + rng.random((len(feasible), 1)) * (feasible - point)
         distance = ((towards - row) ** 2).sum(axis=1)
@@ -66,10 +66,10 @@ def test_it_restores_what_stages_before_moved():
     z, y = truth(800, 4, seed=3)
     z = z + np.array([0.0, 2.0, 0.0, -2.0])
     rows = ArrayRows(z, y)
-    free, held = (fit(name, rows).calibrator for name in ("svs", "svs+keep"))
+    free, keeping = (fit(name, rows).calibrator for name in ("svs", "svs+keep"))
     label = predict(free, rows)[1]
     assert (label != z.argmax(axis=1)).mean() > 0.1
-    log_p, label = predict(held, rows)
+    log_p, label = predict(keeping, rows)
     np.testing.assert_array_equal(label, z.argmax(axis=1))
     np.testing.assert_array_equal(log_p.argmax(axis=1), label)
     assert method("svs+keep").laws.keeps_argmax and method("svs+keep").laws.monotone
@@ -101,8 +101,8 @@ def test_it_restores_what_stages_before_moved():
 def test_keep_comes_after_the_last_stage_that_moves(name, expected):
     bare, _, rest = name.partition("(")
     options = dict([rest.rstrip(")").split("=")]) if rest else {}
-    given = method(bare).resolve_options(parse_options(bare, options), 4)
-    assert with_predictions_kept(bare, given)[0] == expected
+    options_of_bare = method(bare).resolve_options(parse_options(bare, options), 4)
+    assert with_predictions_kept(bare, options_of_bare)[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,8 @@ def test_vector_scaling_on_resnet20(resnet20):
 def stratified_halves(y, rng):
     first = []
     for c in np.unique(y):
-        own = rng.permutation(np.flatnonzero(y == c))
-        first.append(own[: len(own) // 2])
+        rows_of_class = rng.permutation(np.flatnonzero(y == c))
+        first.append(rows_of_class[: len(rows_of_class) // 2])
     first = np.concatenate(first)
     return first, np.setdiff1d(np.arange(len(y)), first)
 
@@ -179,7 +179,7 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
     fitted = fit(name, z, y, lambda_=1.0).calibrator
     n, k = z.shape
     u = fitted.features(next(ArrayRows(z, block_rows=n).blocks()))
-    at = np.arange(n)
+    all_rows = np.arange(n)
     weight = np.full((k, k), k * (k - 1) / n)
     np.fill_diagonal(weight, k / n)
     free = np.eye(k, dtype=bool) if name == "svs" else np.ones((k, k), dtype=bool)
@@ -188,7 +188,7 @@ def test_absent_classes_get_what_the_ridge_gives_them(name, sample):
         w, b = np.zeros((k, k)), x[-k:]
         w[free] = x[:-k]
         return (
-            -log_softmax(u + u @ w.T + b)[at, y].mean()
+            -log_softmax(u + u @ w.T + b)[all_rows, y].mean()
             + (weight * w**2).sum()
             + k / n * b @ b
         )
@@ -277,15 +277,15 @@ def test_ensemble_is_the_mean_of_the_fold_models(sample):
 
 def test_cross_validation_takes_the_least_held_out_nll(sample):
     z, y = sample
-    found = fit("ms-odir", z, y, final="refit")
-    details = found.details
+    fitted = fit("ms-odir", z, y, final="refit")
+    details = fitted.details
     assert (
         details["lambda"]
         == details["mu"]
         == details["grid"][int(np.argmin(details["cv_nll"]))]
     )
-    assert found.calibrator.weight.shape == (5, 5)
-    assert found.calibrator.fold_weight is None
+    assert fitted.calibrator.weight.shape == (5, 5)
+    assert fitted.calibrator.fold_weight is None
 
 
 def test_structured_lambda_by_cross_validation(sample):
@@ -437,8 +437,8 @@ def test_a_search_over_more_classes_than_rows_is_cheap():
     objective = VectorObjective(
         Walked(rows, logits_as).chunks(), uniform_ridge(1e-6, 1000, 2)
     )
-    found = solve(objective, identity_map(1000, 2), Context())
-    assert found.converged
+    solution = solve(objective, identity_map(1000, 2), Context())
+    assert solution.converged
     assert objective.solver is None
 
 

@@ -189,24 +189,26 @@ def test_a_full_map_reaches_the_optimum_by_every_preconditioner(
     monkeypatch.setattr(matrix_module, "FEW_CLASSES", 0)
     monkeypatch.setattr(matrix_module, "PART", 2)
     z, y, w = data(k=6, weights=weights)
-    found = []
+    solutions = []
     for workers in (1, 2, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         objective = matrix(z, y, w, ridge=1e-4)
-        found.append(minimise_convex(objective, identity_map(6, 7), aim=objective.aim))
+        solutions.append(
+            minimise_convex(objective, identity_map(6, 7), aim=objective.aim)
+        )
         assert objective.curvature.__name__ == (
             "diagonal" if hard else "by_class" if blocks else "factored"
         )
-    assert found[0].converged
-    assert len({one.theta.tobytes() for one in found}) == 1
+    assert solutions[0].converged
+    assert len({one.theta.tobytes() for one in solutions}) == 1
     centre = identity_map(6, 7)
     ends = minimize(
         lambda t: written_out(z, y, w, t.reshape(6, 7), 1e-4, centre),
-        found[0].theta.ravel(),
+        solutions[0].theta.ravel(),
         method="BFGS",
         options={"gtol": 1e-9},
     )
-    assert found[0].value <= ends.fun * (1 + 1e-12)
+    assert solutions[0].value <= ends.fun * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("hard", [0, 5])
@@ -232,9 +234,9 @@ def test_rows_that_are_nearly_separable_end_at_the_optimum():
     z = 2.0 * rng.standard_normal((300, 30)) + 8.0 * np.eye(30)[y]
     x = np.maximum(log_softmax(z), np.log(2.2e-16))
     objective = MatrixObjective(Table(x, y, None).chunks(), uniform_ridge(1e-6, 30, 31))
-    found = solve(objective, identity_map(30, 31), quiet)
-    assert found.converged
-    assert found.gradient < 1e-7
+    solution = solve(objective, identity_map(30, 31), quiet)
+    assert solution.converged
+    assert solution.gradient < 1e-7
 
 
 def test_a_preconditioner_that_rounding_has_eaten_is_no_end():
@@ -262,8 +264,8 @@ def test_many_classes_reach_the_optimum_with_and_without_the_hessian(kind, monke
     z, y = many_classes(kind)
     start = identity_map(300, 2) / 2
     hybrid = diagonal(z, y, ridge=1e-4)
-    found = minimise_convex(hybrid, start)
-    assert found.converged
+    solution = minimise_convex(hybrid, start)
+    assert solution.converged
     assert (hybrid.narrow == np.float64) == (kind == "level")
     assert hybrid.dense == (kind == "level")
     monkeypatch.setattr(objective_module, "SMALL", 0)
@@ -271,11 +273,11 @@ def test_many_classes_reach_the_optimum_with_and_without_the_hessian(kind, monke
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
         assert (
             minimise_convex(diagonal(z, y, ridge=1e-4), start).theta.tobytes()
-            == found.theta.tobytes()
+            == solution.theta.tobytes()
         )
     monkeypatch.setattr(vector_module, "DOUBLE_CLASSES", 300)
     exact = minimise_convex(diagonal(z, y, ridge=1e-4), start)
-    assert found.value == pytest.approx(exact.value, rel=2e-10)
+    assert solution.value == pytest.approx(exact.value, rel=2e-10)
 
 
 def test_absent_classes_do_not_move():
@@ -284,18 +286,18 @@ def test_absent_classes_do_not_move():
     for make in (diagonal, matrix):
         objective = make(z, y, ridge=1e-6)
         start = identity_map(5, objective.columns) / 2
-        found = minimise_convex(objective, start)
-        assert (found.theta[1] == start[1]).all()
-        assert found.theta[:, -1].sum() == pytest.approx(0.0, abs=1e-9)
-        assert found.converged
+        solution = minimise_convex(objective, start)
+        assert (solution.theta[1] == start[1]).all()
+        assert solution.theta[:, -1].sum() == pytest.approx(0.0, abs=1e-9)
+        assert solution.converged
 
 
 def test_conjugate_gradients_solve_a_known_system():
     """A = [[4, 1], [1, 3]], b = (1, 2): x = (1/11, 7/11)."""
     a = np.array([[4.0, 1.0], [1.0, 3.0]])
-    found = conjugate_gradients(
+    solution = conjugate_gradients(
         lambda v: a @ v, np.array([1.0, 2.0]), lambda v: v, 1e-12, 10
     )
-    assert found.step == pytest.approx([1 / 11, 7 / 11], abs=1e-12)
-    assert found.exact
-    assert found.products == 2
+    assert solution.step == pytest.approx([1 / 11, 7 / 11], abs=1e-12)
+    assert solution.exact
+    assert solution.products == 2

@@ -34,10 +34,15 @@ def softmax(z):
 
 def bins(score, hit, edges):
     """Share, mean score and mean outcome of right-closed bins, and their counts."""
-    at = np.clip(np.searchsorted(edges, score, side="left") - 1, 0, len(edges) - 2)
-    n = np.bincount(at, minlength=len(edges) - 1)
+    bin_of_row = np.clip(
+        np.searchsorted(edges, score, side="left") - 1, 0, len(edges) - 2
+    )
+    n = np.bincount(bin_of_row, minlength=len(edges) - 1)
     full = n > 0
-    mean = [np.bincount(at, v, minlength=len(n))[full] / n[full] for v in (score, hit)]
+    mean = [
+        np.bincount(bin_of_row, v, minlength=len(n))[full] / n[full]
+        for v in (score, hit)
+    ]
     return n[full] / len(score), *mean, n[full]
 
 
@@ -190,11 +195,13 @@ def test_the_printed_digits_of_platt_are_lbfgs_at_its_default(halves):
     p, y = softmax(cal.scores.astype(np.float64)), cal.labels()
     s, hit = clipped_log_odds(p.max(axis=1), 1e-12)[:, None], p.argmax(axis=1) == y
     early = LogisticRegression(C=1e10).fit(s, hit)
-    at = clipped_log_odds(softmax(test.scores.astype(np.float64)).max(axis=1), 1e-12)[
-        :, None
-    ]
+    new_log_odds = clipped_log_odds(
+        softmax(test.scores.astype(np.float64)).max(axis=1), 1e-12
+    )[:, None]
     assert_printed(
-        {"mean_conf": early.predict_proba(at)[:, 1].mean()}, ["mean_conf"], ".69727"
+        {"mean_conf": early.predict_proba(new_log_odds)[:, 1].mean()},
+        ["mean_conf"],
+        ".69727",
     )
 
 
@@ -237,13 +244,13 @@ def test_beta_is_the_optimum_of_each_class(pair):
 def test_isotonic_equals_scikit_learn(pair, mode):
     cal, test = pair
     p, y = softmax(cal.scores.astype(np.float64)), cal.labels()
-    at = softmax(test.scores.astype(np.float64))
+    new_p = softmax(test.scores.astype(np.float64))
     calibrator = fit("ir", cal, mode=mode).calibrator
     if mode == "top":
         oracle = SklearnIsotonic(out_of_bounds="clip").fit(
             p.max(axis=1), p.argmax(axis=1) == y
         )
-        expected = oracle.predict(at.max(axis=1))
+        expected = oracle.predict(new_p.max(axis=1))
         got, label = predict(calibrator, test)
         np.testing.assert_allclose(
             got[np.arange(len(label)), label], expected, atol=1e-12
@@ -251,7 +258,9 @@ def test_isotonic_equals_scikit_learn(pair, mode):
         return
     expected = np.stack(
         [
-            SklearnIsotonic(out_of_bounds="clip").fit(p[:, c], y == c).predict(at[:, c])
+            SklearnIsotonic(out_of_bounds="clip")
+            .fit(p[:, c], y == c)
+            .predict(new_p[:, c])
             for c in range(cal.k)
         ],
         axis=1,
@@ -277,11 +286,11 @@ def verified(real):
 
 def squared_errors(p, label, y):
     """Plug-in and debiased squared calibration error of a confidence with few values."""
-    value, at = np.unique(
+    value, place = np.unique(
         np.round(p[np.arange(len(y)), label], 12), return_inverse=True
     )
-    n = np.bincount(at)
-    mean = np.bincount(at, label == y) / n
+    n = np.bincount(place)
+    mean = np.bincount(place, label == y) / n
     gap = (value - mean) ** 2
     return n @ gap / len(y), n @ (gap - mean * (1 - mean) / np.maximum(n - 1, 1)) / len(
         y

@@ -132,7 +132,7 @@ def test_the_rows_of_a_candidate_are_shared_by_threads_to_the_same_bits(monkeypa
     monkeypatch.setattr(
         cts, "BLOCK_BYTES", 32 * len(GRID) * 100
     )  # a hundred rows at once
-    calls, found = [], []
+    calls, fits = [], []
 
     def counted(work, items):
         calls.append(len(items))
@@ -141,7 +141,7 @@ def test_the_rows_of_a_candidate_are_shared_by_threads_to_the_same_bits(monkeypa
     monkeypatch.setattr(cts, "in_order", counted)
     for workers in (1, 2, 4):
         monkeypatch.setattr("calcli.parallel.WORKERS", workers)
-        found.append(fit(ArrayRows(2 * z, y), passes=1))
+        fits.append(fit(ArrayRows(2 * z, y), passes=1))
     assert set(calls) == {8}  # of 3000 rows, 400 a thread
-    assert len({each.calibrator.temperature.tobytes() for each in found}) == 1
-    assert len({each.details["ece"]["after"] for each in found}) == 1
+    assert len({one_fit.calibrator.temperature.tobytes() for one_fit in fits}) == 1
+    assert len({one_fit.details["ece"]["after"] for one_fit in fits}) == 1

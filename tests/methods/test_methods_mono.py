@@ -64,14 +64,14 @@ def test_no_independent_solver_does_better_from_any_start():
     assert fitted.details["gradient"] <= 1e-9
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=len(edges) + 1) * 0.5
-        found = minimize(
+        optimum = minimize(
             objective,
             start,
             jac=True,
             method="L-BFGS-B",
             options={"ftol": 1e-15, "gtol": 1e-10},
         )
-        assert ours <= found.fun * (1 + 1e-8)
+        assert ours <= optimum.fun * (1 + 1e-8)
 
 
 def test_with_a_strong_pull_it_is_temperature_scaling():
@@ -116,14 +116,14 @@ class TestMinimise:
         )
 
     def test_quadratic_in_one_step(self):
-        found = minimise_box(self.quadratic, np.zeros(2))
-        np.testing.assert_allclose(found.x, [2, -3], rtol=1e-12)
-        assert found.evaluations == 2
+        optimum = minimise_box(self.quadratic, np.zeros(2))
+        np.testing.assert_allclose(optimum.x, [2, -3], rtol=1e-12)
+        assert optimum.evaluations == 2
 
     def test_bounds_hold(self):
-        found = minimise_box(self.quadratic, np.zeros(2), low=-1.0, high=1.0)
-        np.testing.assert_array_equal(found.x, [1, -1])
-        assert found.status == "ok"
+        optimum = minimise_box(self.quadratic, np.zeros(2), low=-1.0, high=1.0)
+        np.testing.assert_array_equal(optimum.x, [1, -1])
+        assert optimum.status == "ok"
 
     def test_saddle_and_curved_valley(self):
         def rosenbrock(x):  # minimum 0 at (1, 1); Rosenbrock 1960
@@ -138,17 +138,17 @@ class TestMinimise:
                 np.array([[2 - 400 * (b - 3 * a * a), -400 * a], [-400 * a, 200.0]]),
             )
 
-        found = minimise_box(rosenbrock, np.array([-1.2, 1.0]))
-        np.testing.assert_allclose(found.x, [1, 1], rtol=1e-8)
+        optimum = minimise_box(rosenbrock, np.array([-1.2, 1.0]))
+        np.testing.assert_allclose(optimum.x, [1, 1], rtol=1e-8)
 
     def test_gives_up_in_the_open(self):
-        found = minimise_box(
+        optimum = minimise_box(
             lambda x: (float(np.exp(-x[0])), -np.exp(-x), np.exp(-x)[None]),
             np.zeros(1),
             limit=5,
         )
-        assert found.status == "not_converged"
-        assert found.evaluations == 5
+        assert optimum.status == "not_converged"
+        assert optimum.evaluations == 5
 
 
 @pytest.mark.parametrize("count", [1, 2, FEW_EDGES, FEW_EDGES + 1])

@@ -51,10 +51,10 @@ def calibrated(name, **options):
     ],
 )
 def test_confidences_equal_those_of_the_package(name, options, mean, squared):
-    _, found = calibrated(name, **options)
-    np.testing.assert_array_equal(found.label, Z[400:].argmax(axis=1))
-    assert found.confidence.mean() == pytest.approx(mean, rel=1e-12)
-    assert ((found.confidence - HIT[400:]) ** 2).mean() == pytest.approx(
+    _, predictions = calibrated(name, **options)
+    np.testing.assert_array_equal(predictions.label, Z[400:].argmax(axis=1))
+    assert predictions.confidence.mean() == pytest.approx(mean, rel=1e-12)
+    assert ((predictions.confidence - HIT[400:]) ** 2).mean() == pytest.approx(
         squared, rel=1e-12
     )
 
@@ -74,16 +74,16 @@ def test_beta_has_the_parameters_of_betacal():
 def test_isotonic_regression_equals_scikit_learn():
     p = softmax(Z)
     oracle = SklearnIsotonic(out_of_bounds="clip").fit(p[:400].max(axis=1), HIT[:400])
-    _, found = calibrated("ir")
+    _, predictions = calibrated("ir")
     np.testing.assert_allclose(
-        found.confidence, oracle.predict(p[400:].max(axis=1)), atol=1e-12
+        predictions.confidence, oracle.predict(p[400:].max(axis=1)), atol=1e-12
     )
-    each, _ = calibrated("ir", mode="ova")
+    by_class, _ = calibrated("ir", mode="ova")
     classes = zip(p[:400].T, p[400:].T, np.eye(5)[Y[:400]].T, strict=True)
     expected = [
-        SklearnIsotonic(out_of_bounds="clip").fit(own, hit).predict(at)
-        for own, at, hit in classes
+        SklearnIsotonic(out_of_bounds="clip").fit(p_of_class, hit).predict(new_p)
+        for p_of_class, new_p, hit in classes
     ]
     np.testing.assert_allclose(
-        each.marginals(next(iter(TEST.blocks()))), np.array(expected).T, atol=1e-12
+        by_class.marginals(next(iter(TEST.blocks()))), np.array(expected).T, atol=1e-12
     )

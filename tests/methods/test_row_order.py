@@ -100,8 +100,8 @@ def test_confidences_too():
     for values in (said, np.round(said, 1)):
         one = calcli.fit(values, right, kind="confidence")
         other = calcli.fit(values[order], right[order], kind="confidence")
-        found = [c.predict_proba(values)[:, 1] for c in (one, other)]
-        np.testing.assert_allclose(*found, atol=1e-6)
+        pair = [c.predict_proba(values)[:, 1] for c in (one, other)]
+        np.testing.assert_allclose(*pair, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["ts", "platt"])
@@ -113,8 +113,8 @@ def test_by_group_too(method):
     one = calcli.fit(z, y, method, groups=group)
     other = calcli.fit(z[order], y[order], method, groups=group[order])
     assert one.method == other.method
-    found = [c.predict_proba(z, groups=group) for c in (one, other)]
-    np.testing.assert_allclose(*found, atol=1e-6)
+    pair = [c.predict_proba(z, groups=group) for c in (one, other)]
+    np.testing.assert_allclose(*pair, atol=1e-6)
 
 
 def test_shards_and_one_file_give_the_same(run):
@@ -129,10 +129,8 @@ def test_shards_and_one_file_give_the_same(run):
             file["logits"], file["labels"] = z[index], y[index]
     assert run("fit", "whole.h5", "-o", "whole.json", "-q").code == 0
     assert run("fit", "b.h5", "a.h5", "-o", "parts.json", "-q").code == 0
-    found = [
-        calcli.load(f"{name}.json").predict_proba(z) for name in ("whole", "parts")
-    ]
-    np.testing.assert_allclose(*found, atol=1e-6)
+    pair = [calcli.load(f"{name}.json").predict_proba(z) for name in ("whole", "parts")]
+    np.testing.assert_allclose(*pair, atol=1e-6)
 
 
 def test_figures_that_rest_on_folds_are_the_same_too(run):
@@ -145,7 +143,7 @@ def test_figures_that_rest_on_folds_are_the_same_too(run):
             file["logits"], file["labels"] = z[index], y[index]
         done = run("compare", f"{name}.h5", "-m", "ts,svs,platt", "--json")
         results = json.loads(done.out)["results"]
-        compared.append([each["metrics"]["nll"]["value"] for each in results])
+        compared.append([result["metrics"]["nll"]["value"] for result in results])
         report = calcli.evaluate(z[index], y[index]).results[0].report
         split.append(report.facts.split.nll.calibration)
     np.testing.assert_allclose(*compared, rtol=1e-7)
@@ -161,13 +159,13 @@ def test_two_models_of_the_same_rows_are_compared_in_the_same_folds(run):
             file["logits"], file["labels"] = scores, y
     done = run("compare", "two.h5", "-m", "ts", "--baseline-bundle", "one.h5", "--json")
     assert done.code == 0, done.err
-    found = json.loads(done.out)
+    output = json.loads(done.out)
     alone = json.loads(run("compare", "one.h5", "-m", "ts", "--json").out)
     nll = {
-        (each["bundle"], each["method"]): each["metrics"]["nll"]["value"]
-        for each in (*found["results"], *alone["results"])
+        (result["bundle"], result["method"]): result["metrics"]["nll"]["value"]
+        for result in (*output["results"], *alone["results"])
     }
-    difference = found["differences"][-1]["metrics"]["nll"]["value"]
+    difference = output["differences"][-1]["metrics"]["nll"]["value"]
     expected = nll["two.h5", "ts"] - nll["one.h5", "ts"]
     assert difference == pytest.approx(expected, abs=1e-12)
 
@@ -176,9 +174,9 @@ def test_intervals_that_are_resampled_are_the_same_too():
     """Resamples were drawn by position, so that shuffled rows had other intervals."""
     z, y = biased(3)
     order = np.random.default_rng(1).permutation(N)
-    found = []
+    pair = []
     for index in (np.arange(N), order):
         metrics = calcli.evaluate(z[index], y[index]).to_dict()["results"][0]["metrics"]
         assert metrics["nll"]["ci_method"] == "bootstrap-t"
-        found.append([metrics[name]["ci"] for name in ("nll", "brier", "brier_top")])
-    np.testing.assert_allclose(*found, rtol=1e-9)
+        pair.append([metrics[name]["ci"] for name in ("nll", "brier", "brier_top")])
+    np.testing.assert_allclose(*pair, rtol=1e-9)

@@ -131,17 +131,17 @@ def test_marginal_values_before_normalising(
     context = MetricContext(
         collect(rows[1], calibrator), MetricSettings(), raw_columns=walk
     )
-    found, difference = measure("marginal2_raw", context), measure("mse_raw", context)
-    assert (found.more["plugin_square"], found.more["signed_square"]) == pytest.approx(
+    value, difference = measure("marginal2_raw", context), measure("mse_raw", context)
+    assert (value.more["plugin_square"], value.more["signed_square"]) == pytest.approx(
         errors, rel=1e-9
     )
-    assert (found.value**2, difference.value) == pytest.approx(
+    assert (value.value**2, difference.value) == pytest.approx(
         (errors[1], ((q - truth) ** 2).mean()), rel=1e-9
     )
     if sums:
         total = q.sum(axis=1)
         assert [
-            found.more[f"row_sum_{end}"] for end in ("min", "mean", "max")
+            value.more[f"row_sum_{end}"] for end in ("min", "mean", "max")
         ] == pytest.approx(sums, abs=6e-3)
         assert (total.min(), total.mean(), total.max()) == pytest.approx(sums, abs=6e-3)
 

@@ -46,9 +46,9 @@ def temperature(loss, z, y):
             options={"xatol": 1e-10},
         )
         return np.exp(best.x)
-    own = z[np.arange(len(y)), y]
+    z_label = z[np.arange(len(y)), y]
     return 1 / brentq(
-        lambda b: np.mean((softmax(b * z, axis=1) * z).sum(axis=1) - own),
+        lambda b: np.mean((softmax(b * z, axis=1) * z).sum(axis=1) - z_label),
         0.01,
         100,
         xtol=1e-15,
@@ -164,11 +164,11 @@ def smooth_map(base, p, hit):
         "platt": lambda x: logit(x)[:, None],
         "beta": lambda x: np.stack([np.log(x), -np.log1p(-x)], axis=1),
     }[base]
-    found = LogisticRegression(
+    regression = LogisticRegression(
         C=np.inf, solver="newton-cholesky", tol=1e-12, max_iter=1000
     ).fit(features(p), hit)
-    assert (found.coef_ > 0).all()  # else the beta map would have another optimum
-    return lambda x: found.predict_proba(features(x))[:, 1]
+    assert (regression.coef_ > 0).all()  # else the beta map would have another optimum
+    return lambda x: regression.predict_proba(features(x))[:, 1]
 
 
 @pytest.mark.parametrize("base", ["platt", "beta", "temperature"])
@@ -176,7 +176,7 @@ def test_scaling_binning_of_the_confidence(base):
     """Thirds: g is fitted to the first 400 rows, cut into bins on the next 300, averaged over the last 300."""
     thirds = tuple(np.split(np.arange(N), [400, 700]))
     options = ScalingBinningOptions(base=base, bins=10)
-    found = ScalingBinning.fit_parts(FIT, options, Context(), thirds).calibrator
+    calibrator = ScalingBinning.fit_parts(FIT, options, Context(), thirds).calibrator
     first, second, third = thirds
     top = P.max(axis=1)
     if base == "temperature":
@@ -184,13 +184,13 @@ def test_scaling_binning_of_the_confidence(base):
     else:
         g = smooth_map(base, top[first], HIT[first])(top)
     edges = mass_edges(g[second], 10)
-    at = np.clip(np.searchsorted(edges, g, side="left") - 1, 0, 9)
-    expected = np.bincount(at[third], g[third], 10) / np.bincount(
-        at[third], minlength=10
+    bin_of_row = np.clip(np.searchsorted(edges, g, side="left") - 1, 0, 9)
+    expected = np.bincount(bin_of_row[third], g[third], 10) / np.bincount(
+        bin_of_row[third], minlength=10
     )
-    log_q, label = predict(found, TEST)
+    log_q, label = predict(calibrator, TEST)
     np.testing.assert_allclose(
-        np.exp(log_q[np.arange(500), label]), expected[at[N:]], atol=1e-6
+        np.exp(log_q[np.arange(500), label]), expected[bin_of_row[N:]], atol=1e-6
     )
 
 
@@ -204,17 +204,19 @@ def test_hoki_under_gumbel_noise(scale):
     )
     bin_of = lambda x: np.clip(np.ceil((x - 1e-12) * 15) - 1, 0, 14).astype(int)  # noqa: E731
     for _ in range(len(fitted.alpha)):
-        at, new = bin_of(confidence), confidence.copy()
-        for b in np.unique(at[:N]):
-            mine, g = at[:N] == b, gamma[:N]
+        bin_of_row, new = bin_of(confidence), confidence.copy()
+        for b in np.unique(bin_of_row[:N]):
+            mine, g = bin_of_row[:N] == b, gamma[:N]
             alpha = (HIT[:N] * g)[mine].sum() / g[mine].sum()
             beta = (HIT[:N] * (1 - g))[mine].sum() / (1 - g)[mine].sum()
-            new[at == b] = np.clip(beta + (alpha - beta) * gamma[at == b], 0, 1)
+            new[bin_of_row == b] = np.clip(
+                beta + (alpha - beta) * gamma[bin_of_row == b], 0, 1
+            )
         if confidence.std() == 0:  # one bin, whose line serves all rows
             new = np.clip(beta + (alpha - beta) * gamma, 0, 1)
         confidence = new
     np.testing.assert_array_equal(
-        bin_of(confidence[:N]), at[:N]
+        bin_of(confidence[:N]), bin_of_row[:N]
     )  # the rounds have ended
     np.testing.assert_allclose(
         q[np.arange(500), Z[N:].argmax(axis=1)], confidence[N:], atol=1e-12

@@ -180,9 +180,9 @@ def test_slopes_are_derivatives(k):
         TopMass(rows, 2),
         brier_slope(rows, -3, 3)[1],
     ):
-        for at in (-1.0, 0.2, 1.5):
+        for point in (-1.0, 0.2, 1.5):
             h = 1e-5
-            up, down, here = slope(at + h), slope(at - h), slope(at)
+            up, down, here = slope(point + h), slope(point - h), slope(point)
             for order in range(1, len(here)):
                 by_difference = (up[order - 1] - down[order - 1]) / (2 * h)
                 # Central differences are good to h^2 and to rounding / h.
@@ -343,12 +343,12 @@ def test_find_root_finds_it(kind, root, log_size, start):
     start=st.floats(-4.6, 4.6), size=st.floats(1e-6, 1e9), sign=st.sampled_from([-1, 1])
 )
 def test_find_root_says_when_there_is_none(start, size, sign):
-    found = find_root(
+    root = find_root(
         lambda x: (sign * size * (10.0 + sign * x), size), -4.6, 4.6, start
     )
-    assert found.status == ("at_low" if sign > 0 else "at_high")
-    assert found.x == (-4.6 if sign > 0 else 4.6)
-    assert found.evaluations <= 3
+    assert root.status == ("at_low" if sign > 0 else "at_high")
+    assert root.x == (-4.6 if sign > 0 else 4.6)
+    assert root.evaluations <= 3
 
 
 def test_find_root_needs_few_passes_where_it_matters(resnet20):

@@ -328,8 +328,8 @@ def test_quadratic_is_the_constrained_optimum_and_never_falls():
             options={"ftol": 1e-14},
         )
         assert loss(ours) <= best.fun + 1e-9
-        at = np.linspace(3 * s.min(), 3 * s.max(), 500)
-        assert (np.diff(calibrator.logit(at, *calibrator.maps[0])) >= -1e-12).all()
+        points = np.linspace(3 * s.min(), 3 * s.max(), 500)
+        assert (np.diff(calibrator.logit(points, *calibrator.maps[0])) >= -1e-12).all()
 
 
 @pytest.mark.parametrize("name", ["platt", "beta", "quadratic", "logit-spline"])
@@ -382,14 +382,14 @@ def test_logit_spline_is_a_straight_line_where_that_is_the_truth():
 def test_logit_spline_follows_a_curve_bent_twice_and_never_falls():
     truth = lambda s: 3 * np.tanh(s) + 0.1 * s  # noqa: E731
     s, y, fitted = two_scores(truth)
-    at = np.linspace(-3, 3, 400)
-    bent = fitted.calibrator.logit(at, *fitted.calibrator.maps[0])
+    points = np.linspace(-3, 3, 400)
+    bent = fitted.calibrator.logit(points, *fitted.calibrator.maps[0])
     straight = fit("quadratic", ArrayRows(np.stack([0 * s, s], axis=1), y)).calibrator
-    off = np.abs(bent - truth(at))
+    off = np.abs(bent - truth(points))
     assert off.mean() < 0.2
     assert (
         off.mean()
-        < 0.3 * np.abs(straight.logit(at, *straight.maps[0]) - truth(at)).mean()
+        < 0.3 * np.abs(straight.logit(points, *straight.maps[0]) - truth(points)).mean()
     )
     far = np.linspace(-50, 50, 1001)
     assert (
@@ -435,13 +435,13 @@ def test_groups_of_two_classes_are_about_the_probability_of_class_1(run):
             "evaluate", "g.h5", "--label", "positive", "--per-group", "--json", "-q"
         ).out
     )
-    found = {line["group"]: line for line in lines["results"][0]["per_group"]}
+    line_of_group = {line["group"]: line for line in lines["results"][0]["per_group"]}
     drawn = json.loads(
         run("diagram", "g.h5", "--style", "gaps", "--per-group", "--json").out
     )
     assert drawn["quantity"] == "positive"
     for part in drawn["series"][0]["gaps"]:
-        own, rows = found[part["part"]], group == (part["part"] == "west")
+        own, rows = line_of_group[part["part"]], group == (part["part"] == "west")
         assert own["of_positive"] and own["observed"] == pytest.approx(y[rows].mean())
         assert own["predicted"] == pytest.approx(stated[rows].mean())
         assert (
@@ -569,14 +569,15 @@ def test_rows_of_the_table_explain_themselves_by_what_was_asked(
 ):
     monkeypatch.setenv("COLUMNS", "120")
     two_groups(1.0, 0.8)
-    told = run("evaluate", "g.h5", "--label", label, "--explain").out
-    row = next(line for line in told.splitlines() if line.startswith("ece "))
+    output = run("evaluate", "g.h5", "--label", label, "--explain").out
+    row = next(line for line in output.splitlines() if line.startswith("ece "))
     assert row.endswith(words)
     assert (
-        "the same" not in told.partition("±:")[0]
+        "the same" not in output.partition("±:")[0]
     )  # the row above may be about another quantity
     assert (
-        "over equal-width bins; here of P(class 1) and the frequency of class 1" in told
+        "over equal-width bins; here of P(class 1) and the frequency of class 1"
+        in output
     ) == (label == "positive")
 
 

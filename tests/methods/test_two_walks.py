@@ -42,8 +42,8 @@ def fitted(rows, name):
 def test_a_start_from_some_rows_has_the_root_of_all(name, k, temperature):
     z, y = truth(N, k, temperature=temperature, seed=k)
     rows = ArrayRows(z, y)
-    found = fitted(rows, name)
-    assert found.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-12)
+    fit = fitted(rows, name)
+    assert fit.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ts", "ec"])
@@ -51,8 +51,8 @@ def test_a_start_from_some_rows_has_the_root_of_all(name, k, temperature):
 def test_real_files_in_every_precision(real, name, dtype):
     data = real("cifar100_resnet56")
     rows = ArrayRows(data["logits"].astype(dtype), data["labels"])
-    found = fitted(rows, name)
-    assert found.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-9)
+    fit = fitted(rows, name)
+    assert fit.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["ts", "ec"])
@@ -62,8 +62,8 @@ def test_sorted_labels_and_weights(name):
     order = np.argsort(y, kind="stable")
     weight = np.random.default_rng(1).exponential(size=N)
     rows = ArrayRows(z[order], y[order], weight=weight)
-    found = fitted(rows, name)
-    assert found.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-12)
+    fit = fitted(rows, name)
+    assert fit.calibrator.temperature == pytest.approx(exact(rows, name), rel=1e-12)
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.3, 1.0])
@@ -72,8 +72,8 @@ def test_a_temperature_with_a_mixture_is_as_exact(temperature, seed):
     """No summary checks it afterwards."""
     z, y = truth(N, 10, temperature=temperature, seed=seed)
     rows = ArrayRows(z, y)
-    found = method("ts").fit(rows, parse_options("ts", {"mixture": "true"}), Context())
-    assert found.calibrator.temperature == pytest.approx(exact(rows, "ts"), rel=1e-9)
+    fitted = method("ts").fit(rows, parse_options("ts", {"mixture": "true"}), Context())
+    assert fitted.calibrator.temperature == pytest.approx(exact(rows, "ts"), rel=1e-9)
 
 
 @pytest.mark.filterwarnings("error")
@@ -87,13 +87,13 @@ def test_a_sample_without_weight_is_no_start(name):
         .sample(start_rows(ArrayRows(z, y)))
         .weight.any()
     )
-    found, alone = (
+    fit, alone = (
         fitted(rows, name)
         for rows in (ArrayRows(z, y, weight=weight), ArrayRows(z[100:110], y[100:110]))
     )
-    assert found.status == alone.status
+    assert fit.status == alone.status
     if name in ("ts", "ec"):
-        assert found.calibrator.temperature == pytest.approx(
+        assert fit.calibrator.temperature == pytest.approx(
             alone.calibrator.temperature, rel=1e-9
         )
 
@@ -101,10 +101,10 @@ def test_a_sample_without_weight_is_no_start(name):
 def test_where_the_sample_has_no_root_all_rows_are_asked():
     y = truth(N, 3)[1]
     rows = ArrayRows(5 * np.eye(3)[y], y)
-    found = fitted(rows, "ts")
-    assert (found.status, found.calibrator.temperature) == ("at_bound", 0.01)
+    fit = fitted(rows, "ts")
+    assert (fit.status, fit.calibrator.temperature) == ("at_bound", 0.01)
     assert (
-        found.details["evaluations"] < 20
+        fit.details["evaluations"] < 20
     )  # the slope fades out, and Newton's steps with it
     assert fitted(rows, "ec").status == "no_root"
 

@@ -52,13 +52,15 @@ def test_it_is_the_enumeration_of_small_cases(case):
     lift = odds - w @ odds / w.sum()
     z = [(p - outcomes) @ a / np.sqrt(w @ a**2) for a in (np.ones(8), lift)]
     errors = smooth_errors(
-        np.array([smooth_residuals(p, p - each, 1024) for each in outcomes])
+        np.array([smooth_residuals(p, p - labels, 1024) for labels in outcomes])
     )
     mean = chance @ errors
     law = mean, np.sqrt(chance @ (errors - mean) ** 2)
     statistic = min_p(*z, (errors - law[0]) / law[1], POSITIVE_SHARES)
-    own = statistic[(outcomes == np.array(y)).all(axis=1)][0]
-    assert chance @ (statistic <= own * (1 + SAME)) == pytest.approx(joint, abs=1e-7)
+    statistic_of_labels = statistic[(outcomes == np.array(y)).all(axis=1)][0]
+    assert chance @ (statistic <= statistic_of_labels * (1 + SAME)) == pytest.approx(
+        joint, abs=1e-7
+    )
     if error is not None:
         assert smooth_error(context_of(p, y).labelled("positive")) == pytest.approx(
             error, abs=1e-9
@@ -111,15 +113,15 @@ def test_equal_scores_have_no_slope():
 def test_a_bias_of_one_class_is_found_where_the_top_label_hides_it():
     """Bias .17 in the logit at 2000 balanced rows: .72 of sets in a simulation of 150, the top label's test .03."""
     rng = np.random.default_rng(1)
-    found = np.zeros(2)
+    n_rejected = np.zeros(2)
     for seed in range(40):
         odds = rng.normal(size=2000) * 2
         y = rng.random(2000) < 1 / (1 + np.exp(-odds))
         context = context_of(1 / (1 + np.exp(-odds - 0.17)), y.astype(int), seed=seed)
-        found += [
-            joint_test(context, positive=each).p_value <= 0.045
-            for each in (True, False)
+        n_rejected += [
+            joint_test(context, positive=positive).p_value <= 0.045
+            for positive in (True, False)
         ]
     assert (
-        found[0] >= 21 and found[1] <= 8
+        n_rejected[0] >= 21 and n_rejected[1] <= 8
     )  # four standard errors from .72; a twentieth is 2

@@ -251,17 +251,17 @@ def test_what_needs_all_rows_keeps_the_table():
 def test_each_metric_alone_is_the_same_on_either_side_of_the_limit(
     monkeypatch, name, k
 ):
-    data, found = rows(1001, k), []
+    data, contexts = rows(1001, k), []
     for limit in (1000, 1001):
         monkeypatch.setattr(module, "LONG", limit)
         plan = Plan([name], report=False)
-        found.append(
+        contexts.append(
             assess(Subject(data), [Candidate(None, "uncalibrated", None)], plan)
             .results[0]
             .scores[name]
             .value
         )
-    long, table = found
+    long, table = contexts
     assert (long is None and table is None) or long == pytest.approx(
         table, rel=1e-6, abs=1e-9
     )
@@ -277,20 +277,20 @@ def test_rows_stand_in_order(shape):
          "ties": rng.integers(0, 4, 20_011) / 3.0, "one": np.ones(20_011)}[shape]  # fmt: skip
     y = (rng.random(len(c)) < c).astype(float)
     collector = KeyCollector(len(c), odds=False)
-    for at in range(0, len(c), 999):
-        collector.take(keys_of(c[at : at + 999], y[at : at + 999]))
-    found = collector.in_order()
-    assert found.n == len(c) and found.distinct == len(np.unique(c))
-    assert np.array_equal(found.scores(0, len(c)), np.sort(c))
-    (expected,), ranked = Ranked.of(c, y), found.ranked()
+    for start in range(0, len(c), 999):
+        collector.take(keys_of(c[start : start + 999], y[start : start + 999]))
+    in_order = collector.in_order()
+    assert in_order.n == len(c) and in_order.distinct == len(np.unique(c))
+    assert np.array_equal(in_order.scores(0, len(c)), np.sort(c))
+    (expected,), ranked = Ranked.of(c, y), in_order.ranked()
     blocks = list(ranked)
     for name in ("score", "right", "wrong"):
-        together = np.concatenate([getattr(each, name) for each in blocks])
+        together = np.concatenate([getattr(block, name) for block in blocks])
         assert np.array_equal(together, getattr(expected, name)), name
     assert (ranked.right, ranked.wrong) == (y.sum(), len(y) - y.sum())
     ordered = np.sort(c)
     parts = [ordered[:5].sum(), ordered[5:9000].sum(), ordered[9000:].sum()]
-    sums = found.sums(np.array([0, 5, 9000, len(c)]))
+    sums = in_order.sums(np.array([0, 5, 9000, len(c)]))
     assert sums == pytest.approx(parts, rel=1e-12)
 
 
@@ -301,10 +301,10 @@ def test_edges_between_ranks_are_those_of_the_mass_bins(bins):
     c = np.concatenate([rng.random(5000), np.full(6000, 0.75), np.full(3000, 1.0)])
     collector = KeyCollector(len(c), odds=False)
     collector.take(keys_of(c, np.zeros(len(c))))
-    found = collector.in_order()
+    in_order = collector.in_order()
     size, longer = divmod(len(c), bins)
     ranks = np.cumsum([size + (part < longer) for part in range(bins)])[:-1]
-    inner = [found.edge(rank) for rank in ranks.tolist()]
+    inner = [in_order.edge(rank) for rank in ranks.tolist()]
     edges = np.concatenate([[0.0], np.unique([*inner, 1.0])])
     assert np.array_equal(edges, mass_edges(c, bins))
 
@@ -326,8 +326,8 @@ def test_sums_of_inverses_are_the_harmonic_numbers_differences():
         np.array([0.0, 0, 3, 63, 64, 65, 1000, 0]),
         np.array([1.0, 5, 70, 65, 66, 4000, 1001, 90_000]),
     )
-    found = _inverses(low, high)
-    for a, b, value in zip(low.astype(int), high.astype(int), found, strict=True):
+    inverses = _inverses(low, high)
+    for a, b, value in zip(low.astype(int), high.astype(int), inverses, strict=True):
         assert value == pytest.approx(
             math.fsum(1.0 / m for m in range(a + 1, b + 1)), rel=1e-14
         )

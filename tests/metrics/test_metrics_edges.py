@@ -78,8 +78,8 @@ def test_three_rules_of_the_debiased_interval(times, low):
     """Sun et al. (2024): two-sided from 2 z_(a/2) se, half the value from 2 z_a se, else one-sided; se 1."""
     two, one = normal_quantile(0.975), normal_quantile(0.95)
     value = times * two  # 2 z_a = 1.678 z_(a/2)
-    found = SquaredError(0.01 * value, 0.01, 0.0, 0.0).interval(0.95).low / 0.01
-    assert found == pytest.approx(
+    low_end = SquaredError(0.01 * value, 0.01, 0.0, 0.0).interval(0.95).low / 0.01
+    assert low_end == pytest.approx(
         {"two": value - two, "half": value / 2, "one": value - one}[low]
     )
 
@@ -143,13 +143,13 @@ def test_the_grid_of_the_smooth_error_is_fine_against_its_kernel():
     The grid of 1024 cells blurs each residual by at most a cell, (1/1024)^2/12 of variance: 4e-4 of the width here.
     """
     m, d = 0.004, 0.02
-    own = smooth_residuals(
+    residuals = smooth_residuals(
         np.array([0.5, 0.5 + d]), np.array([m, -m]), grid_cells(10), 1.0
     )
     s = 0.004
     for _ in range(200):
         s = 2 * m * math.erf(d / (2 * s) / math.sqrt(2))
-    assert float(smooth_errors(own)[0]) == pytest.approx(s, rel=5e-4)
+    assert float(smooth_errors(residuals)[0]) == pytest.approx(s, rel=5e-4)
     assert (grid_cells(100_000), grid_cells(100_001)) == (1024, 4096)
 
 
@@ -185,7 +185,7 @@ def test_both_kinds_of_miscalibration_raise_the_lower_end(sign):
 )
 def test_ends_of_limits(limit, found):
     """The difference to the baseline is -.01 [-.03, .01]: a drop of .01, at most .03."""
-    own = Score(
+    score = Score(
         "accuracy",
         0.7,
         "accuracy",
@@ -196,7 +196,7 @@ def test_ends_of_limits(limit, found):
         None,
         {"accuracy": Difference(-0.01, 0.01, Interval(-0.03, 0.01, 0.95, "t"), 0.4)},
     )
-    result = Result("b", "c", "ts", 10, 2, {"accuracy": own}, paired)
+    result = Result("b", "c", "ts", 10, 2, {"accuracy": score}, paired)
     baseline = Result(
         "b",
         None,
@@ -230,15 +230,18 @@ def test_simes_by_hand():
 def test_debiasing_counts_effective_rows():
     """Scores of .5 with random weights: the debiased square is 0 in the mean, as it is not with plain counts."""
     rng = np.random.default_rng(3)
-    found = []
+    signed_squares = []
     for _ in range(3000):
         w = rng.exponential(size=40)
         bins = BinStats.of(
             np.full(40, 0.5), (rng.random(40) < 0.5).astype(float), width_edges(1), w
         )
-        found.append(float(signed_square(bins)))
+        signed_squares.append(float(signed_square(bins)))
     # Kish's number is right to 1/n: the noise term itself is .25/20 = .0125.
-    assert abs(np.mean(found)) < 4.5 * np.std(found) / math.sqrt(3000) + 0.0125 / 20
+    assert (
+        abs(np.mean(signed_squares))
+        < 4.5 * np.std(signed_squares) / math.sqrt(3000) + 0.0125 / 20
+    )
 
 
 def test_the_variance_of_ten_parts_poisson_from_normal():
@@ -287,12 +290,12 @@ def test_two_even_rows_by_hand():
 def test_columns_that_need_several_walks_are_the_same(monkeypatch):
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=7)
     monkeypatch.setattr("calcli.metrics.class_columns.COLUMN_BYTES", 8 * 7 * 2)
-    found = {
+    columns = {
         c: column.copy()
         for c, column in class_columns(ArrayRows(p, kind="probs", block_rows=3))
     }
-    assert list(found) == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal(np.stack(list(found.values()), axis=1), p)
+    assert list(columns) == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(np.stack(list(columns.values()), axis=1), p)
 
 
 def test_precision_and_recall_of_classes_by_hand():
@@ -352,17 +355,17 @@ def test_the_area_has_an_interval_on_the_scale_of_its_log_odds(swaps):
     y = (p > 0.5).astype(int)
     for a, b in swaps:
         y[[a, b]] = y[[b, a]]
-    found = measure(
+    value = measure(
         "roc_auc",
         MetricContext(collect(ArrayRows(np.column_stack([1 - p, p]), y, "probs"))),
     )
     won = (p[y == 1][:, None] > p[y == 0]).astype(float)
     area, shares = won.mean(), (won.mean(axis=1), won.mean(axis=0))
     se = np.sqrt(sum(share.var(ddof=1) / len(share) for share in shares))
-    assert (found.value, found.se) == pytest.approx((area, se))
+    assert (value.value, value.se) == pytest.approx((area, se))
     if len(swaps) < 2:
-        assert found.interval is None
-        assert found.more["ci_reason"].endswith(
+        assert value.interval is None
+        assert value.more["ci_reason"].endswith(
             "of 40 rows carry this area: no interval"
         )
         return
@@ -371,7 +374,7 @@ def test_the_area_has_an_interval_on_the_scale_of_its_log_odds(swaps):
     )
     reach = scipy.stats.t.ppf(0.975, carrying - 1) * se / (area * (1 - area))
     wanted = scipy.special.expit(scipy.special.logit(area) + np.array([-reach, reach]))
-    assert (found.interval.low, found.interval.high) == pytest.approx(
+    assert (value.interval.low, value.interval.high) == pytest.approx(
         tuple(wanted), rel=1e-9
     )
 
@@ -408,20 +411,20 @@ def test_mean_miscalibration_by_enumeration():
 
 def test_common_classes_are_tested_by_the_normal_law():
     """100 expected with variance 100: 130 and 70 are three standard deviations away, p = .0026998."""
-    for found in (130.0, 70.0):
+    for observed in (130.0, 70.0):
         row = np.array([[100.0]])
         stats = ClassStats(
-            np.array([[1000]]), row, np.array([[found]]), row * 10, row * 10, row
+            np.array([[1000]]), row, np.array([[observed]]), row * 10, row * 10, row
         )
         assert class_p_values(stats)[0] == pytest.approx(0.0026997960632602, rel=1e-9)
 
 
 def test_the_bound_begins_at_the_error():
-    found = generalisation_bound(0.1, 10000, 15)
-    assert found["printed"] == pytest.approx(
+    bound = generalisation_bound(0.1, 10000, 15)
+    assert bound["printed"] == pytest.approx(
         0.1 + 15 * math.sqrt(2 * math.log(80) / 10000)
     )
-    assert found["repaired"] == pytest.approx(
+    assert bound["repaired"] == pytest.approx(
         0.1 + 16 * math.sqrt(2 * math.log(1200) / 10000)
     )
 
@@ -432,8 +435,8 @@ def test_errors_of_calibrated_rows_by_hand():
     assert expected_error(np.array([0.3, 0.6]), width_edges(1)) == pytest.approx(
         0.504 / 2
     )
-    found = squared_error(np.full(4, 0.5), np.array([1.0, 0, 1, 0]), width_edges(1))
-    assert found.null_sd == pytest.approx(math.sqrt(2 * 1.0**2 / (4 * 3)) / 4), (
+    error = squared_error(np.full(4, 0.5), np.array([1.0, 0, 1, 0]), width_edges(1))
+    assert error.null_sd == pytest.approx(math.sqrt(2 * 1.0**2 / (4 * 3)) / 4), (
         "variance 4 x 1/4, 6 pairs twice"
     )
 
@@ -448,8 +451,8 @@ def test_bins_used_may_hold_one_row():
 
 def test_spiegelhalters_z_by_its_formula():
     """(y - c)(1 - 2c): -.1 x .8, .4 x -.2, .1 x -.8 sum to -.24; variances (1 - 2c)^2 c (1 - c) to .1248."""
-    found = spiegelhalter(np.array([0.1, 0.6, 0.9]), np.array([0.0, 1.0, 1.0]))
-    assert found.z == pytest.approx(
+    test = spiegelhalter(np.array([0.1, 0.6, 0.9]), np.array([0.0, 1.0, 1.0]))
+    assert test.z == pytest.approx(
         -0.24 / math.sqrt(0.64 * 0.09 + 0.04 * 0.24 + 0.64 * 0.09)
     )
 
@@ -549,9 +552,9 @@ def test_what_is_resampled(n, settings, wanted):
 def test_rows_without_a_difference_do_not_hide_those_with_one():
     a = top_label_table([0.9] * 20 + [0.6] * 20, [1, 0] * 20)
     b = top_label_table([0.9] * 20 + [0.9] * 20, [1, 0] * 20)
-    found = differences(paired_sums(MetricContext(a), MetricContext(b)), 0.95)
-    assert found["brier"].p_value < 0.9
-    assert found["accuracy"].p_value == 1.0
+    by_metric = differences(paired_sums(MetricContext(a), MetricContext(b)), 0.95)
+    assert by_metric["brier"].p_value < 0.9
+    assert by_metric["accuracy"].p_value == 1.0
 
 
 def test_a_threshold_is_signed_where_it_is_not_the_usual_one():
@@ -653,10 +656,10 @@ def test_debiased_errors_need_two_rows_in_a_bin(n, name):
     p = (np.arange(n) + 0.5) / n
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             np.stack([1 - p, p], axis=1), np.arange(n) % 2, kind="probs", metrics=[name]
         )
-    score = found.results[0].scores[name]
+    score = evaluation.results[0].scores[name]
     assert score.value is None or math.isnan(score.value)
     assert "two rows" in score.reason
 
@@ -666,10 +669,10 @@ def test_a_squared_difference_needs_no_pairs():
     p = np.array([0.1, 0.8, 0.7])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             np.stack([1 - p, p], axis=1), [0, 1, 0], kind="probs", metrics=["mse_raw"]
         )
-    assert found.results[0].scores["mse_raw"].value == pytest.approx(0.54 / 3)
+    assert evaluation.results[0].scores["mse_raw"].value == pytest.approx(0.54 / 3)
 
 
 @pytest.mark.parametrize("name", ["marginal2", "marginal2_raw", "tce2", "cwece2"])
@@ -680,11 +683,11 @@ def test_debiased_errors_by_unit_need_two_units_in_a_bin(name):
         p = 0.5 + p / 2.0  # the confidence, in the same order
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             np.stack([1 - p, p], axis=1),
             np.arange(30) % 2,
             kind="probs",
             metrics=[name],
             units=np.arange(30) // 2,  # as the bins of equal mass
         )
-    assert "two units" in found.results[0].scores[name].reason
+    assert "two units" in evaluation.results[0].scores[name].reason

@@ -67,11 +67,11 @@ def squares_by_the_book(p, outcome, bins, by_value=False):
     else:
         chunks = np.array_split(np.sort(p), min(bins, len(p)))
         edges = sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} | {1.0})
-    held = {}
+    rows_of = {}
     for score, hit in zip(p.tolist(), outcome.tolist(), strict=True):
-        held.setdefault(bisect.bisect_left(edges, score), []).append((score, hit))
+        rows_of.setdefault(bisect.bisect_left(edges, score), []).append((score, hit))
     debiased = plugin = 0.0
-    for rows in held.values():
+    for rows in rows_of.values():
         n, (s, y) = len(rows), np.mean(rows, axis=0)
         plugin += n * (s - y) ** 2 / len(p)
         if n > 1:
@@ -125,11 +125,11 @@ def test_certain_and_wrong_is_never_calibrated():
     )
     assert measured(p, y, "nll").null.p_value == measured(p, y, "gap").p_value == 0.0
     for name in ("tcal", "spiegelhalter"):
-        found = measured(p, y, name)
-        assert found.value is None and "certain, and wrong" in found.reason
+        value = measured(p, y, name)
+        assert value.value is None and "certain, and wrong" in value.reason
     for name in metric_names():
-        found = measured(p, y, name)
-        p_value = found.p_value if found.null is None else found.null.p_value
+        value = measured(p, y, name)
+        p_value = value.p_value if value.null is None else value.null.p_value
         assert p_value is None or p_value < 0.01, name
     right = measured(p, p.argmax(1), "cwece2")
     assert right.value == 0.0 and right.p_value == 1.0
@@ -157,8 +157,8 @@ def test_rows_that_are_all_right_are_not_rejected_by_rounding(n, depth):
                 "cwece2",
             ):
                 continue  # of classes, which this table has not
-            found = measure(name, context)
-            p_value = found.p_value if found.null is None else found.null.p_value
+            value = measure(name, context)
+            p_value = value.p_value if value.null is None else value.null.p_value
             assert p_value is None or p_value > 0.05, (name, seed)
 
 
@@ -203,7 +203,7 @@ def test_two_classes_are_ranked_by_their_exact_log_odds(name, kind, rows):
     data = ArrayRows(scores, y, "log_probs" if kind == "log_probs" else "logits")
     other = ArrayRows(scores[:, ::-1].copy(), 1 - y, data.kind)
     calibrator = TemperatureScaling(37.0) if kind == "ts" else None
-    found, swapped = (
+    original, swapped = (
         assess(
             Subject(each), [Candidate(None, "ts", calibrator)], Plan([name], report=False)
         ).results[0].scores[name].value
@@ -213,10 +213,10 @@ def test_two_classes_are_ranked_by_their_exact_log_odds(name, kind, rows):
         "roc_auc": sklearn.roc_auc_score,
         "average_precision": sklearn.average_precision_score,
     }[name]
-    assert found == pytest.approx(expected(y, s), rel=1e-12)
+    assert original == pytest.approx(expected(y, s), rel=1e-12)
     assert swapped == pytest.approx(expected(1 - y, -s), rel=1e-12)
     if name == "roc_auc":
-        assert swapped == pytest.approx(found, rel=1e-14)
+        assert swapped == pytest.approx(original, rel=1e-14)
 
 
 @pytest.mark.parametrize("j", [2, 3, 5])
@@ -224,8 +224,8 @@ def test_the_largest_classes_are_ranked_by_logits_where_probabilities_vanish(j):
     rng = np.random.default_rng(j)
     z, y = 2000.0 * rng.normal(size=(400, 8)), rng.integers(0, 8, 400)
     place = (z > z[np.arange(400), y][:, None]).sum(axis=1)
-    found = measured(z, y, f"top{j}_gap", kind="logits")
-    assert found.more["accuracy"] == pytest.approx((place < j).mean(), rel=1e-12)
+    value = measured(z, y, f"top{j}_gap", kind="logits")
+    assert value.more["accuracy"] == pytest.approx((place < j).mean(), rel=1e-12)
 
 
 def test_losses_of_logits_and_log_probabilities_are_exact():
@@ -235,9 +235,9 @@ def test_losses_of_logits_and_log_probabilities_are_exact():
     assert exact.max() > 1000
     log_p = z - np.logaddexp(z[:, :1], z[:, 1:])
     for scores, kind in ((z, "logits"), (log_p, "log_probs")):
-        found = measured(scores, y, "nll", kind=kind)
-        assert found.value == pytest.approx(exact.mean(), rel=1e-12)
-        assert found.more["clipped"] == 0
+        value = measured(scores, y, "nll", kind=kind)
+        assert value.value == pytest.approx(exact.mean(), rel=1e-12)
+        assert value.more["clipped"] == 0
         rows = ArrayRows(scores, y, kind)
         assert summarise(rows, None, Context().progress).values()[
             "nll"
@@ -245,12 +245,12 @@ def test_losses_of_logits_and_log_probabilities_are_exact():
     p = np.exp(log_p)
     # Up to e times the smallest normal number: so small is what apply writes for a 0 that is shared among classes.
     zero = p[np.arange(len(y)), y] <= np.finfo(float).tiny * np.e
-    found = measured(p, y, "nll")
-    assert zero.sum() > 3 and found.more["clipped"] == zero.sum()
+    value = measured(p, y, "nll")
+    assert zero.sum() > 3 and value.more["clipped"] == zero.sum()
     # The one zero of a row counts as half of the smallest number of float64, 2^-1074, over 1 + 1.
     p_y = p[np.arange(len(y)), y]
     nll = np.where(p_y == 0, 1076 * np.log(2), -np.log(np.where(p_y == 0, 1, p_y)))
-    assert (p_y == 0).any() and found.value == pytest.approx(nll.mean(), rel=1e-9)
+    assert (p_y == 0).any() and value.value == pytest.approx(nll.mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -262,8 +262,8 @@ def test_a_temperature_never_worsens_the_loss_that_is_shown(seed):
     rows = ArrayRows(z, y)
     fitted = method("ts").fit(rows, method("ts").Options(), Context()).calibrator
     before, after = (
-        summarise(rows, each, Context().progress).values()["nll"]
-        for each in (None, fitted)
+        summarise(rows, calibrator, Context().progress).values()["nll"]
+        for calibrator in (None, fitted)
     )
     assert after < before
     assert measured(z, y, "nll", kind="logits").value == pytest.approx(
@@ -279,9 +279,9 @@ def with_absent(n=400, k=4, weights="fractions"):
     weight = rng.random(n) + 0.1 if weights == "fractions" else np.ones(n)
     gone = rng.random(n) < 0.3
     z[gone] += 40 * rng.normal(size=(gone.sum(), k))  # rows that would be seen
-    held = ~gone
-    kept = weight[held] if weights == "fractions" else None
-    return (z, y, np.where(gone, 0.0, weight)), (z[held], y[held], kept)
+    is_kept = ~gone
+    kept = weight[is_kept] if weights == "fractions" else None
+    return (z, y, np.where(gone, 0.0, weight)), (z[is_kept], y[is_kept], kept)
 
 
 @pytest.mark.parametrize("weights", ["fractions", "ones"])
@@ -302,8 +302,8 @@ def test_rows_of_weight_zero_are_absent_from_every_metric(k, weights):
                 plan,
             ).results[0]
         )
-    found, expected = (result_json(result) for result in results)
-    assert found == expected
+    shown, expected = (result_json(result) for result in results)
+    assert shown == expected
 
 
 @pytest.mark.parametrize("name", [name for name in method_names() if name != "recal"])
@@ -341,19 +341,19 @@ def test_one_column_is_the_pair_of_nothing_and_it(name, tmp_path):
     rng = np.random.default_rng(9)
     z = 3 * rng.normal(size=400)
     y = (rng.random(400) < 1 / (1 + np.exp(-0.5 * z))).astype(int)
-    found = []
-    for at, scores in enumerate((z, z[:, None], np.stack([0 * z, z], axis=1))):
-        with h5py.File(tmp_path / f"{at}.h5", "w") as h:
+    outcomes = []
+    for place, scores in enumerate((z, z[:, None], np.stack([0 * z, z], axis=1))):
+        with h5py.File(tmp_path / f"{place}.h5", "w") as h:
             h["logits"], h["labels"] = scores, y
-        with open_data([str(tmp_path / f"{at}.h5")]) as rows:
+        with open_data([str(tmp_path / f"{place}.h5")]) as rows:
             fitted = fit_artifact(name, parse_options(name, {}), rows, Context())
             blocks = [
                 fitted.calibrator.apply(block).log_probs for block in rows.blocks()
             ]
-        found.append((fitted.fit.before, fitted.fit.after, np.concatenate(blocks)))
-    for before, after, log_probs in found[:2]:
-        assert (before, after) == found[2][:2]
-        np.testing.assert_array_equal(log_probs, found[2][2])
+        outcomes.append((fitted.fit.before, fitted.fit.after, np.concatenate(blocks)))
+    for before, after, log_probs in outcomes[:2]:
+        assert (before, after) == outcomes[2][:2]
+        np.testing.assert_array_equal(log_probs, outcomes[2][2])
 
 
 SEARCHES = [
@@ -391,8 +391,8 @@ def test_the_area_of_right_and_wrong_has_delongs_interval():
     for _ in range(200):
         right = (rng.random(300) < 0.7).astype(float)
         confidence = 1 / (1 + np.exp(-(rng.normal(size=300) + right)))
-        found = measure(
+        value = measure(
             "auroc", MetricContext(top_label_table(confidence, right), MetricSettings())
         ).interval
-        inside += found.low <= 0.76025 <= found.high
+        inside += value.low <= 0.76025 <= value.high
     assert inside >= 180  # 95 % of 200 less three standard errors

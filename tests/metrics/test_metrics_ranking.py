@@ -77,10 +77,10 @@ def test_delong_by_hand():
 def test_delong_interval_covers():
     """200000 rows hold the area; 200 repetitions of 80 rows, at most 20 misses of a 95 % interval (p < .002)."""
     whole = measure("roc_auc", binary(200_000)).value
-    found = [
+    all_intervals = [
         measure("roc_auc", binary(80, seed=seed + 7)).interval for seed in range(200)
     ]
-    intervals = [i for i in found if i is not None]
+    intervals = [i for i in all_intervals if i is not None]
     assert (
         len(intervals) > 190
         and sum(not i.low <= whole <= i.high for i in intervals) <= 20
@@ -128,18 +128,22 @@ def test_the_spread_of_risk_coverage_is_the_jackknifes(decimals):
     rng = np.random.default_rng(3)
     c = np.round(rng.beta(3, 1, 250), decimals)
     right = (rng.random(250) < c).astype(float)
-    found = [each.se for each in risk_spread(Ranked.of(c, right))]
+    deviations = [left_out.se for left_out in risk_spread(Ranked.of(c, right))]
 
     def areas(rows):
         ranked = Ranked.of(c[rows], right[rows])
         area = risk_coverage(ranked)
         return area, area - best_risk_coverage(ranked.right, ranked.wrong)
 
-    each = np.array([areas(np.delete(np.arange(250), at)) for at in range(250)])
-    jackknife = np.sqrt(249 * each.var(axis=0))
-    assert found == pytest.approx(jackknife, rel=0.01)
+    left_out = np.array(
+        [areas(np.delete(np.arange(250), number)) for number in range(250)]
+    )
+    jackknife = np.sqrt(249 * left_out.var(axis=0))
+    assert deviations == pytest.approx(jackknife, rel=0.01)
     drawn = np.array([areas(rng.integers(0, 250, 250)) for _ in range(500)])
-    assert found == pytest.approx(drawn.std(axis=0), rel=0.1)  # its own noise is 3 %
+    assert deviations == pytest.approx(
+        drawn.std(axis=0), rel=0.1
+    )  # its own noise is 3 %
 
 
 @pytest.mark.slow
@@ -268,11 +272,11 @@ def test_label_positive_is_about_class_one():
 
 def test_positive_errors_keep_their_level():
     """Calibrated P(class 1): at most 13 of 100 rejections at 5 % (binomial, p < 1e-3)."""
-    found = [
+    p_values = [
         measure("ece", binary(150, seed=s, label="positive")).null.p_value
         for s in range(100)
     ]
-    assert sum(p <= 0.05 for p in found) <= 13
+    assert sum(p <= 0.05 for p in p_values) <= 13
 
 
 def test_threshold_moves_decisions_only():

@@ -133,14 +133,14 @@ def test_paired_differences_cover_and_keep_the_level():
         assert same["nll"].value == 0.0
         assert same["nll"].p_value == 1.0
         shift = np.mean(a.confidence - b.confidence)
-        found = differences(paired_sums(context, MetricContext(b)), 0.9)[
+        by_metric = differences(paired_sums(context, MetricContext(b)), 0.9)[
             "mean_confidence"
         ]
-        assert found.value == pytest.approx(shift)
+        assert by_metric.value == pytest.approx(shift)
         null = rng.normal(0, 1, 150)
         mean = mean_of(null)
         rejected.append(t_p_value(mean.value / mean.se, 149) <= 0.05)
-        hits.append(found.interval.low <= shift <= found.interval.high)
+        hits.append(by_metric.interval.low <= shift <= by_metric.interval.high)
     at_level(rejected, 0.05)
     assert all(hits)
 
@@ -274,9 +274,9 @@ def test_every_calibration_test_keeps_its_level():
             value = measure(name, context)
             p = value.p_value if value.p_value is not None else value.null.p_value
             rejected[name].append(p <= 0.05)
-    for name, found in rejected.items():
+    for name, n_rejected in rejected.items():
         # The debiased class-wise z is normal only for many cells: 40 here, level at most 8 %.
-        at_level(found, 0.08 if name == "cwece2" else 0.05)
+        at_level(n_rejected, 0.08 if name == "cwece2" else 0.05)
 
 
 def test_tests_have_power():
@@ -485,23 +485,23 @@ TABLE_3 = """
 def test_friedman_of_the_published_tables(table, ranks, chi2, p):
     """Ranks and p-values as printed under the tables (.0016 and .0000); statistics by an independent program."""
     values = np.array([line.split() for line in table.split("\n") if line], dtype=float)
-    found = friedman(values)
+    test = friedman(values)
     assert len(values) == 12
     np.testing.assert_allclose(
-        found.ranks, ranks, atol=0.0051
+        test.ranks, ranks, atol=0.0051
     )  # printed to two decimals
-    assert found.chi2 == pytest.approx(chi2, rel=1e-4)
-    assert found.p_value == pytest.approx(p, rel=0.02)
+    assert test.chi2 == pytest.approx(chi2, rel=1e-4)
+    assert test.p_value == pytest.approx(p, rel=0.02)
     # Iman and Davenport's F is the analysis of variance of the ranks, which ties do not upset.
-    each = np.array([average_ranks(row) for row in values])
-    between = 12 * ((each.mean(axis=0) - 4.5) ** 2).sum() / 7
-    within = ((each - each.mean(axis=0)) ** 2).sum() / (
+    rank_table = np.array([average_ranks(row) for row in values])
+    between = 12 * ((rank_table.mean(axis=0) - 4.5) ** 2).sum() / 7
+    within = ((rank_table - rank_table.mean(axis=0)) ** 2).sum() / (
         7 * 11
     )  # every row has the mean rank 4.5
-    assert found.f == pytest.approx(between / within, rel=1e-12)
+    assert test.f == pytest.approx(between / within, rel=1e-12)
     from scipy.stats import f as f_law
 
-    assert found.f_p_value == pytest.approx(f_law.sf(between / within, 7, 77), rel=1e-9)
+    assert test.f_p_value == pytest.approx(f_law.sf(between / within, 7, 77), rel=1e-9)
 
 
 def test_average_ranks_share_ties():
@@ -518,12 +518,12 @@ def test_friedman_equals_scipy():
     values = np.array(
         [[1.0, 2.0, 3.0], [1.0, 3.0, 2.0], [1.0, 2.0, 2.0], [2.0, 1.0, 3.0]]
     )
-    found = friedman(values)
+    test = friedman(values)
     from scipy.stats import friedmanchisquare
 
     expected = friedmanchisquare(*values.T)
-    assert found.chi2 == pytest.approx(expected.statistic)
-    assert found.p_value == pytest.approx(expected.pvalue)
+    assert test.chi2 == pytest.approx(expected.statistic)
+    assert test.p_value == pytest.approx(expected.pvalue)
 
 
 def test_friedman_degenerate():

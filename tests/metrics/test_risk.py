@@ -140,10 +140,10 @@ def test_certain_rows_that_are_right_are_left_out_and_counted():
     """Log-odds of 800, whose probability no number below 1 can hold."""
     log_odds, outcome, *_ = example()
     more = np.concatenate([log_odds, [-800.0, 800.0, 800.0]])
-    found = measure("slope", context(more, np.concatenate([outcome, [0, 1, 1]])))
+    value = measure("slope", context(more, np.concatenate([outcome, [0, 1, 1]])))
     plain = measure("slope", context(log_odds, outcome))
-    assert found.value == pytest.approx(plain.value, rel=1e-9)
-    assert found.more["left_out"] == 3.0
+    assert value.value == pytest.approx(plain.value, rel=1e-9)
+    assert value.more["left_out"] == 3.0
     assert "left_out" not in plain.more
 
 
@@ -189,20 +189,20 @@ def many_classes(seed=0, n=600, k=5, slope=0.7):
 
 def test_the_slope_of_many_classes_is_the_inverse_of_the_temperature():
     z, y = many_classes()
-    found = measured(z, y, "slope", "logits")
+    value = measured(z, y, "slope", "logits")
     temperature = calcli.fit(z, y, method="ts").params["temperature"]
-    assert found.value == pytest.approx(1.0 / temperature, rel=1e-6)
-    assert found.signature == {"model": "temperature", "label": "all"}
-    assert found.interval.low < found.value < found.interval.high < 1.0
-    assert found.p_value < 0.001
+    assert value.value == pytest.approx(1.0 / temperature, rel=1e-6)
+    assert value.signature == {"model": "temperature", "label": "all"}
+    assert value.interval.low < value.value < value.interval.high < 1.0
+    assert value.p_value < 0.001
 
 
 def test_the_temperature_of_two_classes_is_the_slope_through_zero():
     """Two classes as three, one of which never comes: no intercept is fitted."""
     log_odds, outcome, *_ = example()
     z = np.stack([np.zeros(400), log_odds, np.full(400, -600.0)], axis=1)
-    found = measured(z, outcome, "slope", "logits").value
-    score = outcome - sigmoid(found * log_odds)
+    value = measured(z, outcome, "slope", "logits").value
+    score = outcome - sigmoid(value * log_odds)
     assert float(score @ log_odds) == pytest.approx(0.0, abs=1e-6)
 
 
@@ -330,8 +330,13 @@ def test_ties_do_not_change_the_quantiles():
     place = np.searchsorted(points, risk)
     smoother = Lowess.of(points, np.bincount(place).astype(float))
     smoothed = smoother.smooth(np.bincount(place, outcome).astype(float))
-    each = np.abs(points - smoothed)[place]
-    expected = [each.mean(), np.median(each), np.quantile(each, 0.9), each.max()]
+    differences = np.abs(points - smoothed)[place]
+    expected = [
+        differences.mean(),
+        np.median(differences),
+        np.quantile(differences, 0.9),
+        differences.max(),
+    ]
     assert list(errors.values()) == pytest.approx(expected, abs=1e-12)
 
 
@@ -374,10 +379,10 @@ def test_a_decision_curve_has_the_net_benefits():
     for used in (None, weight):
         curve = DecisionCurve.of(risk, outcome.astype(float), thresholds, used)
         rows = context(log_odds, outcome, used)
-        for at, threshold in enumerate(thresholds):
+        for place, threshold in enumerate(thresholds):
             value = metric(f"net_benefit({threshold})").measure(rows)
-            assert value.value == pytest.approx(curve.benefit[at], abs=1e-12)
-            expected = pytest.approx(curve.treat_all[at], abs=1e-12)
+            assert value.value == pytest.approx(curve.benefit[place], abs=1e-12)
+            expected = pytest.approx(curve.treat_all[place], abs=1e-12)
             assert value.more["treat_all"] == expected
 
 
@@ -408,8 +413,8 @@ def test_the_command_measures_limits_and_explains(tmp_path, monkeypatch, capsys)
     run = runner(monkeypatch, capsys)
     path = tmp_path / "risk.npz"
     write(path, *example()[:2])
-    found = run("evaluate", path, "--metric", "citl", "--metric", "slope", "--json")
-    metrics = json.loads(found.out)["results"][0]["metrics"]
+    done = run("evaluate", path, "--metric", "citl", "--metric", "slope", "--json")
+    metrics = json.loads(done.out)["results"][0]["metrics"]
     assert list(metrics) == ["intercept", "slope"]
     facts = {"value", "signature", "se", "ci", "ci_level", "ci_method", "p_value"}
     assert facts < set(metrics["slope"])
@@ -433,11 +438,11 @@ def test_a_slope_without_value_is_null_with_its_reason(tmp_path, monkeypatch, ca
     run = runner(monkeypatch, capsys)
     path = tmp_path / "apart.npz"
     write(path, np.array([-2.0, -1.0, 1.0, 2.0]), np.array([0, 0, 1, 1]))
-    found = run("evaluate", path, "--metric", "slope", "--json")
-    slope = json.loads(found.out)["results"][0]["metrics"]["slope"]
+    done = run("evaluate", path, "--metric", "slope", "--json")
+    slope = json.loads(done.out)["results"][0]["metrics"]["slope"]
     assert slope["value"] is None
     assert "separates the classes perfectly" in slope["reason"]
-    assert "inf" not in found.out.lower().replace("information", "")
+    assert "inf" not in done.out.lower().replace("information", "")
     printed = run("evaluate", path, "--metric", "slope").out
     assert "slope: undefined for uncalibrated: P(class 1) separates" in printed
 

@@ -157,8 +157,8 @@ def test_blocks_show_what_the_whole_shows(values, rows_at_once):
     elif values == "two":
         p = np.round(model(n=500, k=2)[0], 3)
     parts = [
-        digits_of_values(p[at : at + rows_at_once])
-        for at in range(0, len(p), rows_at_once)
+        digits_of_values(p[start : start + rows_at_once])
+        for start in range(0, len(p), rows_at_once)
     ]
     kind, whole = float_type(p.dtype), digits_of_values(p)
     for joined in (reduce(add, parts), reduce(add, parts[::-1])):
@@ -208,12 +208,13 @@ def test_fit_metric_and_picture_count_a_zero_alike():
         expected.params["temperature"], rel=1e-9
     )
     calibrated = [
-        summarise(each, Identity(), Context().progress) for each in (rows, plain)
+        summarise(rows_of_kind, Identity(), Context().progress)
+        for rows_of_kind in (rows, plain)
     ]
     assert calibrated[0].nll == pytest.approx(calibrated[1].nll, rel=1e-12)
     sweeps = [
-        sweep_temperature(each, "x", calibrators=(("T", 1.0),), points=3)
-        for each in (rows, plain)
+        sweep_temperature(rows_of_kind, "x", calibrators=(("T", 1.0),), points=3)
+        for rows_of_kind in (rows, plain)
     ]
     # the ends of the range are temperatures that were fitted, as above
     one, other = (sweep.temperature for sweep in sweeps)
@@ -261,12 +262,12 @@ def test_cut_digits_gain_no_more_than_the_rule_says(decimals):
     p, _ = model(n=2000, k=5)
     y = p.argmin(axis=1)
     cut = np.round(p, decimals)
-    found = collect(ArrayRows(cut, y, "probs"))
+    table = collect(ArrayRows(cut, y, "probs"))
     zero = cut[np.arange(2000), y] == 0
     assert zero.any()
     sums = cut.sum(axis=1)
     assert (
-        found.nll[zero] >= -np.log(0.25 * 10.0**-decimals / sums[zero]) - 1e-9
+        table.nll[zero] >= -np.log(0.25 * 10.0**-decimals / sums[zero]) - 1e-9
     ).all()
 
 
@@ -519,12 +520,15 @@ def test_methods_that_take_columns_or_sorted_rows_count_zeros_alike(name):
     rows = ArrayRows(p, y, "probs")
     plain = ArrayRows(zeros.log_of(p), y, "log_probs").counting(zeros)
     options = method(name).resolve_options(method(name).Options(), 4)
-    one, other = (method(name).fit(each, options, Context()) for each in (rows, plain))
+    one, other = (
+        method(name).fit(rows_of_kind, options, Context())
+        for rows_of_kind in (rows, plain)
+    )
     a, b = (
         np.concatenate(
-            [fit.calibrator.apply(block).log_probs for block in each.blocks()]
+            [fit.calibrator.apply(block).log_probs for block in rows_of_kind.blocks()]
         )
-        for fit, each in ((one, rows), (other, plain))
+        for fit, rows_of_kind in ((one, rows), (other, plain))
     )
     np.testing.assert_allclose(np.exp(a), np.exp(b), atol=1e-9)
 
@@ -537,14 +541,14 @@ def test_the_rounding_is_said_in_one_line(run):
     store("a.h5", p, y)
     line = "probabilities were rounded to 0.01; a zero counts as 0.005/(zeros of the row + 1)"
     assert "probabilities were rounded to 0.01" in run("evaluate", "a.h5", "--full").out
-    told = run("evaluate", "a.h5", "--json").err
-    assert line in told
-    assert "were divided by their sums" in told
+    errors = run("evaluate", "a.h5", "--json").err
+    assert line in errors
+    assert "were divided by their sums" in errors
     assert line in run("fit", "-m", "ts", "a.h5", "-o", "t.json").err
     p, y = model()
     store("b.h5", p, y)
-    told = run("evaluate", "b.h5", "--json")
-    assert "rounded" not in told.err + told.out
+    errors = run("evaluate", "b.h5", "--json")
+    assert "rounded" not in errors.err + errors.out
 
 
 def test_many_zeros_at_labels_make_the_nll_a_range(run):
@@ -554,19 +558,21 @@ def test_many_zeros_at_labels_make_the_nll_a_range(run):
     assert 0.01 < zero.mean() < 0.05
     store("a.h5", p, y)
     done = run("evaluate", "a.h5", "--json")
-    own = json.loads(done.out)["results"][0]["metrics"]["nll"]
-    assert own["clipped"] == zero.sum()
+    nll_value = json.loads(done.out)["results"][0]["metrics"]["nll"]
+    assert nll_value["clipped"] == zero.sum()
     shift = np.log(count[zero] + 1.0).sum() / len(y)
     rise = np.log(20.0 / (count[zero] + 1.0)).sum() / len(y)
-    expected = [own["value"] - shift, own["value"] + rise]
-    assert own["between"] == pytest.approx(expected, rel=1e-9)
-    low, high = own["between"]
-    told = run("evaluate", "a.h5", "--json").err
-    assert f"it lies between {low:.4g} and {high:.4g}; more digits would help" in told
+    expected = [nll_value["value"] - shift, nll_value["value"] + rise]
+    assert nll_value["between"] == pytest.approx(expected, rel=1e-9)
+    low, high = nll_value["between"]
+    errors = run("evaluate", "a.h5", "--json").err
+    assert f"it lies between {low:.4g} and {high:.4g}; more digits would help" in errors
     few = ~zero | (np.cumsum(zero) <= 3)
     store("b.h5", p[few], y[few])
-    own = json.loads(run("evaluate", "b.h5", "--json").out)["results"][0]["metrics"]
-    assert own["nll"]["clipped"] == 3 and "between" not in own["nll"]
+    nll_value = json.loads(run("evaluate", "b.h5", "--json").out)["results"][0][
+        "metrics"
+    ]
+    assert nll_value["nll"]["clipped"] == 3 and "between" not in nll_value["nll"]
 
 
 # ---- sums
@@ -639,11 +645,11 @@ def test_decimals_fall_into_the_bins_of_their_digits_in_every_type(dtype, shape)
     scores = np.stack([np.round(1 - p, 2), p], axis=1) if shape == "two columns" else p
     kind = "confidence" if shape == "confidence" else "probs"
     values = []
-    for each in ("f8", dtype):
-        found = calcli.evaluate(
-            scores.astype(each), y, kind=kind, metrics=["ece", "mce", "brier_top"]
+    for dtype_name in ("f8", dtype):
+        evaluation = calcli.evaluate(
+            scores.astype(dtype_name), y, kind=kind, metrics=["ece", "mce", "brier_top"]
         )
-        values.append([score.value for score in found.results[0].scores.values()])
+        values.append([score.value for score in evaluation.results[0].scores.values()])
     assert values[1] == pytest.approx(values[0], rel=1e-12)
 
 

@@ -80,7 +80,9 @@ def model_of(
 ):
     rows = ArrayRows(z, y, weight=weight)
     candidates = [Candidate(None, "uncalibrated", None)]
-    candidates += [Candidate(f"{at}.json", "ts", c) for at, c in enumerate(calibrators)]
+    candidates += [
+        Candidate(f"{place}.json", "ts", c) for place, c in enumerate(calibrators)
+    ]
     subject = Subject(rows, bundle, group, class_names=names)
     return gather(subject, candidates, plan)
 
@@ -435,10 +437,10 @@ def test_groups_that_differ_are_named_beside_an_overconfidence():
     where = answers_on(model).where
     assert where.lead == "Groups:"
     assert "worst night: 10.0% predicted, 40.0% observed" in where.rest
-    found = model.versions[0].report.facts.groups
+    groups = model.versions[0].report.facts.groups
     night = next(part for part in model.versions[0].groups if part.name == "night")
-    assert night.predicted == pytest.approx(found.worst_predicted, abs=1e-12)
-    assert night.observed == pytest.approx(found.worst_observed, abs=1e-12)
+    assert night.predicted == pytest.approx(groups.worst_predicted, abs=1e-12)
+    assert night.observed == pytest.approx(groups.worst_observed, abs=1e-12)
     assert night.is_significant
 
 
@@ -579,7 +581,7 @@ def test_colours_of_the_page_have_the_contrast_that_reading_needs():
     style = resource("page.css")
 
     def bright(colour):
-        v = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        v = np.array([int(colour[start : start + 2], 16) for start in (1, 3, 5)]) / 255
         return np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) @ [
             0.2126,
             0.7152,
@@ -727,7 +729,7 @@ def test_models_for_which_there_is_no_room_keep_their_verdict(monkeypatch):
         text.count("Left out to keep a page of so many models small. All of it: ") == 2
     )
     assert "calcli report a.h5:test -o report.html" in text
-    assert [text.count(f'id="verdict-{at}"') for at in range(3)] == [1, 1, 1]
+    assert [text.count(f'id="verdict-{number}"') for number in range(3)] == [1, 1, 1]
     assert text.count('data-file="reliability-') == 1
 
 
@@ -817,8 +819,8 @@ def test_the_page_says_every_option_that_made_its_numbers(run, bundle):
 def test_parts_are_counted_in_a_sentence(kind, gaps, said):
     """Gaps of 0.1 and more are significant here."""
     parts = [
-        Part(f"c{at}", 10, 0.5, 0.5, gap, gap - 0.1, gap + 0.1, abs(gap) >= 0.1)
-        for at, gap in enumerate(gaps)
+        Part(f"c{place}", 10, 0.5, 0.5, gap, gap - 0.1, gap + 0.1, abs(gap) >= 0.1)
+        for place, gap in enumerate(gaps)
     ]
     model = "That is the whole model rather than single groups."
     said = said.format("significantly miscalibrated", all=model)
@@ -895,8 +897,8 @@ def test_the_table_of_classes_is_about_what_the_verdict_tests():
     classwise = result_json(assessed.results[0])["report"]["classwise"]
     p = np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
     rows = rows_of_table(page_of(model), "classes-0-0")
-    found = [part for part in model.versions[0].classes if part.is_significant]
-    assert len(found) == classwise["n_significant"] >= 2
+    significant = [part for part in model.versions[0].classes if part.is_significant]
+    assert len(significant) == classwise["n_significant"] >= 2
     for called, n, observed, predicted, _, gap, interval, answers, sure, right in rows:
         c = int(called.removeprefix("class "))
         answered = p.argmax(axis=1) == c
@@ -974,9 +976,9 @@ def test_the_data_of_the_slider_are_those_of_curve_and_table():
     version = model.versions[0]
     for quantity, curve in (("top", version.top), ("positive", version.positive)):
         reading = data["readings"][quantity]
-        for at in (60, 75, 90):
-            drawn = np.interp(at / 100, *curve.isotonic.knots)
-            assert reading["curve"][at] == pytest.approx(drawn, abs=1e-4)
+        for percent in (60, 75, 90):
+            drawn = np.interp(percent / 100, *curve.isotonic.knots)
+            assert reading["curve"][percent] == pytest.approx(drawn, abs=1e-4)
         assert data["edges"][quantity] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0]  # fmt: skip
     p = 1 / (1 + np.exp(z[:, 0] - z[:, 1]))
     inside = (p > 0.2) & (p <= 0.3)

@@ -121,24 +121,24 @@ class Opened:
 
 @pytest.fixture
 def opened(browser, made):
-    found = []
+    views = []
 
     def open_(where=made[0], **context):
-        found.append(Opened(browser, where, **context))
-        return found[-1]
+        views.append(Opened(browser, where, **context))
+        return views[-1]
 
     yield open_
-    for each in found:
-        each.context.close()
+    for view in views:
+        view.context.close()
 
 
 def test_nothing_is_asked_for_and_nothing_complains(opened, made, tmp_path):
-    seen = opened(offline=True)
-    seen.page.locator("summary").first.click()
-    assert seen.asked == [made[0].as_uri()]
-    assert seen.said == []
-    assert "⟨U+202E⟩" in seen.page.title() or "onerror" in seen.page.title()
-    assert seen.page.locator("img").count() == 0
+    view = opened(offline=True)
+    view.page.locator("summary").first.click()
+    assert view.asked == [made[0].as_uri()]
+    assert view.said == []
+    assert "⟨U+202E⟩" in view.page.title() or "onerror" in view.page.title()
+    assert view.page.locator("img").count() == 0
     # The check itself: a page that does load things is caught.
     control = tmp_path / "control.html"
     control.write_text(
@@ -163,45 +163,45 @@ def drawn_state(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
 def test_the_state_of_watch_is_read_on_every_screen(opened, drawn_state, width):
-    seen = opened(drawn_state, viewport={"width": width, "height": 900}, offline=True)
-    assert (seen.asked, seen.said) == ([drawn_state.as_uri()], [])
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert seen.page.locator("#verdict h2").inner_text().startswith("✗ Alarm since")
+    view = opened(drawn_state, viewport={"width": width, "height": 900}, offline=True)
+    assert (view.asked, view.said) == ([drawn_state.as_uri()], [])
+    assert view.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert view.page.locator("#verdict h2").inner_text().startswith("✗ Alarm since")
     mark, level = (
-        seen.page.locator(f"#verdict {what}").bounding_box()
+        view.page.locator(f"#verdict {what}").bounding_box()
         for what in (".mark", ".diagonal")
     )
     assert mark["y"] < level["y"] < mark["y"] + mark["height"]
-    texts = seen.page.locator("#verdict svg text").evaluate_all(
+    texts = view.page.locator("#verdict svg text").evaluate_all(
         "all => all.map(t => t.getBoundingClientRect().height)"
     )
     assert min(texts) >= (11 if width >= 390 else 10)
-    no_violation(seen)
+    no_violation(view)
 
 
 def no_violation(seen):
     axe = pytest.importorskip("axe_playwright_python")
     seen.page.evaluate(files(axe).joinpath("axe.min.js").read_text("utf-8"))
-    found = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")[
+    violations = seen.page.evaluate("axe.run(document, {resultTypes: ['violations']})")[
         "violations"
     ]
-    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in found] == []
+    assert [(v["id"], v["nodes"][0]["html"][:200]) for v in violations] == []
 
 
 @pytest.mark.parametrize(
     ("width", "scheme"), [(390, "dark"), (1000, "light"), (1600, "dark")]
 )
 def test_axe_finds_no_violation(opened, width, scheme):
-    seen = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    seen.page.evaluate(
+    view = opened(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    view.page.evaluate(
         "document.querySelectorAll('details').forEach(d => d.open = true)"
     )
-    no_violation(seen)
+    no_violation(view)
 
 
 def test_nothing_overflows_on_a_small_telephone(opened):
-    seen = opened(viewport={"width": 320, "height": 700})
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 320
+    view = opened(viewport={"width": 320, "height": 700})
+    assert view.page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 @pytest.fixture(scope="module")
@@ -287,12 +287,12 @@ def test_the_headline_is_the_verdict_of_the_json(request, opened, case, tmp_path
 
 
 def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
-    seen = opened()
+    view = opened()
     slider, box = (
-        seen.page.locator(".confidence"),
-        seen.page.locator(".confidence ~ .readout"),
+        view.page.locator(".confidence"),
+        view.page.locator(".confidence ~ .readout"),
     )
-    seen.page.locator(".focus").select_option("0")
+    view.page.locator(".focus").select_option("0")
     slider.fill("95")
     by_slider = box.inner_text()
     window = made[1].versions[0].bins[9]
@@ -304,13 +304,13 @@ def test_slider_hover_and_keys_read_the_same_numbers(opened, made):
     slider.fill("94")
     slider.press("ArrowRight")
     assert box.inner_text() == by_slider
-    figure = seen.page.locator('svg[data-file="reliability-0"]')
+    figure = view.page.locator('svg[data-file="reliability-0"]')
     figure.scroll_into_view_if_needed()
     where = figure.bounding_box()
     left, side, width = (
         float(figure.get_attribute(f"data-{key}")) for key in ("left", "side", "width")
     )
-    seen.page.mouse.move(
+    view.page.mouse.move(
         where["x"] + where["width"] * (left + side * 0.95) / width,
         where["y"] + where["height"] / 3,
     )
@@ -326,25 +326,27 @@ def test_the_slider_answers_from_the_curve_and_agrees_with_the_table(
 ):
     """The curve that is drawn, and word for word the row of the bin, which is marked."""
     path, model = request.getfixturevalue(case)
-    seen = opened(path)
-    seen.page.evaluate(
+    view = opened(path)
+    view.page.evaluate(
         "document.querySelectorAll('details').forEach(d => d.open = true)"
     )
     for number, version in enumerate(model.versions):
-        seen.page.locator(".focus").select_option(str(number))
-        for part in seen.page.locator(".reading").all():
+        view.page.locator(".focus").select_option(str(number))
+        for part in view.page.locator(".reading").all():
             is_top = part.get_attribute("data-quantity") == "top"
             curve = version.top if is_top else version.positive
             bins = version.bins if is_top else version.positive_bins
-            for at in (60, 85, 97):
-                part.locator(".confidence").fill(str(at))
+            for percent in (60, 85, 97):
+                part.locator(".confidence").fill(str(percent))
                 texts = part.locator(".readout dd").all_inner_texts()
                 x, y = curve.isotonic.knots
-                if x[0] <= at / 100 <= x[-1]:
-                    drawn = float(np.interp(at / 100, x, y))
+                if x[0] <= percent / 100 <= x[-1]:
+                    drawn = float(np.interp(percent / 100, x, y))
                     assert texts[0] == share(round(drawn, 4))
                 row = part.locator("tr.here:visible")
-                bin_ = next(each for each in bins if at / 100 <= each.high)
+                bin_ = next(
+                    one_bin for one_bin in bins if percent / 100 <= one_bin.high
+                )
                 assert row.count() == (bin_.n > 0)
                 if not bin_.n:
                     continue
@@ -354,30 +356,30 @@ def test_the_slider_answers_from_the_curve_and_agrees_with_the_table(
 
 
 def test_the_threshold_is_a_recount_of_the_rows(opened, made):
-    seen = opened()
-    seen.page.locator(".focus").select_option("0")
+    view = opened()
+    view.page.locator(".focus").select_option("0")
     z, y = truth(3000, CLASSES, temperature=1.9)
     p = np.exp(z[1000:] - np.logaddexp.reduce(z[1000:], axis=1, keepdims=True))
     confidence, right = p.max(axis=1), p.argmax(axis=1) == y[1000:]
-    for at in (0, 50, 95):
-        seen.page.locator(".threshold").fill(str(at))
-        kept = confidence >= at / 100
+    for percent in (0, 50, 95):
+        view.page.locator(".threshold").fill(str(percent))
+        kept = confidence >= percent / 100
         words = (
-            seen.page.locator(".threshold ~ .readout")
+            view.page.locator(".threshold ~ .readout")
             .inner_text()
             .replace("\u202f", "")
         )
         coverage = "100" if kept.all() else f"{100 * kept.mean():.1f}"
         assert f"{coverage}% ({kept.sum()} of 2000 samples)" in words
-        t = made[1].versions[0].thresholds[at]
+        t = made[1].versions[0].thresholds[percent]
         interval = f"({100 * t.right_low:.1f}% to {100 * t.right_high:.1f}%)"
         assert f"{100 * right[kept].mean():.1f}% {interval}" in words
         assert f"Mean confidence (sure)\n{100 * confidence[kept].mean():.1f}%" in words
 
 
 def test_focus_moves_band_tables_and_threshold_together(opened):
-    seen = opened()
-    page = seen.page
+    view = opened()
+    page = view.page
     for k in ("0", "1"):
         page.locator(".focus").select_option(k)
         other = "1" if k == "0" else "0"
@@ -486,8 +488,8 @@ def test_models_are_found_sorted_and_ranked(opened, several):
 
 
 def test_a_link_leads_to_a_model_a_version_and_a_confidence(opened, several):
-    seen = opened(f"{several.as_uri()}#model=modest.h5&focus=ts&at=70&threshold=60")
-    page = seen.page
+    view = opened(f"{several.as_uri()}#model=modest.h5&focus=ts&at=70&threshold=60")
+    page = view.page
     article = page.locator("article:visible")
     assert article.count() == 1 and "modest" in article.locator("h2").first.inner_text()
     assert article.locator(".focus option:checked").inner_text() == "ts"
@@ -518,29 +520,29 @@ def test_it_works_in_a_sandbox(opened, made, tmp_path):
     frame.write_text(
         f'<iframe sandbox="allow-scripts" src="{made[0].as_uri()}" width=900 height=800></iframe>'
     )
-    seen = opened(frame)
-    inside = seen.page.frames[1]
+    view = opened(frame)
+    inside = view.page.frames[1]
     inside.wait_for_selector(".js")
     inside.locator(".focus").select_option("0")
     assert inside.locator("#ranges-0-0").is_visible()
-    assert seen.said == []
+    assert view.said == []
 
 
 def test_dark_and_light_by_system_and_by_hand(opened):
-    seen = opened(color_scheme="dark")
-    assert seen.style("body", "background-color") == "rgb(18, 22, 27)"
-    seen.page.locator("#colours").select_option("light")
-    assert seen.style("body", "background-color") == "rgb(255, 255, 255)"
-    seen.page.locator("#colours").select_option("dark")
-    seen.page.emulate_media(color_scheme="light")
-    assert seen.style("body", "background-color") == "rgb(18, 22, 27)"
+    view = opened(color_scheme="dark")
+    assert view.style("body", "background-color") == "rgb(18, 22, 27)"
+    view.page.locator("#colours").select_option("light")
+    assert view.style("body", "background-color") == "rgb(255, 255, 255)"
+    view.page.locator("#colours").select_option("dark")
+    view.page.emulate_media(color_scheme="light")
+    assert view.style("body", "background-color") == "rgb(18, 22, 27)"
 
 
 def test_print_is_light_whole_and_leaves_the_page_as_it_was(opened, tmp_path):
-    seen = opened(color_scheme="dark")
-    page = seen.page
+    view = opened(color_scheme="dark")
+    page = view.page
     page.emulate_media(media="print")
-    assert seen.style("body", "background-color") == "rgb(255, 255, 255)"
+    assert view.style("body", "background-color") == "rgb(255, 255, 255)"
     assert page.locator("button:visible").count() == 0
     assert page.locator("#verdict").is_visible()
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -571,14 +573,14 @@ def test_no_heading_stands_alone_at_the_foot_of_a_printed_page(
 
     height : of the sheet in cm, so that its end falls on other places of the page.
     """
-    seen = Opened(browser, two_classes[0])
+    view = Opened(browser, two_classes[0])
     headings = {
-        letters(text) for text in seen.page.locator(HEADINGS).all_text_contents()
+        letters(text) for text in view.page.locator(HEADINGS).all_text_contents()
     }
-    leads = seen.page.locator(":is(h2, h3) + p").all_text_contents()
+    leads = view.page.locator(":is(h2, h3) + p").all_text_contents()
     sheet = tmp_path / "page.pdf"
-    seen.page.pdf(path=sheet, width="21cm", height=f"{height}cm")
-    seen.context.close()
+    view.page.pdf(path=sheet, width="21cm", height=f"{height}cm")
+    view.context.close()
     text = subprocess.run(
         [PDFTOTEXT, "-layout", sheet, "-"], capture_output=True, text=True, check=True
     ).stdout
@@ -622,7 +624,7 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
     wrong = 75.0
     page.locator(".wanted").fill(str(wrong))
     page.get_by_role("button", name="Find the threshold").click()
-    at = int(page.locator(".threshold").input_value())
+    threshold = int(page.locator(".threshold").input_value())
 
     def lower_end():
         return float(
@@ -635,8 +637,8 @@ def test_the_lowest_threshold_for_a_share_of_wrong_answers(opened, made):
         "These samples chose it" in page.locator(".threshold ~ .readout").inner_text()
     )
     assert lower_end() >= 100 - wrong - 0.05
-    page.locator(".threshold").fill(str(at - 1))
-    assert at == 0 or lower_end() < 100 - wrong + 0.05
+    page.locator(".threshold").fill(str(threshold - 1))
+    assert threshold == 0 or lower_end() < 100 - wrong + 0.05
     page.locator(".wanted").fill("0.1")
     page.get_by_role("button", name="Find the threshold").click()
     assert "No threshold shows" in page.locator(".threshold ~ .readout").inner_text()
@@ -716,11 +718,11 @@ def test_a_thousand_classes_stay_quick_and_small(browser, tmp_path):
     path = tmp_path / "wide.html"
     path.write_text(page_of(model), "utf-8")
     assert path.stat().st_size < 600_000
-    seen = Opened(browser, path)
-    took = seen.page.evaluate(
+    view = Opened(browser, path)
+    took = view.page.evaluate(
         """() => { const box = document.querySelector('.search'); const begun = performance.now();
         box.value = 'class 77'; box.dispatchEvent(new Event('input')); return performance.now() - begun; }"""
     )
     assert took < 500  # about 20 ms on an idle core
-    assert seen.page.locator(".parts table:visible tbody tr:visible").count() > 0
-    seen.context.close()
+    assert view.page.locator(".parts table:visible tbody tr:visible").count() > 0
+    view.context.close()

@@ -20,12 +20,12 @@ SECOND = np.array([0.95, 0.6])
 
 
 def evidence(batches, tolerance):
-    found = Evidence.none()
+    evidence_so_far = Evidence.none()
     for c, y in batches:
-        found = found.after(
+        evidence_so_far = evidence_so_far.after(
             batch_log_factors(np.array(c), np.array(y, dtype=float), tolerance)
         )
-    return found
+    return evidence_so_far
 
 
 BOTH = [(FIRST, [1, 0, 1]), (SECOND, [0, 1])]
@@ -68,10 +68,10 @@ def test_factors_of_a_cut_by_hand():
         (0.95 / 0.98, 0.9 / 0.98),
         (0.05 / 0.02, 0.1 / 0.02),
     ]
-    found = factors(c, y, 0.02)[:, len(BENDS) :]
-    assert found[:, :2] == pytest.approx(np.array(by_hand), rel=1e-9)
-    assert found[:3, 2:] == pytest.approx(np.ones((3, 2)), abs=1e-12)
-    assert found[3:, 2:] == pytest.approx(found[3:, :2], rel=1e-12)
+    log_factors = factors(c, y, 0.02)[:, len(BENDS) :]
+    assert log_factors[:, :2] == pytest.approx(np.array(by_hand), rel=1e-9)
+    assert log_factors[:3, 2:] == pytest.approx(np.ones((3, 2)), abs=1e-12)
+    assert log_factors[3:, 2:] == pytest.approx(log_factors[3:, :2], rel=1e-12)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.3, 0.45, 0.499])
@@ -145,8 +145,10 @@ def test_the_expected_evidence_is_at_most_one(tolerance, shift):
 def test_the_factor_of_a_unit_is_the_mean_of_its_rows():
     c, y = np.array([0.9, 0.8, 0.7, 0.6]), np.array([1.0, 0, 1, 0])
     units = Units.of(np.array(["b", "a", "b", "a"]))
-    each = factors(c, y, 0.02)
-    by_hand = np.log((each[0] + each[2]) / 2) + np.log((each[1] + each[3]) / 2)
+    log_factors = factors(c, y, 0.02)
+    by_hand = np.log((log_factors[0] + log_factors[2]) / 2) + np.log(
+        (log_factors[1] + log_factors[3]) / 2
+    )
     assert batch_log_factors(c, y, 0.02, units) == pytest.approx(by_hand, abs=1e-12)
 
 
@@ -160,8 +162,8 @@ def test_many_units_equal_one_at_a_time(size):
     )
     shuffled = rng.permutation(len(code))
     whole = batch_log_factors(c[shuffled], y[shuffled], 0.02, Units.of(code[shuffled]))
-    each = factors(c, y, 0.02).reshape(-1, size, len(ALTERNATIVES)).mean(axis=1)
-    assert whole == pytest.approx(np.log(each).sum(axis=0), rel=1e-9)
+    log_factors = factors(c, y, 0.02).reshape(-1, size, len(ALTERNATIVES)).mean(axis=1)
+    assert whole == pytest.approx(np.log(log_factors).sum(axis=0), rel=1e-9)
 
 
 @pytest.mark.slow
@@ -172,12 +174,12 @@ def test_false_alarms_within_the_tolerance_are_rare():
     """
     rng, alarms = np.random.default_rng(7), 0
     for _ in range(300):
-        found = Evidence.none()
+        evidence_so_far = Evidence.none()
         for _ in range(30):
             c = 1 - np.exp(rng.uniform(math.log(0.01), math.log(0.3), 60))
             y = (rng.uniform(size=60) < np.clip(c - 0.02, 0, 1)).astype(float)
-            found = found.after(batch_log_factors(c, y, 0.02))
-            if found.log_e >= math.log(20):
+            evidence_so_far = evidence_so_far.after(batch_log_factors(c, y, 0.02))
+            if evidence_so_far.log_e >= math.log(20):
                 alarms += 1
                 break
     assert alarms < 28
@@ -221,13 +223,13 @@ def test_the_level_holds_in_streams_that_nobody_designed_for(stream, tolerance):
     """
     alarms = 0
     for seed in range(200):
-        rng, found, past = np.random.default_rng(seed), Evidence.none(), None
+        rng, evidence_so_far, past = np.random.default_rng(seed), Evidence.none(), None
         for _ in range(25):
             c, truth = stream(rng, tolerance, past)
             y = (rng.random(len(c)) < truth).astype(float)
             past = c, y
-            found = found.after(batch_log_factors(c, y, tolerance))
-            if found.log_e >= math.log(20):
+            evidence_so_far = evidence_so_far.after(batch_log_factors(c, y, tolerance))
+            if evidence_so_far.log_e >= math.log(20):
                 alarms += 1
                 break
     assert alarms < 21
@@ -245,16 +247,16 @@ def test_certain_rows_that_are_wrong_are_found(share, truth, delay):
     """
     delays = []
     for seed in range(20):
-        rng, found = np.random.default_rng(seed), Evidence.none()
+        rng, evidence_so_far = np.random.default_rng(seed), Evidence.none()
         for batch in range(11 + 3 * delay):
             c = np.where(
                 rng.random(100) < share, 1.0, 1.0 - 10.0 ** -rng.uniform(0.3, 4.0, 100)
             )
             p = np.where((c == 1.0) & (batch >= 10), truth, c)
-            found = found.after(
+            evidence_so_far = evidence_so_far.after(
                 batch_log_factors(c, (rng.random(100) < p).astype(float), 0.02)
             )
-            if found.log_e >= math.log(20):
+            if evidence_so_far.log_e >= math.log(20):
                 delays.append(batch - 9)
                 break
     assert len(delays) == 20 and min(delays) > 0
@@ -262,13 +264,13 @@ def test_certain_rows_that_are_wrong_are_found(share, truth, delay):
 
 
 def test_a_change_is_found_and_its_start_estimated():
-    rng, found = np.random.default_rng(3), Evidence.none()
+    rng, evidence_so_far = np.random.default_rng(3), Evidence.none()
     for batch in range(1, 31):
         c = rng.uniform(0.6, 0.95, 200)
         y = (rng.uniform(size=200) < (c if batch <= 15 else c - 0.12)).astype(float)
-        found = found.after(batch_log_factors(c, y, 0.02))
-    assert found.log_e > math.log(20)
-    assert abs(found.since - 16) <= 2
+        evidence_so_far = evidence_so_far.after(batch_log_factors(c, y, 0.02))
+    assert evidence_so_far.log_e > math.log(20)
+    assert abs(evidence_so_far.since - 16) <= 2
 
 
 def test_certain_and_wrong_is_finite():

@@ -52,22 +52,22 @@ CASES = [
 
 @pytest.mark.parametrize(("by_label", "y", "low", "high"), CASES)
 def test_tails_of_six_rows(by_label, y, low, high):
-    found = sums_of(by_label, y).tails()
-    assert found.low == pytest.approx(low, abs=1e-6) and found.high == pytest.approx(
+    tails = sums_of(by_label, y).tails()
+    assert tails.low == pytest.approx(low, abs=1e-6) and tails.high == pytest.approx(
         high, abs=1e-6
     )
-    assert found.both == pytest.approx(2 * min(low, high), abs=2e-6)
+    assert tails.both == pytest.approx(2 * min(low, high), abs=2e-6)
 
 
 def test_sums_of_six_rows():
-    found = sums_of(NLL, [0, 1, 0, 2, 1, 1])
-    assert found.observed[0, 1:] == pytest.approx(
+    sums = sums_of(NLL, [0, 1, 0, 2, 1, 1])
+    assert sums.observed[0, 1:] == pytest.approx(
         [-0.844795, 0.170354, -0.038056, 0.008955], abs=1e-6
     )
-    assert found.expected[0, 0, 1:] == pytest.approx(
+    assert sums.expected[0, 0, 1:] == pytest.approx(
         [-0.470203, 0.664239, 0.562748, 0.788816], abs=1e-6
     )
-    assert found.expected[1, 0, 1:] == pytest.approx(
+    assert sums.expected[1, 0, 1:] == pytest.approx(
         [0.667260, 1.884025, 2.256958, 3.150133], abs=1e-6
     )
 
@@ -108,13 +108,13 @@ def test_an_end_beyond_all_that_the_rows_show_is_no_bound():
     z = 2.2 * rng.normal(size=(1000, 50))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
     p = np.exp(log_softmax(1.6 * z))
-    found = calcli.compare(
+    comparison = calcli.compare(
         np.where(p < 1e-6, 0.0, p),
         y,
         ["ts", "ets", "svs"],
         kind="probs",
     )
-    changes = [each["metrics"]["nll"] for each in found["differences"]]
+    changes = [difference["metrics"]["nll"] for difference in comparison["differences"]]
     for change in changes:  # Student's is two standard errors to either side
         assert (
             change["ci"] is None
@@ -213,9 +213,9 @@ def test_expectations_are_sums_over_the_labels():
         TemperatureScaling(0.5),
         np.random.default_rng(1).exponential(size=40),
     )
-    for given in (None, weight):
-        weighted = ArrayRows(rows.scores, rows.labels(), weight=given)
-        own, other = collect_all(weighted, [sharp, None], against=1)
+    for given_weight in (None, weight):
+        weighted = ArrayRows(rows.scores, rows.labels(), weight=given_weight)
+        table_of_sharp, other = collect_all(weighted, [sharp, None], against=1)
         w = weighted.weights()
         p, q = (np.exp(log_softmax(rows.scores / t)) for t in (0.5, 1.0))
         for name, column in (
@@ -235,7 +235,7 @@ def test_expectations_are_sums_over_the_labels():
                 ],
                 axis=1,
             )
-            assert own.expected[name] == pytest.approx(
+            assert table_of_sharp.expected[name] == pytest.approx(
                 expected_powers(by_label, p, q, w), rel=1e-9, abs=1e-12
             )
         assert not other.expected
@@ -243,17 +243,19 @@ def test_expectations_are_sums_over_the_labels():
         again = collect(
             ArrayRows(rows.scores, rows.labels(), weight=w), sharp, against=alone
         )
-        assert again.expected["nll"] == pytest.approx(own.expected["nll"], rel=1e-12)
+        assert again.expected["nll"] == pytest.approx(
+            table_of_sharp.expected["nll"], rel=1e-12
+        )
 
 
 def test_confidences_have_two_outcomes():
     rng = np.random.default_rng(0)
     c = rng.uniform(0.5, 1, 50)
     scores, right = c[:, None], (rng.random(50) < c).astype(int)
-    own, _ = collect_all(
+    table, _ = collect_all(
         ArrayRows(scores, right, "confidence"), [None, None], against=1
     )
-    assert own.expected["brier_top"][:, 0] == pytest.approx(
+    assert table.expected["brier_top"][:, 0] == pytest.approx(
         np.array([[50, 0, 0, 0, 0]] * 2)
     )
 
@@ -266,10 +268,15 @@ def test_equal_calibrators_do_not_differ():
     # of 400 rows without a differing one, Tango's interval is +- z^2 / (n + z^2)
     z2 = 1.959963984540054**2
     reach = {"accuracy": z2 / (400 + z2)}
-    found = differences(paired_sums(*map(MetricContext, tables)), 0.95)
-    for name, each in found.items():
+    by_metric = differences(paired_sums(*map(MetricContext, tables)), 0.95)
+    for name, difference in by_metric.items():
         end = pytest.approx(reach.get(name, 0.0), abs=1e-12)
-        assert (each.value, each.p_value, -each.interval.low, each.interval.high) == (
+        assert (
+            difference.value,
+            difference.p_value,
+            -difference.interval.low,
+            difference.interval.high,
+        ) == (
             0.0,
             1.0,
             end,
@@ -307,7 +314,7 @@ def test_the_level_holds_where_few_rows_carry_the_loss():
         (chances(many) * losses(many, slope)).sum(axis=1).mean() for slope in slopes
     ]
     slope = float(np.interp(goal, others, slopes))
-    found, student = 0, 0
+    n_found, student = 0, 0
     for _ in range(runs):
         z = logits(n)
         y = (rng.random(n) < chances(z)[:, 1]).astype(int)
@@ -315,10 +322,10 @@ def test_the_level_holds_where_few_rows_carry_the_loss():
         powers = expected_powers(by_label, chances(z, 0.9), chances(z, slope))
         sums = PairedSums.of(by_label[np.arange(n), y], None, powers)
         mean, se, _ = sums.student()
-        found += sums.tails().both <= 0.05
+        n_found += sums.tails().both <= 0.05
         student += t_p_value(mean / se, n - 1) <= 0.05
     assert binom.sf(35, runs, 0.05) < 1e-3
-    assert found <= 35 and student > 100
+    assert n_found <= 35 and student > 100
 
 
 # ---- means of losses
@@ -335,10 +342,10 @@ def test_a_mean_loss_that_few_rows_carry_has_no_interval():
     """Three of 300 rows have 10 nats each, the others .001: 30 of 30.3; and none of them where all are right."""
     z, y = np.full(300, -np.log(np.expm1(0.001))), np.ones(300, dtype=int)
     z[:3], y[:3] = 10.0, 0
-    found = nll_of(z, y)
-    assert found.interval is None and found.se > 0
+    value = nll_of(z, y)
+    assert value.interval is None and value.se > 0
     assert (
-        found.more["ci_reason"] == "3 of 300 rows make 90 % of this loss: no interval"
+        value.more["ci_reason"] == "3 of 300 rows make 90 % of this loss: no interval"
     )
     right = nll_of(z, np.ones(300, dtype=int))
     assert (
@@ -369,9 +376,12 @@ def test_intervals_of_the_nll_that_are_given_cover(n, given):
                 z, (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int), resamples=200
             ).interval
         )
-    intervals = [each for each in intervals if each is not None]
+    intervals = [interval for interval in intervals if interval is not None]
     assert len(intervals) == given
-    assert sum(not each.low <= truth.value <= each.high for each in intervals) <= 8
+    assert (
+        sum(not interval.low <= truth.value <= interval.high for interval in intervals)
+        <= 8
+    )
 
 
 # ---- commands
@@ -383,12 +393,12 @@ def test_rows_that_are_all_right_star_no_method_as_worse(run):
     z = rng.normal(size=(60, 5)) + 4 * np.eye(5)[rng.integers(0, 5, 60)]
     with h5py.File("few.h5", "w") as file:
         file["logits"], file["labels"] = z, z.argmax(axis=1)
-    found = json.loads(
+    stored = json.loads(
         run("compare", "few.h5", "-m", "ts,svs,uncalibrated,mono", "--json", "-q").out
     )
-    fits = {r["method"]: r["fits"] for r in found["results"]}
+    fits = {r["method"]: r["fits"] for r in stored["results"]}
     assert fits["ts"] == {"at_bound": 5} and fits["uncalibrated"] == {}
-    for pair in found["differences"]:
+    for pair in stored["differences"]:
         nll = pair["metrics"]["nll"]
         assert nll["value"] > 0 and nll["p_value"] > 0.05
         low, high = nll["ci"] or (0.0, 0.0)

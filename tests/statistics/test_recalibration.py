@@ -211,8 +211,8 @@ def test_counts_in_parts_are_rows_together():
     log_odds, outcome, weight, _ = example()
     whole = [OutcomeCounts.of_rows(log_odds, outcome, weight)]
     parts = [
-        OutcomeCounts.of_rows(log_odds[at], outcome[at], weight[at])
-        for at in np.array_split(np.arange(400), 7)
+        OutcomeCounts.of_rows(log_odds[part], outcome[part], weight[part])
+        for part in np.array_split(np.arange(400), 7)
     ]
     one = fit_recalibration(whole, ClassRanges.of(whole))
     other = fit_recalibration(parts, ClassRanges.of(parts))
@@ -260,7 +260,7 @@ def test_the_jackknife_leaves_one_unit_out_at_a_time():
     scores = columns * rng.normal(size=(60, 1))
     scores -= scores.mean(axis=0)
     informations = columns[:, :, None] * columns[:, None, :]
-    found = sandwich(scores, informations, code, np.zeros((2, 2)))
+    estimate = sandwich(scores, informations, code, np.zeros((2, 2)))
     total = informations.sum(axis=0)
     changes = []
     for unit in range(12):
@@ -268,19 +268,21 @@ def test_the_jackknife_leaves_one_unit_out_at_a_time():
         changes.append(np.linalg.solve(left, scores[code == unit].sum(axis=0)))
     changes = np.array(changes)
     expected = changes.T @ changes * 11 / 12
-    assert found.jackknife == pytest.approx(expected, rel=1e-10)
+    assert estimate.jackknife == pytest.approx(expected, rel=1e-10)
     squares, fourths = (changes**2).sum(axis=0), (changes**4).sum(axis=0)
     degrees = 2.0 * squares**2 / (fourths - squares**2 / 12.0)
-    assert found.degrees == pytest.approx(np.minimum(degrees, 12.0) - 1.0, rel=1e-10)
+    assert estimate.degrees == pytest.approx(np.minimum(degrees, 12.0) - 1.0, rel=1e-10)
 
 
 def test_degrees_of_freedom_are_those_of_equal_normal_units():
     """1000 units of one row, all alike: about 999, and never more."""
     rng = np.random.RandomState(4)
     scores = rng.normal(size=(1000, 1))
-    found = sandwich(scores, np.ones((1000, 1, 1)), np.arange(1000), np.zeros((1, 1)))
-    assert 850.0 < found.degrees[0] <= 999.0
-    assert found.covariance[0, 0] == pytest.approx(1.0 / 1000.0, rel=0.15)
+    estimate = sandwich(
+        scores, np.ones((1000, 1, 1)), np.arange(1000), np.zeros((1, 1))
+    )
+    assert 850.0 < estimate.degrees[0] <= 999.0
+    assert estimate.covariance[0, 0] == pytest.approx(1.0 / 1000.0, rel=0.15)
 
 
 def test_one_unit_with_all_the_information_has_no_sandwich():
@@ -295,8 +297,8 @@ def test_the_errors_are_at_least_those_of_independent_rows():
     rng = np.random.RandomState(5)
     half = rng.normal(size=40)
     scores = np.stack([half, -half], axis=1).reshape(80, 1)
-    found = sandwich(
+    estimate = sandwich(
         scores, np.ones((80, 1, 1)), np.repeat(np.arange(40), 2), np.array([[80.0]])
     )
-    assert found.covariance[0, 0] == pytest.approx(0.0, abs=1e-20)
-    assert found.cautious_errors[0] == pytest.approx(1.0 / math.sqrt(80.0))
+    assert estimate.covariance[0, 0] == pytest.approx(0.0, abs=1e-20)
+    assert estimate.cautious_errors[0] == pytest.approx(1.0 / math.sqrt(80.0))

@@ -50,13 +50,13 @@ UNIT = np.array([0, 0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5])
 def test_luck_of_a_case_done_by_hand():
     # products of pairs: .01*2 + .09*2 + .36*2 + .0075*2 + (-.2 - .275 + .22)*2 = .425; pairs of min(c, c') - c c':
     # (.09 + .21 + .24 + .0425 + .2 + .225 + .18) * 2 = 2.375
-    found = SharedLuck.of(C, Y, Units.of(UNIT))
-    assert found.estimate == pytest.approx(0.425 / 2.375, abs=1e-12)
+    luck = SharedLuck.of(C, Y, Units.of(UNIT))
+    assert luck.estimate == pytest.approx(0.425 / 2.375, abs=1e-12)
     # 2.6 units are expected to have a wrong row, fewer than 12 and than half of six: all luck is taken as shared
     assert (
-        found.share == 1.0
-        and found.variance == pytest.approx(2.1525 + 2.375)
-        and found.independent_variance == pytest.approx(2.1525)
+        luck.share == 1.0
+        and luck.variance == pytest.approx(2.1525 + 2.375)
+        and luck.independent_variance == pytest.approx(2.1525)
     )
 
 
@@ -79,9 +79,9 @@ def test_a_bias_that_all_units_share_is_no_dependence_of_their_rows():
     correct = (
         rng.random(9000) < 0.55
     )  # independent rows at a confidence of .9, 30 a unit: an effect of 1
-    found = design_effect(0.9 - correct, Units.of(np.repeat(np.arange(300), 30)))
+    effect = design_effect(0.9 - correct, Units.of(np.repeat(np.arange(300), 30)))
     assert (
-        1.0 <= found < 1.25
+        1.0 <= effect < 1.25
     )  # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
 
 
@@ -106,9 +106,9 @@ def test_luck_equals_the_sum_over_pairs(weighted):
 def test_units_of_one_row_share_no_luck():
     units = Units.of(np.arange(12))
     assert units.single
-    found = SharedLuck.of(C, Y, units)
-    assert found.estimate == 0.0 and found.variance == pytest.approx(
-        found.independent_variance
+    luck = SharedLuck.of(C, Y, units)
+    assert luck.estimate == 0.0 and luck.variance == pytest.approx(
+        luck.independent_variance
     )
     assert wrong_units(C, units) == pytest.approx(float((1 - C).sum()))
     mean, se = unit_mean(C - Y, units)
@@ -147,12 +147,12 @@ def test_luck_of_two_kinds_by_pairs_and_in_the_draws():
     """Rows of a unit share the luck to be of class 1, and that to be as predicted, which turns below one half."""
     rng = np.random.default_rng(6)
     unit, n = np.repeat(np.arange(200), 5), 1000
-    p, own, kind = rng.uniform(size=(3, n))
+    p, luck_of_row, kind = rng.uniform(size=(3, n))
     first, second = rng.uniform(size=200)[unit], rng.uniform(size=200)[unit]
     turned = np.where(p < 0.5, 1 - second, second)
-    y = (np.where(kind < 0.45, first, np.where(kind < 0.9, turned, own)) < p).astype(
-        float
-    )
+    y = (
+        np.where(kind < 0.45, first, np.where(kind < 0.9, turned, luck_of_row)) < p
+    ).astype(float)
     pair = np.triu((unit[:, None] == unit), 1)
     same = (p[:, None] >= 0.5) == (p >= 0.5)
     r, c = y - p, np.maximum(p, 1 - p)
@@ -204,12 +204,12 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
     run, rng = runner(monkeypatch, capsys), np.random.default_rng(3)
     c, y, unit = alike(rng, 300, 5, 0.9, wide)
     order = rng.permutation(1500)
-    for name, at in (("alike.h5", np.arange(1500)), ("shuffled.h5", order)):
+    for name, places in (("alike.h5", np.arange(1500)), ("shuffled.h5", order)):
         with h5py.File(name, "w") as file:
             file["confidence"], file["correct"], file["patient"] = (
-                c[at],
-                y[at],
-                unit[at],
+                c[places],
+                y[places],
+                unit[places],
             )
     words = "neighbouring rows are alike (z = "
     assert words in run("evaluate", "alike.h5").out
@@ -217,14 +217,14 @@ def test_neighbours_that_are_alike_are_said_where_no_unit_is_known(
     assert words in said and "--unit NAME" in said
     assert words not in run("evaluate", "shuffled.h5", "--json").err
     for unit_name in ("patient", "none"):
-        told = run("evaluate", "alike.h5", "--unit", unit_name, "--json")
-        assert words not in told.err
-    found = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)[
+        errors = run("evaluate", "alike.h5", "--unit", unit_name, "--json")
+        assert words not in errors.err
+    result = json.loads(run("evaluate", "alike.h5", "--unit", "patient", "--json").out)[
         "results"
     ][0]
     assert (
-        found["units"]["name"] == "patient"
-        and found["metrics"]["ece"]["signature"].count("|unit:patient|") == 1
+        result["units"]["name"] == "patient"
+        and result["metrics"]["ece"]["signature"].count("|unit:patient|") == 1
     )
     out = run("evaluate", "alike.h5", "--unit", "none", "--json").out
     assert (
@@ -263,8 +263,10 @@ def test_independent_rows_in_the_order_of_a_column_are_not_alike(order):
             "confidence": c,
             "right": best == y,
         }
-        at = np.lexsort([keys[key] for key in reversed(order.split(", "))])
-        said += bool(unit_warnings(collect(ArrayRows(z[at], y[at]), group=group[at])))
+        places = np.lexsort([keys[key] for key in reversed(order.split(", "))])
+        said += bool(
+            unit_warnings(collect(ArrayRows(z[places], y[places]), group=group[places]))
+        )
     assert said == 0
 
 
@@ -349,8 +351,8 @@ def test_the_squared_error_leaves_out_pairs_of_one_unit():
                 * (pairs * np.outer(r, r)).sum()
                 / (pairs * np.outer(v, v)).sum()
             )
-        found = UnitPairs.of(index, 7, Units.of(unit), weight)
-        assert found.square(r) == pytest.approx(expected, rel=1e-10)
+        unit_pairs = UnitPairs.of(index, 7, Units.of(unit), weight)
+        assert unit_pairs.square(r) == pytest.approx(expected, rel=1e-10)
 
 
 def test_draws_of_the_squared_error_have_mean_zero_whatever_units_share():
@@ -371,11 +373,11 @@ def test_units_of_one_row_give_the_bytes_of_rows(k):
         (1 / (1 + np.exp(-z[:, 0])), "confidence") if k == 1 else (z, "logits")
     )
     y = (rng.random(300) < 0.7).astype(int) if k < 3 else rng.integers(0, 3, 300)
-    alone, given = (
+    alone, with_units = (
         calcli.evaluate(scores, y, kind=kind, units=u).to_dict()
         for u in (None, np.arange(300)[::-1])
     )
-    assert json.dumps(alone) == json.dumps(given)
+    assert json.dumps(alone) == json.dumps(with_units)
     fits = [
         calcli.fit(z, y, "auto" if k == 3 else "svs", units=u)
         for u in (None, np.arange(300))
@@ -388,13 +390,13 @@ def test_what_evaluate_says_of_units():
     rng = np.random.default_rng(2)
     c, y, unit = alike(rng, 200, 10, 0.3, wide)
     names = np.array([f"patient {u}" for u in unit])
-    found = calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][
+    result = calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][
         0
     ]
     alone = calcli.evaluate(c, y, kind="confidence").to_dict()["results"][0]
     assert "units" not in alone
     assert "unit" not in json.dumps(alone["metrics"])
-    units = found["units"]
+    units = result["units"]
     assert (units["name"], units["n"], units["largest"]) == ("unit", 200, 10)
     assert units["design_effect"] == pytest.approx(design_effect(c - y, Units.of(unit)))
     assert (
@@ -402,19 +404,19 @@ def test_what_evaluate_says_of_units():
         and 0.0 < units["luck"] < 1.0
     )
     assert units["wrong_units"] == pytest.approx(wrong_units(c, Units.of(unit)))
-    assert found["metrics"]["ece"]["signature"].split("|")[-2] == "unit:unit"
+    assert result["metrics"]["ece"]["signature"].split("|")[-2] == "unit:unit"
     assert (
-        found["metrics"]["ece"]["null_method"] == "shared luck"
-        and found["metrics"]["accuracy"]["ci_method"] == "unit t"
+        result["metrics"]["ece"]["null_method"] == "shared luck"
+        and result["metrics"]["accuracy"]["ci_method"] == "unit t"
     )
-    assert found["metrics"]["accuracy"]["se"] == pytest.approx(
+    assert result["metrics"]["accuracy"]["se"] == pytest.approx(
         unit_mean(y.astype(float), Units.of(unit))[1]
     )
-    assert found["report"]["overconfidence"]["ci_method"] == "unit t"
-    assert found["metrics"]["ece"]["value"] == alone["metrics"]["ece"]["value"]
+    assert result["report"]["overconfidence"]["ci_method"] == "unit t"
+    assert result["metrics"]["ece"]["value"] == alone["metrics"]["ece"]["value"]
     assert (
         calcli.evaluate(c, y, kind="confidence", units=names).to_dict()["results"][0]
-        == found
+        == result
     )
 
 
@@ -440,9 +442,11 @@ def test_fewer_than_eight_units_have_no_verdict():
 def test_where_few_units_hold_all_errors_there_is_no_interval():
     rng = np.random.default_rng(1)
     c, y, unit = alike(rng, 60, 4, 0.5, near)
-    found = calcli.evaluate(c, y, kind="confidence", units=unit).to_dict()["results"][0]
-    assert found["units"]["wrong_units"] < 12
-    for part in (found["metrics"]["accuracy"], found["report"]["overconfidence"]):
+    result = calcli.evaluate(c, y, kind="confidence", units=unit).to_dict()["results"][
+        0
+    ]
+    assert result["units"]["wrong_units"] < 12
+    for part in (result["metrics"]["accuracy"], result["report"]["overconfidence"]):
         assert part.get("ci") is None and "units hold all errors" in part["ci_reason"]
 
 
@@ -460,7 +464,7 @@ def test_the_tests_keep_their_level_where_rows_are_alike(score, units, rows, rho
 
     In the last cell, where some units hold all the wrong rows, 13 were rejected and 15 intervals missed.
     """
-    names, found = (
+    names, n_rejected = (
         ("gap", "ece", "tce2"),
         dict.fromkeys(("gap", "ece", "tce2", "interval"), 0),
     )
@@ -472,12 +476,12 @@ def test_the_tests_keep_their_level_where_rows_are_alike(score, units, rows, rho
         )
         for name in names:
             value = measure(name, context)
-            found[name] += (
+            n_rejected[name] += (
                 value.p_value if value.null is None else value.null.p_value
             ) <= 0.05
         ends = measure("gap", context).interval
-        found["interval"] += ends is not None and not ends.low <= 0.0 <= ends.high
-    assert max(found.values()) <= 9, found
+        n_rejected["interval"] += ends is not None and not ends.low <= 0.0 <= ends.high
+    assert max(n_rejected.values()) <= 9, n_rejected
 
 
 def test_rows_beyond_the_table_keep_their_units():
@@ -485,14 +489,14 @@ def test_rows_beyond_the_table_keep_their_units():
     n = 131_073
     c = wide(n, rng)
     y, unit = (rng.random(n) < c).astype(int), np.arange(n) // 9
-    found = calcli.evaluate(
+    evaluation = calcli.evaluate(
         c, y, kind="confidence", units=unit, metrics=["accuracy", "ece", "gap"]
     )
-    score = found.results[0].scores["gap"]
-    assert found.results[0].units.n == 14_564
-    assert found.results[0].units.largest == 9
+    score = evaluation.results[0].scores["gap"]
+    assert evaluation.results[0].units.n == 14_564
+    assert evaluation.results[0].units.largest == 9
     assert score.se == pytest.approx(unit_mean(c - y, Units.of(unit))[1])
-    assert found.results[0].scores["ece"].null.method == "shared luck"
+    assert evaluation.results[0].scores["ece"].null.method == "shared luck"
 
 
 def test_the_law_of_a_rare_count_where_rows_are_alike():
@@ -546,7 +550,7 @@ def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry
     rng = np.random.default_rng(9)
     many = score(200_000, rng)
     true = area_under_roc(Ranked.of(many, (rng.random(200_000) < many).astype(float)))
-    found = [
+    values_of_runs = [
         measure(
             "auroc",
             in_memory(
@@ -555,14 +559,16 @@ def test_a_roc_area_by_unit_is_covered_and_has_no_interval_where_few_units_carry
         )
         for r in range(200)
     ]
-    given = [value.interval for value in found if value.interval is not None]
-    assert sum(not i.low <= true <= i.high for i in given) <= 20
+    known_intervals = [
+        value.interval for value in values_of_runs if value.interval is not None
+    ]
+    assert sum(not i.low <= true <= i.high for i in known_intervals) <= 20
     assert all(
         "carry this area" in v.more["ci_reason"] or "hold all" in v.more["ci_reason"]
-        for v in found
+        for v in values_of_runs
         if not v.interval
     )
-    assert rho == 0.9 or len(given) >= 190
+    assert rho == 0.9 or len(known_intervals) >= 190
 
 
 def test_the_skewness_of_a_mean_by_unit_by_hand():
@@ -604,8 +610,11 @@ def test_no_unit_is_cut_by_folds():
     for fold in (content_folds(rows, 5, 0), sampled_folds(rows, 5, 0)):
         assert all(len(set(fold[unit == u])) == 1 for u in range(50))
         assert set(fold) == set(range(5)) and np.bincount(fold).max() < 1.5 * n / 5
-    for learn, held, at in folds_of(rows, Context(0)):
-        assert not set(unit[at]) & set(np.delete(unit, at)) and learn.n + held.n == n
+    for learn, held_out, places in folds_of(rows, Context(0)):
+        assert (
+            not set(unit[places]) & set(np.delete(unit, places))
+            and learn.n + held_out.n == n
+        )
     # a unit that holds nearly all rows leaves the other folds their share of units
     large = Units.of(np.repeat([0, 1, 2, 3, 4, 5], [90, 1, 1, 1, 1, 1]))
     few = ArrayRows(rng.normal(size=(95, 3)), np.arange(95) % 3, units=large)
@@ -797,8 +806,8 @@ def test_units_that_memory_would_not_hold_are_refused_in_advance(monkeypatch):
         match=r"5000 rows in units need 2 MiB .*; calcli extract --sample N takes N",
     ):
         calcli.evaluate(z, y, kind="logits", units=np.arange(5000) // 10)
-    found = calcli.evaluate(z, y, kind="logits", metrics=["accuracy"])
-    assert found.to_dict()["results"]
+    evaluation = calcli.evaluate(z, y, kind="logits", metrics=["accuracy"])
+    assert evaluation.to_dict()["results"]
 
 
 def test_nulls_of_units_are_drawn_once_for_contexts_of_the_same_rows():
@@ -842,10 +851,10 @@ def test_outcomes_of_units_are_counted_by_bin(n):
 )
 def test_units_are_numbered_in_the_order_of_their_names(names):
     known, code, count = np.unique(names, return_inverse=True, return_counts=True)
-    found = Units.of(names)
+    known_units = Units.of(names)
     assert numbered(names)[0].tolist() == known.tolist()
     assert (
-        found.code.tolist() == code.tolist()
-        and found.count.tolist() == count.tolist()
-        and found.n == len(known)
+        known_units.code.tolist() == code.tolist()
+        and known_units.count.tolist() == count.tolist()
+        and known_units.n == len(known)
     )

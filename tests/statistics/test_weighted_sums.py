@@ -49,9 +49,9 @@ def test_equal_weights_have_the_law_of_a_count():
     exact = sum_p_value(chance, y)
     for weight in (1.0, 3.0, 1e6):
         w = np.full(40, weight)
-        found = jump_p_value(float(w @ (y - chance)), JumpSums.of(chance, w))
+        p_value = jump_p_value(float(w @ (y - chance)), JumpSums.of(chance, w))
         # Poisson's variance, .8, is wider than the binomial's, .784
-        assert exact < found < 1.3 * exact
+        assert exact < p_value < 1.3 * exact
 
 
 def test_the_size_of_a_jump_keeps_variance_and_fourth_cumulant():
@@ -77,7 +77,7 @@ def test_p_values_of_weighted_rows_hold_their_level_exactly(seed):
         value = jump_p_value(float(w @ (y - chance)), sums)
         for level in total:
             total[level] += p * (value <= level)
-    assert all(found <= 1.3 * level for level, found in total.items())
+    assert all(share <= 1.3 * level for level, share in total.items())
 
 
 def test_many_jumps_are_normal():
@@ -131,8 +131,8 @@ def test_exact_sums_agree_with_their_convolution():
 
 def stored(experiment):
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    cells = [each for each in record if each["experiment"] == experiment]
-    assert cells and all(each["replicates"] >= 100 for each in cells)
+    cells = [entry for entry in record if entry["experiment"] == experiment]
+    assert cells and all(entry["replicates"] >= 100 for entry in cells)
     return cells
 
 

@@ -279,11 +279,11 @@ def test_a_killed_worker_costs_its_part(folder):
                 killed.append(executor._workers[1].process.pid)
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = fitted(shards(folder), "hoki", executor, progress=kill_one)
+        with_a_kill = fitted(shards(folder), "hoki", executor, progress=kill_one)
         assert killed and killed[0] not in [
             worker.process.pid for worker in executor._workers
         ]
-    assert found == fitted([str(folder / "one.h5")], "hoki")
+    assert with_a_kill == fitted([str(folder / "one.h5")], "hoki")
     assert any("signal 9" in text for text in said)
 
 
@@ -554,9 +554,9 @@ def dask_cluster(workers):
     try:
         yield address, every[0], every[1:]
     finally:
-        for each in every:
-            each.kill()
-            each.wait()
+        for worker in every:
+            worker.kill()
+            worker.wait()
 
 
 def test_a_dask_cluster(folder, run, monkeypatch):
@@ -600,10 +600,10 @@ def test_a_dask_cluster(folder, run, monkeypatch):
             )
             for words in ((), ("--cluster", address))
         )
-        for mine, its in zip(
+        for mine, other in zip(
             alone["results"], there["results"], strict=True
         ):  # blocks have other sizes there
-            assert its["metrics"]["nll"]["value"] == pytest.approx(
+            assert other["metrics"]["nll"]["value"] == pytest.approx(
                 mine["metrics"]["nll"]["value"], rel=1e-12
             )
 
