@@ -19,8 +19,10 @@ draw of their label. Generators are not those that the tests were designed on.
 
 import math
 import warnings
+from functools import cache
 
 import numpy as np
+from _draws import draw_labels, normal_share, row_nll
 
 import calcli
 from calcli.binning import bin_index
@@ -39,11 +41,8 @@ from calcli.rows import ArrayRows
 from calcli.statistics.p_values import adjusted
 from calcli.statistics.units import Units, label_effect
 
-
-def drawn(p, rng):
-    """Labels by probabilities (n, k)."""
-    chance = rng.random((len(p), 1))
-    return np.minimum((p.cumsum(axis=1) < chance).sum(axis=1), p.shape[1] - 1)
+CLEAN = ("calibrated", "too_few")
+LEVELS = (0.05, 0.01)
 
 
 def nearly_sure(n, k, rng, low=1.5, high=5.0):
@@ -57,32 +56,55 @@ def nearly_sure(n, k, rng, low=1.5, high=5.0):
     return p
 
 
+def quiet_report(scores, y, **words):
+    """What ``evaluate`` says of rows, as JSON, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluation = calcli.evaluate(scores, y, **words)
+    return evaluation.to_dict()["results"][0]["report"]
+
+
+def is_unclean(report):
+    return float(report["verdict_kind"] not in CLEAN)
+
+
+def rejections(p_values):
+    """Whether each p-value, by name, rejects at 5 and at 1 %."""
+    figures = {}
+    for name, p_value in p_values.items():
+        for level in LEVELS:
+            figures[f"{name} {level}"] = float(p_value <= level)
+    return figures
+
+
+def misses(interval, true):
+    """Whether an interval misses a true value; none misses nothing."""
+    if interval is None:
+        return 0.0
+    return float(not interval.low <= true <= interval.high)
+
+
 def weighted(cell, r):
     n, k = cell["rows"], cell["classes"]
     rng = np.random.default_rng([21, n, k, r])
-    sure = cell["scores"] == "sure"
-    p = nearly_sure(n, k, rng) if sure else softmax(rng.normal(size=(n, k)) * 2.5)
-    y, weight = drawn(p, rng), rng.exponential(size=n)
-    group = np.arange(n) % 5
+    if cell["scores"] == "sure":
+        p = nearly_sure(n, k, rng)
+    else:
+        p = softmax(rng.normal(size=(n, k)) * 2.5)
+    y = draw_labels(p, rng)
+    weight = rng.exponential(size=n)
     rows = ArrayRows(np.log(p), y, "log_probs", weight=weight)
-    context = MetricContext(collect(rows, class_bins=15, group=group))
-    parts = [MetricContext(t, context.settings) for t in context.table.groups()[1]]
+    table = collect(rows, class_bins=15, group=np.arange(n) % 5)
+    context = MetricContext(table, MetricSettings(seed=r))
+    _, tables = table.groups()
+    parts = [MetricContext(part, context.settings) for part in tables]
     (gaps,) = group_gaps(parts, "top").values()
-    found = {
+    p_values = {
         "classes": min(adjusted(class_p_values_of(context))),
         "groups": min(gap.p_adjusted for gap in gaps),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        told = calcli.evaluate(np.log(p), y, kind="log_probs", weights=weight, seed=r)
-    report = told.to_dict()["results"][0]["report"]
-    unclean = report["verdict_kind"] not in ("calibrated", "too_few")
-    levels = {
-        f"{name} {level}": float(p_value <= level)
-        for name, p_value in found.items()
-        for level in (0.05, 0.01)
-    }
-    return {"not clean": float(unclean), **levels}
+    report = quiet_report(np.log(p), y, kind="log_probs", weights=weight, seed=r)
+    return {"not clean": is_unclean(report), **rejections(p_values)}
 
 
 P_VALUES = ("nll", "entropy_gap", "gap", "ks", "kuiper", "spiegelhalter")
@@ -97,40 +119,47 @@ def near(cell, r):
     log_p = np.log(np.stack([1.0 - wrong, wrong], axis=1)) / cell["temperature"]
     rows = ArrayRows(log_p, y)
     context = MetricContext(collect(rows), MetricSettings(seed=r, resamples=200))
-    found = {}
+    figures = {}
     for name, score in measured(context, INTERVALS).items():
-        scheme = INTERVALS[name]
-        if name == "tce2" and context.discrete is not None:
-            scheme = "values"
-        index = bin_index(context.scores, context.edges(scheme))
-        count = np.bincount(index)
-        gap = np.bincount(index, weights=context.scores - (1.0 - wrong))
-        true = np.abs(gap).sum() / n
-        if name == "tce2":
-            true = math.sqrt(float((gap**2 / np.maximum(count, 1)).sum()) / n)
+        true = true_error(name, context, 1.0 - wrong)
         ends = score.interval
-        found[f"{name} misses"] = float(not ends.low - 1e-12 <= true <= ends.high)
+        is_missed = not ends.low - 1e-12 <= true <= ends.high
+        figures[f"{name} misses"] = float(is_missed)
     if cell["temperature"] == 1.0:
-        for name, score in measured(context, P_VALUES).items():
-            for level in (0.05, 0.01):
-                found[f"{name} {level}"] = float(score.p_value <= level)
-    return found
+        scores = measured(context, P_VALUES)
+        p_values = {name: score.p_value for name, score in scores.items()}
+        figures |= rejections(p_values)
+    return figures
 
 
-def fold_truth(cell, made={}):  # noqa: B006
+def true_error(name, context, chance):
+    """A binned error of the chances to be right, (n,), in the metric's own bins."""
+    scheme = INTERVALS[name]
+    if name == "tce2" and context.discrete is not None:
+        scheme = "values"
+    index = bin_index(context.scores, context.edges(scheme))
+    gap = np.bincount(index, weights=context.scores - chance)
+    if name == "tce2":
+        count = np.maximum(np.bincount(index), 1)
+        return math.sqrt(float((gap**2 / count).sum()) / len(chance))
+    return np.abs(gap).sum() / len(chance)
+
+
+@cache
+def fold_truth(rows, spread, bias, classes):
     """Mean difference in NLL of fits to four fifths of the rows, over fresh rows."""
-    key = tuple(sorted(cell.items()))
-    if key not in made:
-        rng, n = np.random.default_rng([23, cell["rows"]]), cell["rows"] * 4 // 5
-        z, y = fold_rows(50_000, cell, rng)
-        at, differences = np.arange(len(y)), []
-        for _ in range(200):
-            rows = fold_rows(n, cell, rng)
-            fits = [calcli.fit(*rows, name) for name in (richer(cell), "ts")]
-            one, other = (-np.log(fit.predict_proba(z)[at, y]).mean() for fit in fits)
-            differences.append(one - other)
-        made[key] = float(np.mean(differences))
-    return made[key]
+    cell = {"rows": rows, "spread": spread, "bias": bias, "classes": classes}
+    rng = np.random.default_rng([23, rows])
+    z, y = fold_rows(50_000, cell, rng)
+    differences = []
+    for _ in range(200):
+        learned = fold_rows(rows * 4 // 5, cell, rng)
+        nll = []
+        for name in (richer(cell), "ts"):
+            calibrator = calcli.fit(*learned, name)
+            nll.append(row_nll(calibrator.predict_proba(z), y).mean())
+        differences.append(nll[0] - nll[1])
+    return float(np.mean(differences))
 
 
 def richer(cell):
@@ -145,7 +174,7 @@ def fold_rows(n, cell, rng):
         y = (rng.random(n) < 1.0 / (1.0 + np.exp(-s))).astype(int)
         return np.stack([np.zeros(n), 1.4 * s + cell["bias"]], axis=1), y
     s = rng.standard_t(6, size=(n, cell["classes"])) * cell["spread"]
-    y = drawn(softmax(s), rng)
+    y = draw_labels(softmax(s), rng)
     z = 1.4 * s
     z[:, 0] += cell["bias"]
     return z, y
@@ -156,34 +185,31 @@ def folds(cell, r):
     method = richer(cell)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        true = fold_truth(cell)
+        classes = cell.get("classes", 2)
+        true = fold_truth(cell["rows"], cell["spread"], cell["bias"], classes)
         z, y = fold_rows(cell["rows"], cell, rng)
-        found = calcli.compare(z, y, ["ts", method], seed=r)
-    entries = [d for d in found["differences"] if d["method"] == method]
-    ends = entries[0]["metrics"]["nll"].get("ci")
+        comparison = calcli.compare(z, y, ["ts", method], seed=r)
+    for difference in comparison["differences"]:
+        if difference["method"] == method:
+            ends = difference["metrics"]["nll"].get("ci")
     if ends is None:
         return {"misses": 0.0, "no interval": 1.0}
     return {"misses": float(not ends[0] <= true <= ends[1]), "no interval": 0.0}
-
-
-def normal_share(x):
-    """P(Z <= x), (n,)."""
-    return np.array([0.5 * math.erfc(-each / math.sqrt(2.0)) for each in x])
 
 
 UNEVEN = ("nll", "brier_top", "accuracy", "auroc")
 
 
 def uneven_rows(cell, rng):
-    units = cell["units"]
-    size = np.minimum(np.ceil(rng.pareto(cell["alpha"], units) + 1.0), 2000).astype(int)
-    unit = np.repeat(np.arange(units), size)
-    rho = cell["rho"]
-    shared, own = rng.normal(size=units)[unit], rng.normal(size=len(unit))
-    luck = normal_share(math.sqrt(rho) * shared + math.sqrt(1.0 - rho) * own)
+    n_units, rho = cell["units"], cell["rho"]
+    size = np.ceil(rng.pareto(cell["alpha"], n_units) + 1.0)
+    unit = np.repeat(np.arange(n_units), np.minimum(size, 2000).astype(int))
+    shared = rng.normal(size=n_units)[unit]
+    of_row = rng.normal(size=len(unit))
+    luck = normal_share(math.sqrt(rho) * shared + math.sqrt(1.0 - rho) * of_row)
     c = 0.5 + 0.5 * rng.beta(2, 1, len(unit))
-    right = luck < c
-    return ArrayRows(two_classes(c), 1 - right, "probs", units=Units.of(unit))
+    is_wrong = ~(luck < c)
+    return ArrayRows(two_classes(c), 1 * is_wrong, "probs", units=Units.of(unit))
 
 
 def two_classes(c):
@@ -191,61 +217,78 @@ def two_classes(c):
     return np.stack([c, 1.0 - c], axis=1)
 
 
-def uneven_truth(made={}):  # noqa: B006
-    if not made:
-        rng = np.random.default_rng(25)
-        c = 0.5 + 0.5 * rng.beta(2, 1, 400_000)
-        rows = ArrayRows(two_classes(c), 1 - (rng.random(len(c)) < c), "probs")
-        context = MetricContext(collect(rows), MetricSettings(interval="t"))
-        made |= {name: measure(name, context).value for name in UNEVEN[1:]}
-        made["nll"] = float(-(c * np.log(c) + (1 - c) * np.log1p(-c)).mean())
-    return made
+@cache
+def uneven_truth():
+    rng = np.random.default_rng(25)
+    c = 0.5 + 0.5 * rng.beta(2, 1, 400_000)
+    is_wrong = ~(rng.random(len(c)) < c)
+    rows = ArrayRows(two_classes(c), 1 * is_wrong, "probs")
+    context = MetricContext(collect(rows), MetricSettings(interval="t"))
+    truth = {name: measure(name, context).value for name in UNEVEN[1:]}
+    truth["nll"] = float(-(c * np.log(c) + (1 - c) * np.log1p(-c)).mean())
+    return truth
 
 
 def uneven(cell, r):
-    rng, truth = np.random.default_rng([26, cell["units"], r]), uneven_truth()
-    rows = uneven_rows(cell, rng)
-    context = MetricContext(collect(rows), MetricSettings(seed=r))
-    found = {}
+    truth = uneven_truth()
+    rng = np.random.default_rng([26, cell["units"], r])
+    context = MetricContext(collect(uneven_rows(cell, rng)), MetricSettings(seed=r))
+    figures = {}
     for name in UNEVEN:
-        ends = measure(name, context).interval
-        known = ends is not None
-        misses = known and not ends.low <= truth[name] <= ends.high
-        found |= {f"{name} misses": float(misses), f"no {name}": float(not known)}
-    return found
+        interval = measure(name, context).interval
+        figures[f"{name} misses"] = misses(interval, truth[name])
+        figures[f"no {name}"] = float(interval is None)
+    return figures
 
 
 def together(cell, r):
     """Two samples of one population, and one of another with more of class 0; labels of
     calibrated units that are right or wrong as a whole, and with two names exchanged."""
-    k, units, size = cell["classes"], cell["units"], cell["rows"]
-    rng = np.random.default_rng([27, k, units, r])
+    k, n_units, size = cell["classes"], cell["units"], cell["rows"]
+    rng = np.random.default_rng([27, k, n_units, r])
     prior = rng.dirichlet(np.full(k, 2.0))
     other = prior + 0.5 * (np.arange(k) == 0)
-    counts = []
-    for share in (prior, prior, other / other.sum()):
-        count = rng.integers(1, 2 * size, units)
-        unit = np.repeat(np.arange(units), count)
-        label = rng.choice(k, units, p=share)[unit]
-        effect = label_effect(label, k, Units.of(unit))
-        counts.append(np.bincount(label, minlength=k) / effect)
-    found = {
-        "frequencies differ": float(label_shift_p_value(*counts[:2]) < 1e-3),
-        "other frequencies found": float(label_shift_p_value(*counts[::2]) < 1e-3),
+    first = effective_counts(prior, n_units, size, rng)
+    second = effective_counts(prior, n_units, size, rng)
+    third = effective_counts(other / other.sum(), n_units, size, rng)
+    z, y, unit = rows_right_together(k, n_units, size, rng)
+    return {
+        "frequencies differ": float(label_shift_p_value(first, second) < 1e-3),
+        "other frequencies found": float(label_shift_p_value(first, third) < 1e-3),
+        "doubt": has_doubts(z, y, unit),
+        "exchange found": has_doubts(z, exchanged(z, y), unit),
     }
-    unit = np.repeat(np.arange(units), size)
-    z = (rng.normal(size=(units, k)) * 2.0)[unit] + 0.1 * rng.normal(
-        size=(units * size, k)
-    )
-    luck = rng.random(units)[unit]
-    y = np.minimum((softmax(z).cumsum(axis=1) < luck[:, None]).sum(axis=1), k - 1)
-    first, second = np.argsort(np.bincount(z.argmax(axis=1), minlength=k))[:-3:-1]
-    turned = np.where(y == first, second, np.where(y == second, first, y))
-    for name, labels in (("doubt", y), ("exchange found", turned)):
-        rows = ArrayRows(z, labels, units=Units.of(unit))
-        doubts = label_doubts(collect(rows, class_bins=15), None)
-        found[name] = float(bool(doubts))
-    return found
+
+
+def effective_counts(shares, n_units, size, rng):
+    """Label counts (k,) of units with one label each, over what the units cost."""
+    k = len(shares)
+    n_rows = rng.integers(1, 2 * size, n_units)
+    unit = np.repeat(np.arange(n_units), n_rows)
+    label = rng.choice(k, n_units, p=shares)[unit]
+    return np.bincount(label, minlength=k) / label_effect(label, k, Units.of(unit))
+
+
+def rows_right_together(k, n_units, size, rng):
+    """Logits, labels and units: calibrated, and a unit has one luck."""
+    unit = np.repeat(np.arange(n_units), size)
+    of_unit = rng.normal(size=(n_units, k)) * 2.0
+    z = of_unit[unit] + 0.1 * rng.normal(size=(len(unit), k))
+    luck = rng.random(n_units)[unit][:, None]
+    below = softmax(z).cumsum(axis=1) < luck
+    return z, np.minimum(below.sum(axis=1), k - 1), unit
+
+
+def exchanged(z, y):
+    """Labels with the two classes exchanged that are predicted most often."""
+    predictions = np.bincount(z.argmax(axis=1), minlength=z.shape[1])
+    first, second = np.argsort(predictions)[:-3:-1]
+    return np.select([y == first, y == second], [second, first], y)
+
+
+def has_doubts(z, y, unit):
+    rows = ArrayRows(z, y, units=Units.of(unit))
+    return float(bool(label_doubts(collect(rows, class_bins=15), None)))
 
 
 CURVES = {
@@ -263,12 +306,13 @@ def band(cell, r):
     y = (rng.random(n) < c).astype(int)
     table = collect(ArrayRows(c[:, None], y, "confidence", weight=weight))
     curve = measure_curve("", table, CurveSettings(seed=r))
-    bars, held = curve.bins, curve.bins.count > 0
-    low = bars.accuracy[held] < bars.null_low[held] - 1e-9
-    high = bars.accuracy[held] > bars.null_high[held] + 1e-9
+    bars = curve.bins
+    below = bars.accuracy < bars.null_low - 1e-9
+    above = bars.accuracy > bars.null_high + 1e-9
+    leaves = (below | above) & (bars.count > 0)
     return {
         "curve leaves": float(curve.outside > 0.0),
-        "bars leave": float((low | high).any()),
+        "bars leave": float(leaves.any()),
         "rows outside": curve.outside,
     }
 
@@ -282,23 +326,15 @@ def findings(cell, r):
     shares = rng.dirichlet(np.full(k, cell["evenness"]))
     z = rng.standard_t(4, size=(n, k)) * 1.3 + np.log(shares + 1e-4)
     p = softmax(z)
-    y = drawn(p, rng)
-    report = report_of(p, y, seed=r)
-    said = {message["kind"] for message in report["messages"]}
-    found = {kind: float(kind in said) for kind in DOUBTS}
-    found["not clean"] = float(report["verdict_kind"] not in ("calibrated", "too_few"))
+    y = draw_labels(p, rng)
+    report = quiet_report(p, y, kind="probs", seed=r)
+    kinds = {message["kind"] for message in report["messages"]}
+    figures = {kind: float(kind in kinds) for kind in DOUBTS}
+    figures["not clean"] = is_unclean(report)
     context = MetricContext(collect(ArrayRows(p, y, "probs")), MetricSettings(seed=r))
     (squared,) = measured(context, ("tce2",)).values()
-    found["tce2 0.05"] = float(squared.p_value <= 0.05)
-    return found
-
-
-def report_of(p, y, seed):
-    """What ``evaluate`` says of probabilities."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        told = calcli.evaluate(p, y, kind="probs", seed=seed)
-    return told.to_dict()["results"][0]["report"]
+    figures["tce2 0.05"] = float(squared.p_value <= 0.05)
+    return figures
 
 
 def gain(cell, r):
@@ -308,29 +344,31 @@ def gain(cell, r):
     true = softmax(z)
     stated = z * cell["slope"]
     stated[:, 0] += cell["bias"]
-    p, y = softmax(stated), drawn(true, rng)
+    p, y = softmax(stated), draw_labels(true, rng)
+    report = quiet_report(p, y, kind="probs", seed=r)
+    messages = {message["kind"]: message for message in report["messages"]}
+    figures = {"range misses": 0.0, "no range": float("range" not in messages)}
+    if "range" in messages:
+        figures["range misses"] = range_misses(messages["range"], p, true)
     largest = float((true * (np.log(true) - np.log(p))).sum(axis=1).mean())
-    found = {
-        "range misses": 0.0,
-        "no range": 1.0,
-        "bound above": 0.0,
-        "estimate above": 0.0,
-        "no gain": 1.0,
-    }
-    for message in report_of(p, y, seed=r)["messages"]:
-        if message["kind"] == "range":
-            c, right = p.max(axis=1), true[np.arange(n), p.argmax(axis=1)]
-            if message["of_positive"]:
-                c, right = p[:, 1], true[:, 1]
-            inside = (c > message["low"]) & (c <= message["high"])
-            frequency = right[inside].mean()
-            held = message["observed_low"] <= frequency <= message["observed_high"]
-            found |= {"range misses": float(not held), "no range": 0.0}
-        if message["kind"] == "gain":
-            found["bound above"] = float(message["at_least"] > largest)
-            found["estimate above"] = float(message["nll"] > largest)
-            found["no gain"] = 0.0
-    return found
+    figures["bound above"] = 0.0
+    figures["estimate above"] = 0.0
+    figures["no gain"] = float("gain" not in messages)
+    if "gain" in messages:
+        figures["bound above"] = float(messages["gain"]["at_least"] > largest)
+        figures["estimate above"] = float(messages["gain"]["nll"] > largest)
+    return figures
+
+
+def range_misses(message, p, true):
+    """Whether the range of scores that is named has another frequency than it says."""
+    if message["of_positive"]:
+        c, chance = p[:, 1], true[:, 1]
+    else:
+        c, chance = p.max(axis=1), true[np.arange(len(p)), p.argmax(axis=1)]
+    is_inside = (c > message["low"]) & (c <= message["high"])
+    frequency = chance[is_inside].mean()
+    return float(not message["observed_low"] <= frequency <= message["observed_high"])
 
 
 def true_scores(kind, n, rng):
@@ -368,7 +406,7 @@ def fitted(cell, r):
             kind="log_probs",
             units=None if units is None else units[learned],
         )
-        found = calcli.evaluate(
+        evaluation = calcli.evaluate(
             log_p[tested],
             y[tested],
             calibrator,
@@ -376,15 +414,12 @@ def fitted(cell, r):
             units=None if units is None else units[tested],
             seed=r,
         )
-    report = found.results[1].report
+    report = evaluation.results[1].report
     return {
         "not clean": float(report.verdict.kind not in CLEAN),
         "exact": float(report.verdict.exact.kind not in CLEAN),
         "too few": float(report.verdict.kind == "too_few"),
     }
-
-
-CLEAN = ("calibrated", "too_few")
 
 
 EXPERIMENTS = {
