@@ -1,4 +1,6 @@
-"""Adapt a calibrator to class frequencies that changed, from unlabelled rows or known frequencies."""
+"""Adapt a calibrator to class frequencies that changed, from unlabelled rows or known
+frequencies.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,9 +37,13 @@ ROWS_A_CLASS = 5  # fewest unlabelled rows per class
 
 @dataclass(frozen=True)
 class Adapted:
-    """Result of an adaptation. artifact : the adapted calibrator, or the original where no shift was found. changed :
-    was it adapted? source, target : (k,) class frequencies before and now. shift : the estimate from the rows, None
-    where only the frequencies were given. n : number of unlabelled rows."""
+    """Result of an adaptation.
+
+    artifact : the adapted calibrator, or the original where no shift was found. changed
+    : was it adapted? source, target : (k,) class frequencies before and now. shift :
+    the estimate from the rows, None where only the frequencies were given. n : number
+    of unlabelled rows.
+    """
 
     artifact: Artifact
     changed: bool
@@ -112,10 +118,10 @@ def adapt(
     """Adapt a calibrator to rows whose class frequencies differ from those of its fit.
 
     artifact : with class biases (``Laws.class_shares``); where : its name. rows :
-    unlabelled, of the model as it is now. source : labelled rows of the model as it was:
-    those of the fit (which are then cross-fitted), or others. prior : class frequencies
-    now, if known. force : adapt even where the rows contradict label shift. is_of_fit :
-    source must hold the rows of the fit.
+    unlabelled, of the model as it is now. source : labelled rows of the model as it
+    was: those of the fit (which are then cross-fitted), or others. prior : class
+    frequencies now, if known. force : adapt even where the rows contradict label shift.
+    is_of_fit : source must hold the rows of the fit.
 
     Raises UsageError for a calibrator without class biases and for invalid shares;
     DataError for rows of other scores, and for a calibrator that lacks the class
@@ -224,8 +230,8 @@ def known_shift(
 ) -> Adapted:
     """Correct scores of a model for class frequencies that are known, without any rows.
 
-    source, target : frequencies in training and now. kind : of the scores to apply it to.
-    Raises UsageError for shares that are none.
+    source, target : frequencies in training and now. kind : of the scores to apply it
+    to. Raises UsageError for shares that are none.
     """
     k = max(2, len(source))
     before = checked_shares("--from", source, k)

@@ -1,7 +1,8 @@
 """Bins of scores in [0, 1]: one edge rule for every method and every metric.
 
-Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first. Statistics of
-bins add: those of two halves of a file sum to those of the whole, in any order, with exact counts.
+Bins are right-closed, (lo, hi], and a score of exactly 0 belongs to the first.
+Statistics of bins add: those of two halves of a file sum to those of the whole, in any
+order, with exact counts.
 """
 
 from dataclasses import dataclass
@@ -33,15 +34,17 @@ def mass_edges(
 ) -> FloatArray:
     """Edges of equal-mass bins: each holds equally many scores, or equal weight.
 
-    scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks (sizes differ by at most one);
-    an edge lies midway between neighbouring chunks, or where the cut falls among tied scores (equal but for rounding,
-    see ``numerics.TIE``) on the largest of them, so that ties stay together below it. The outer edges are 0 and 1
-    (``ends``). Edges that coincide are merged, so there may be fewer bins: use ``len(edges) - 1``. An inner edge of
-    exactly 0 stays: the scores of 0 are a bin. (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
+    scores : (n,) in [0, 1], or log-odds. The sorted scores are cut into ``bins`` chunks
+    (sizes differ by at most one); an edge lies midway between neighbouring chunks, or
+    where the cut falls among tied scores (equal but for rounding, see ``numerics.TIE``)
+    on the largest of them, so that ties stay together below it. The outer edges are 0
+    and 1 (``ends``). Edges that coincide are merged, so there may be fewer bins: use
+    ``len(edges) - 1``. An inner edge of exactly 0 stays: the scores of 0 are a bin.
+    (The rule of Kumar, Liang, Ma 2019, ``get_equal_bins``.)
 
-    weight : (n,) >= 0, of any scale. A multiple w of the smallest counts as w equal scores;
-    where one is no multiple the weight is cut into equal parts, and a score that holds a cut
-    belongs below it. Weights of 0 are absent.
+    weight : (n,) >= 0, of any scale. A multiple w of the smallest counts as w equal
+    scores; where one is no multiple the weight is cut into equal parts, and a score
+    that holds a cut belongs below it. Weights of 0 are absent.
     """
     if weight is None:
         ordered = np.sort(scores)
@@ -74,7 +77,9 @@ SAME_WEIGHT = 1e-12  # share of the weight up to which two sums of weights are e
 def _weighted_cuts(
     scores: FloatArray, bins: int, weight: FloatArray
 ) -> tuple[FloatArray, IntArray, IntArray]:
-    """Sorted scores of positive weight, and the indices of those just below and above each cut into equal weights."""
+    """Sorted scores of positive weight, and the indices of those just below and above
+    each cut into equal weights.
+    """
     order = np.argsort(scores, kind="stable")
     order = order[weight[order] > 0]
     copies = weight[order] / weight[order].min()
@@ -94,7 +99,9 @@ def _weighted_cuts(
 
 
 def bin_index(scores: FloatArray, edges: FloatArray) -> IntArray:
-    """Bin of every score, 0-based: right-closed bins, 0 in the first, above the last edge in the last."""
+    """Bin of every score, 0-based: right-closed bins, 0 in the first, above the last
+    edge in the last.
+    """
     return edges_below(scores, edges[1:-1])
 
 
@@ -118,11 +125,14 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
 
 @dataclass(frozen=True)
 class BinStats(Sums):
-    """Sums of scores and outcomes per bin; they add. The last axis is the bins, others may be classes or draws.
+    """Sums of scores and outcomes per bin; they add.
 
-    count : (…, bins) int64 rows. score, outcome : (…, bins) float64 weighted sums of the
-    scores and of the 0/1 outcomes. weight, weight_square : (…, bins) float64 sums of the
-    rows' weights and of their squares, both the count where there are no weights.
+    The last axis is the bins, others may be classes or draws.
+
+    count : (…, bins) int64 rows. score, outcome : (…, bins) float64 weighted sums of
+    the scores and of the 0/1 outcomes. weight, weight_square : (…, bins) float64 sums
+    of the rows' weights and of their squares, both the count where there are no
+    weights.
     """
 
     count: IntArray
@@ -139,7 +149,9 @@ class BinStats(Sums):
         edges: FloatArray,
         weight: FloatArray | None = None,
     ) -> Self:
-        """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given edges."""
+        """Statistics of scores (n,) in [0, 1] with outcomes (n,) 0/1 over the given
+        edges.
+        """
         return cls.at(
             bin_index(scores, edges), len(edges) - 1, scores, outcomes, weight
         )
@@ -153,7 +165,9 @@ class BinStats(Sums):
         outcomes: FloatArray,
         weight: FloatArray | None = None,
     ) -> Self:
-        """Statistics of scores (n,) and outcomes (n,) whose bins, (n,) in 0..bins - 1, are known."""
+        """Statistics of scores (n,) and outcomes (n,) whose bins, (n,) in 0..bins - 1,
+        are known.
+        """
 
         def sums(of: FloatArray) -> FloatArray:
             return np.asarray(
@@ -180,7 +194,9 @@ class BinStats(Sums):
 
     @property
     def effective(self) -> FloatArray:
-        """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there are no weights."""
+        """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there
+        are no weights.
+        """
         square = self.weight_square
         return np.divide(
             self.weight**2, square, out=np.zeros(square.shape), where=square > 0
@@ -204,10 +220,11 @@ class BinStats(Sums):
 
 
 def binned_error(bins: BinStats, norm: float = 1.0) -> FloatArray:
-    """Calibration error of binned scores: (sum_b share_b |gap_b|^p)^(1/p); p = inf the largest gap.
+    """Calibration error of binned scores: (sum_b share_b |gap_b|^p)^(1/p); p = inf the
+    largest gap.
 
-    Returns the leading shape of ``bins``. p = 1 is the expected calibration error, p = inf
-    the maximum calibration error over bins that hold anything.
+    Returns the leading shape of ``bins``. p = 1 is the expected calibration error, p =
+    inf the maximum calibration error over bins that hold anything.
 
     Reference: Naeini, Cooper, Hauskrecht (2015); Guo et al. (2017), equations 3 and 5.
     """

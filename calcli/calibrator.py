@@ -1,4 +1,6 @@
-"""Base class of calibration methods and its types. ``Calibrator``'s docstring is the guide to adding a method."""
+"""Base class of calibration methods and its types. ``Calibrator``'s docstring is the
+guide to adding a method.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,11 +34,12 @@ Curves = FloatArray | tuple[FloatArray, ...]
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of a method: every field has a default, bounds and a description.
 
-    ``--set name=value``, the artifact, ``calcli methods NAME`` and the documentation are all read from the fields,
-    declared like ``bins: Annotated[int, Meta(ge=1, le=100_000, description="number of bins")] = 15`` or with
-    ``Literal[...]`` for choices. A reserved word gets a trailing underscore and ``msgspec.field(name=...)``. An option
-    that came later, so marked by ``Meta(extra=...)``, is recorded only where it is not at its default: fits without it
-    keep their bytes.
+    ``--set name=value``, the artifact, ``calcli methods NAME`` and the documentation
+    are all read from the fields, declared like ``bins: Annotated[int, Meta(ge=1,
+    le=100_000, description="number of bins")] = 15`` or with ``Literal[...]`` for
+    choices. A reserved word gets a trailing underscore and ``msgspec.field(name=...)``.
+    An option that came later, so marked by ``Meta(extra=...)``, is recorded only where
+    it is not at its default: fits without it keep their bytes.
     """
 
     def recorded(self) -> dict[str, Any]:
@@ -99,12 +102,13 @@ ORDER_PRESERVING = Laws(
 class Context:
     """Environment of a fit: seed, device, progress callback.
 
-    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be called any number of times. seconds :
-    time per part of the work, by name; reported, never stored. notes : events of the fit
-    for the user, which become warnings of its record. start : a warm start, a calibrator of the same method
-    fitted to nearly the same rows (folds of a cross-validation): a search may begin near its parameters. loose : a
-    search may end with a Newton step that promises to lower the mean loss by at most this, in nats; 0 for the digits
-    of float64.
+    device : "cpu" or "cuda", already resolved. progress(what, done, total) may be
+    called any number of times. seconds : time per part of the work, by name; reported,
+    never stored. notes : events of the fit for the user, which become warnings of its
+    record. start : a warm start, a calibrator of the same method fitted to nearly the
+    same rows (folds of a cross-validation): a search may begin near its parameters.
+    loose : a search may end with a Newton step that promises to lower the mean loss by
+    at most this, in nats; 0 for the digits of float64.
     """
 
     seed: int = 0
@@ -126,11 +130,13 @@ class Context:
 class Prediction:
     """Calibrated rows.
 
-    log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest float). label : (b,) int64, the
-    prediction, which need not be the vector's argmax. counts : events to report, summed over blocks, e.g.
-    {"zero_rows": 3}. stated : (b,) the exact confidence, where rounding by log and exp could move it off a bin's edge.
-    floored : whether probabilities of 0 may occur; without, logarithms are exact however small. columns : further
-    columns to write, (b,) each: p0 and p1 of ``venn-abers``.
+    log_probs : (b, k) float64, normalised, finite (a zero is log of the smallest
+    float). label : (b,) int64, the prediction, which need not be the vector's argmax.
+    counts : events to report, summed over blocks, e.g. {"zero_rows": 3}. stated : (b,)
+    the exact confidence, where rounding by log and exp could move it off a bin's edge.
+    floored : whether probabilities of 0 may occur; without, logarithms are exact
+    however small. columns : further columns to write, (b,) each: p0 and p1 of
+    ``venn-abers``.
     """
 
     log_probs: FloatArray
@@ -188,13 +194,14 @@ C = TypeVar("C", bound="Calibrator")
 class Fit(Generic[C]):
     """A fitted calibrator and how the fit went.
 
-    warnings : plain sentences for the user. details : numbers worth recording in the artifact (iterations, gradient
-    norm, choices made); JSON types only. chosen : method and options, for a method that selects another one.
-    after : computes the summary of the calibrated rows from the state of the fit, faster
-    than applying the calibrator would. out_of_fold : rows of the fit, calibrated by fits
-    that did not see them, which the next stage of a composition is fitted to. cross_fits :
-    gives calibrators without each fold of the rows, from what the fit has tried, faster
-    than fitting anew would.
+    warnings : plain sentences for the user. details : numbers worth recording in the
+    artifact (iterations, gradient norm, choices made); JSON types only. chosen : method
+    and options, for a method that selects another one. after : computes the summary of
+    the calibrated rows from the state of the fit, faster than applying the calibrator
+    would. out_of_fold : rows of the fit, calibrated by fits that did not see them,
+    which the next stage of a composition is fitted to. cross_fits : gives calibrators
+    without each fold of the rows, from what the fit has tried, faster than fitting anew
+    would.
     """
 
     calibrator: C
@@ -216,12 +223,14 @@ def param(
 ) -> Any:
     """Declare a fitted parameter of a calibrator: a field that the artifact stores.
 
-    shape : its dimensions; "k" is the number of classes, an integer is itself, any other name must agree between the
-    parameters of one calibrator. No shape at all means a scalar of the annotated type (float, int, bool, str). dtype :
-    "float64", "int64" or "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a tuple of them.
-    optional : may be None. default : a value that artifacts omit, as those of earlier versions do; such fields are
-    last (below ``_: KW_ONLY``). within : a key of ``WITHIN``, the condition on the numbers; finite by
-    default. For a str, its allowed values: ``oi|op``.
+    shape : its dimensions; "k" is the number of classes, an integer is itself, any
+    other name must agree between the parameters of one calibrator. No shape at all
+    means a scalar of the annotated type (float, int, bool, str). dtype : "float64",
+    "int64" or "str" for arrays. A field annotated ``Curves`` holds one 1-D array or a
+    tuple of them. optional : may be None. default : a value that artifacts omit, as
+    those of earlier versions do; such fields are last (below ``_: KW_ONLY``). within :
+    a key of ``WITHIN``, the condition on the numbers; finite by default. For a str, its
+    allowed values: ``oi|op``.
     """
     return field(
         default=default,
@@ -297,7 +306,8 @@ class Calibrator(ABC):
         return replace(prediction, log_probs=np.maximum(log_probs, LOG_ZERO))
 
     def reading(self, block: Block) -> Block:
-        """Block whose zeros count as in the fit, whatever other rows stand beside these.
+        """Block whose zeros count as in the fit, whatever other rows stand beside
+        these.
 
         Where the rows of the fit were not rounded and these are, their own digits say
         more.
@@ -311,23 +321,30 @@ class Calibrator(ABC):
         return replace(block, zeros=of_fit)
 
     def marginals(self, block: Block) -> FloatArray:
-        """Calibrated probability of each class by itself, (b, k) float64: for methods with one map per class, before
-        ``apply`` divides by the row's sum."""
+        """Calibrated probability of each class by itself, (b, k) float64: for methods
+        with one map per class, before ``apply`` divides by the row's sum.
+        """
         return np.exp(self.apply(block).log_probs)
 
     @classmethod
     def takes_logarithms(cls) -> bool:
-        """True if the method works on log-scores, so that a probability of 0 is a problem."""
+        """True if the method works on log-scores, so that a probability of 0 is a
+        problem.
+        """
         return True
 
     @property
     def required_transforms(self) -> Sequence[str]:
-        """Specs of the transforms whose scores ``apply`` reads, in the order of ``Block.transformed``; mostly none."""
+        """Specs of the transforms whose scores ``apply`` reads, in the order of
+        ``Block.transformed``; mostly none.
+        """
         return ()
 
     @property
     def required_columns(self) -> Mapping[str, Sequence[str]]:
-        """Columns of ``Block.columns`` that ``apply`` reads, each with the names it knows; most methods need none."""
+        """Columns of ``Block.columns`` that ``apply`` reads, each with the names it
+        knows; most methods need none.
+        """
         return {}
 
     @property
@@ -353,13 +370,17 @@ class Calibrator(ABC):
 
     @classmethod
     def resolve_options(cls, options: Any, k: int) -> Any:
-        """Replace defaults that depend on the number of classes k by explicit values, for the artifact. Raises
-        FitError for options that cannot serve k classes."""
+        """Replace defaults that depend on the number of classes k by explicit values,
+        for the artifact. Raises FitError for options that cannot serve k classes.
+        """
         return options
 
     @classmethod
     def moves_predictions(cls, options: Any) -> bool:
-        """True if the method may change predictions. options : as of ``resolve_options``."""
+        """True if the method may change predictions.
+
+        options : as of ``resolve_options``.
+        """
         return not cls.laws.keeps_argmax
 
     @classmethod
@@ -403,7 +424,9 @@ WITHIN: dict[str, tuple[Callable[[Any], Any], str]] = {
         "finite numbers that rise",
     ),
 }
-"""Conditions on a parameter or on each of its numbers, by name: a test, and its description for messages."""
+"""Conditions on a parameter or on each of its numbers, by name: a test, and its
+description for messages.
+"""
 
 
 def _check_parameter(name: str, value: Any, within: str) -> None:
@@ -418,7 +441,9 @@ def _check_parameter(name: str, value: Any, within: str) -> None:
 
 
 def check_numbers(name: str, value: float | FloatArray, within: str = "") -> None:
-    """Raise DataError for a parameter that is not finite, or violates the condition ``within`` (see ``WITHIN``)."""
+    """Raise DataError for a parameter that is not finite, or violates the condition
+    ``within`` (see ``WITHIN``).
+    """
     holds, expected = WITHIN[within]
     good = np.asarray(holds(np.asarray(value)))
     if good.all():

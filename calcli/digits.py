@@ -8,8 +8,8 @@
 A smallest value that stands in more than 5 % of the rows, with all others at least 100
 times larger, is a writer's clip.
 
-``digits_of_values`` looks at some rows, and ``Digits`` add. What a stored zero counts as
-follows from them, in ``zeros``.
+``digits_of_values`` looks at some rows, and ``Digits`` add. What a stored zero counts
+as follows from them, in ``zeros``.
 """
 
 import math

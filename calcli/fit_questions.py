@@ -56,8 +56,8 @@ OUTER_FOLDS = 5
 class QuestionData:
     """Labelled rows of one question, read.
 
-    rows : the opened bundle. data : its logarithms and labels, for the fit. folds : (n,)
-    fold of every row.
+    rows : the opened bundle. data : its logarithms and labels, for the fit. folds :
+    (n,) fold of every row.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Summary of the calibration rows before and after a fit: sums over rows, so that no row is kept."""
+"""Summary of the calibration rows before and after a fit: sums over rows, so that no
+row is kept.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +18,16 @@ EDGES = width_edges(15)
 
 @dataclass(frozen=True)
 class Summary(Sums):
-    """Sums over rows, weighted by sample weights if there are any. Adds, in the order of the rows.
+    """Sums over rows, weighted by sample weights if there are any.
 
-    n : number of rows. correct, nll, brier : sums of the losses per row. zeros : rows whose label has probability 0,
-    which counts as a finite NLL. entropy_gap : sum of -ln p_y minus the entropy, 0 at the temperature of least NLL.
-    With confidences alone (one class) all three are of being right. bins : confidence and correctness over
-    15 equal-width bins. label_counts : (k,) rows. lowest, highest : confidence. weighted : whether the rows carry
-    weights. counts : what the calibrator reported.
+    Adds, in the order of the rows.
+
+    n : number of rows. correct, nll, brier : sums of the losses per row. zeros : rows
+    whose label has probability 0, which counts as a finite NLL. entropy_gap : sum of
+    -ln p_y minus the entropy, 0 at the temperature of least NLL. With confidences alone
+    (one class) all three are of being right. bins : confidence and correctness over 15
+    equal-width bins. label_counts : (k,) rows. lowest, highest : confidence. weighted :
+    whether the rows carry weights. counts : what the calibrator reported.
     """
 
     n: int
@@ -50,8 +55,11 @@ class Summary(Sums):
         counts: Mapping[str, int] | None = None,
         zeros: int = 0,
     ) -> "Summary":
-        """Build the summary of some rows. losses : NLL, Brier score and entropy gap, (n,) each. zeros : rows whose
-        label has probability 0."""
+        """Build the summary of some rows.
+
+        losses : NLL, Brier score and entropy gap, (n,) each. zeros : rows whose label
+        has probability 0.
+        """
 
         def total(values: FloatArray) -> float:
             return float(values.sum() if weight is None else weight @ values)
@@ -87,8 +95,10 @@ class Summary(Sums):
         return (float(self.bins.score.sum()) - self.correct) / self.weight
 
     def values(self) -> dict[str, float]:
-        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact records them. With
-        confidences alone (one class) NLL and Brier score are of being right: ``nll_top``, ``brier_top``."""
+        """Accuracy, NLL, Brier score and ECE over 15 equal-width bins, as an artifact
+        records them. With confidences alone (one class) NLL and Brier score are of
+        being right: ``nll_top``, ``brier_top``.
+        """
         top = "_top" if len(self.label_counts) == 1 else ""
         sums = {
             "accuracy": self.correct,

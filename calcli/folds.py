@@ -1,8 +1,8 @@
 """Assignment of rows to the folds of a cross-validation, by what the rows hold.
 
-The same rows get the same folds in any order and in any shards: folds follow a hash of each
-row's scores and label, never its position. Units follow the hashes of their rows, so that
-other names of the units change nothing either.
+The same rows get the same folds in any order and in any shards: folds follow a hash of
+each row's scores and label, never its position. Units follow the hashes of their rows,
+so that other names of the units change nothing either.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ LOWER_TAIL = 3.09  # normal quantile at 0.999
 
 CONFLICTS = 0.02
 """Share of the rows with repeated scores whose label differs from most others of the
-same scores. Above it, scores repeat because they are coarse, not because rows were copied."""
+same scores. Above it, scores repeat because they are coarse, not because rows were
+copied.
+"""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -45,9 +47,9 @@ def scrambled(values: Hashes) -> Hashes:
 class RowHashes:
     """Hashes of the contents of rows, (n,) each.
 
-    scores : hash of the scores. whole : of scores and label. level : largest score, which
-    ``scores`` does not hold. Relabelling the classes, or adding a constant to a row's logits,
-    leaves ``scores`` and ``whole`` as they were.
+    scores : hash of the scores. whole : of scores and label. level : largest score,
+    which ``scores`` does not hold. Relabelling the classes, or adding a constant to a
+    row's logits, leaves ``scores`` and ``whole`` as they were.
     """
 
     scores: Hashes
@@ -56,10 +58,11 @@ class RowHashes:
 
     @classmethod
     def of(cls, rows: Rows) -> "RowHashes":
-        """Hash all rows, in one walk over them; those with the scores of another row twice.
+        """Hash all rows, in one walk over them; those with the scores of another row
+        twice.
 
-        The first walk takes a row's scores for a set. Rows that are alike by it may differ in
-        which class has which score, which the second walk tells.
+        The first walk takes a row's scores for a set. Rows that are alike by it may
+        differ in which class has which score, which the second walk tells.
         """
         hashes = joined(list(rows.each(hashes_of_block)))
         repeated = np.flatnonzero(is_repeated(hashes.scores))
@@ -92,9 +95,9 @@ def hashes_of_block(block: Block, class_keys: Hashes | None = None) -> RowHashes
     """Hash the rows of a block.
 
     Every class counts by its distance to the largest score, in float32, so that the
-    rounding of a constant added to the row does not show. Sums do not depend on the order
-    of the classes. A confidence counts as it is. class_keys : (k,) hashes of the classes' own
-    rows, which tell the classes apart whatever their numbers.
+    rounding of a constant added to the row does not show. Sums do not depend on the
+    order of the classes. A confidence counts as it is. class_keys : (k,) hashes of the
+    classes' own rows, which tell the classes apart whatever their numbers.
     """
     if block.kind == "confidence":
         level = block.scores[:, 0].astype(np.float64) + 0.0  # -0.0 becomes 0.0
@@ -166,14 +169,15 @@ def content_folds(
 ) -> IntArray:
     """Fold of every row, (n,), at random but decided by the contents of the rows.
 
-    Folds are numbered from 0 on and none is empty; there are fewer than asked for where there
-    is too little to deal. Sizes are nearly equal. Rows of a unit stay together, and so do exact copies of a row or
-    of a unit, which would otherwise tell a fit what it is tested on. draw : another number
-    gives other folds. along : columns (n,) beside the scores that tell rows apart.
+    Folds are numbered from 0 on and none is empty; there are fewer than asked for where
+    there is too little to deal. Sizes are nearly equal. Rows of a unit stay together,
+    and so do exact copies of a row or of a unit, which would otherwise tell a fit what
+    it is tested on. draw : another number gives other folds. along : columns (n,)
+    beside the scores that tell rows apart.
 
-    The training rows carry no information about the held-out labels. With stratified folds
-    they do: a method that learns class frequencies finds exactly those of the held-out rows,
-    and looks better than it is on new ones.
+    The training rows carry no information about the held-out labels. With stratified
+    folds they do: a method that learns class frequencies finds exactly those of the
+    held-out rows, and looks better than it is on new ones.
     """
     hashes = RowHashes.of(rows)
     units = rows.units()
@@ -186,11 +190,12 @@ def content_folds(
 
 
 def sampled_folds(rows: Rows, folds: int, seed: int, draw: int = 0) -> IntArray:
-    """Fold of every row, (n,), by the sampling design: stratified where it is even by class.
+    """Fold of every row, (n,), by the sampling design: stratified where it is even by
+    class.
 
-    If rows were drawn evenly by design, random folds would charge a method that learns class
-    frequencies with noise that its final fit does not have: a class rare among the training
-    rows is frequent among those held out.
+    If rows were drawn evenly by design, random folds would charge a method that learns
+    class frequencies with noise that its final fit does not have: a class rare among
+    the training rows is frequent among those held out.
     """
     y = rows.labels()
     if rows.units() is not None or not even_by_design(y, rows.k):
@@ -238,7 +243,8 @@ def clusters_of_rows(
 
 
 def is_coarse(hashes: RowHashes, code: IntArray, count: IntArray) -> bool:
-    """Detect scores that repeat because they take few values: equal ones have other labels.
+    """Detect scores that repeat because they take few values: equal ones have other
+    labels.
 
     code : (n,) number of each row's scores. count : rows of each.
     """
@@ -259,8 +265,9 @@ def clusters_of_units(
 ) -> tuple[IntArray, Hashes]:
     """Cluster of every row, (n,), and hash of every cluster, where rows have units.
 
-    A unit's hash is the sum of those of its rows. Copies of a unit are one cluster, unless
-    they fill more than a fold, or scores are so coarse that units are alike by chance.
+    A unit's hash is the sum of those of its rows. Copies of a unit are one cluster,
+    unless they fill more than a fold, or scores are so coarse that units are alike by
+    chance.
     """
     total = np.zeros(units.n, dtype=np.uint64)
     np.add.at(total, units.code, scrambled(hashes.whole))
@@ -280,9 +287,9 @@ def clusters_of_units(
 def dealt(key: Hashes, size: IntArray, folds: int) -> IntArray:
     """Fold of every cluster, in the order of their keys.
 
-    The clusters are laid end to end and cut into equal parts; a cluster goes to the part that
-    holds its middle row. If a part stays empty, clusters go to the folds in turn instead.
-    size : rows of each cluster.
+    The clusters are laid end to end and cut into equal parts; a cluster goes to the
+    part that holds its middle row. If a part stays empty, clusters go to the folds in
+    turn instead. size : rows of each cluster.
     """
     order = np.argsort(key, kind="stable")
     ordered = size[order]
@@ -296,11 +303,12 @@ def dealt(key: Hashes, size: IntArray, folds: int) -> IntArray:
 
 
 def even_by_design(y: IntArray, k: int) -> bool:
-    """Detect rows sampled evenly by class, whose counts are more even than chance makes them.
+    """Detect rows sampled evenly by class, whose counts are more even than chance makes
+    them.
 
     Counts of the k classes in y (n,) then differ by at most two, and are more even by
-    chi-square than all but one in a thousand uniform draws; fewer than four classes never
-    are. The counts of a random half of an even set lie further apart.
+    chi-square than all but one in a thousand uniform draws; fewer than four classes
+    never are. The counts of a random half of an even set lie further apart.
 
     Reference: Wilson, Hilferty (1931), the normal approximation.
     """

@@ -62,9 +62,11 @@ def pool_adjacent_violators(
 
 @dataclass(frozen=True)
 class IsotonicFit:
-    """Blocks of constant fitted accuracy, from the least to the most confident. low, high : (b,) smallest and largest
-    confidence in the block. value : (b,) fitted accuracy, increasing. weight : (b,) (the number of rows without
-    weights)."""
+    """Blocks of constant fitted accuracy, from the least to the most confident.
+
+    low, high : (b,) smallest and largest confidence in the block. value : (b,) fitted
+    accuracy, increasing. weight : (b,) (the number of rows without weights).
+    """
 
     low: FloatArray
     high: FloatArray
@@ -73,14 +75,18 @@ class IsotonicFit:
 
     @property
     def knots(self) -> tuple[FloatArray, FloatArray]:
-        """The curve as a polyline (x, y): flat on each block, straight from one block to the next."""
+        """The curve as a polyline (x, y): flat on each block, straight from one block
+        to the next.
+        """
         x = np.stack([self.low, self.high], axis=1).ravel()
         y = np.repeat(self.value, 2)
         keep = np.concatenate([[True], (np.diff(x) > 0) | (np.diff(y) > 0)])
         return x[keep], y[keep]
 
     def at(self, confidence: FloatArray) -> FloatArray:
-        """Fitted accuracy at confidences, linear between blocks, constant beyond the ends."""
+        """Fitted accuracy at confidences, linear between blocks, constant beyond the
+        ends.
+        """
         return np.interp(confidence, *self.knots)
 
 
@@ -92,9 +98,10 @@ def fit_isotonic(
 ) -> IsotonicFit:
     """Isotonic regression of 0/1 outcomes on confidences: the CORP reliability curve.
 
-    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None. Confidences
-    equal but for rounding (see ``numerics.starts_of_ties``, of least) are one point. Rows of weight 0 do not count.
-    Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8), equation 2.
+    confidence : (n,) in [0, 1]. correct : (n,) 0/1. weight : (n,) >= 0 or None.
+    Confidences equal but for rounding (see ``numerics.starts_of_ties``, of least) are
+    one point. Rows of weight 0 do not count. Reference: Dimitriadis, Gneiting, Jordan
+    (2021), PNAS 118(8), equation 2.
     """
     if weight is not None:
         used = weight > 0
@@ -113,7 +120,9 @@ def fit_isotonic(
 def _pooled(
     low: FloatArray, high: FloatArray, hits: FloatArray, mass: FloatArray
 ) -> IsotonicFit:
-    """Isotonic fit to ascending intervals of scores [low, high] with total weight ``mass``, ``hits`` of it right."""
+    """Isotonic fit to ascending intervals of scores [low, high] with total weight
+    ``mass``, ``hits`` of it right.
+    """
     first = pool_adjacent_violators(hits, mass)
     last = ends_of_runs(first, len(low))
     block_mass = np.add.reduceat(mass, first)
@@ -122,16 +131,19 @@ def _pooled(
 
 
 class PooledOutcomes:
-    """Streaming isotonic regression of 0/1 outcomes: neither sorted nor in memory at once.
+    """Streaming isotonic regression of 0/1 outcomes: neither sorted nor in memory at
+    once.
 
-    Sorted by score, a block of the fit can only begin at a score that has a positive outcome: anywhere else the next
-    outcome is no larger than the one before and the two are pooled. It is therefore enough to know, for every distinct
-    score of a positive, how much negative weight lies between it and the next one, and where that stretch ends. These
-    sums are exact, add over blocks of rows, and are as many as there are positives: one map over all n x k pairs needs
-    no sort of n x k numbers.
+    Sorted by score, a block of the fit can only begin at a score that has a positive
+    outcome: anywhere else the next outcome is no larger than the one before and the two
+    are pooled. It is therefore enough to know, for every distinct score of a positive,
+    how much negative weight lies between it and the next one, and where that stretch
+    ends. These sums are exact, add over blocks of rows, and are as many as there are
+    positives: one map over all n x k pairs needs no sort of n x k numbers.
 
-    positive : (m,) scores of the positive outcomes, >= 0, any order; weight : (m,) or None (1 each).
-    Add the negatives with ``add_negative``, in any order and any number of calls.
+    positive : (m,) scores of the positive outcomes, >= 0, any order; weight : (m,) or
+    None (1 each). Add the negatives with ``add_negative``, in any order and any number
+    of calls.
     """
 
     def __init__(self, positive: FloatArray, weight: FloatArray | None = None) -> None:

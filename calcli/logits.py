@@ -13,7 +13,9 @@ ClassScoreKind = Literal["logits", "log_probs", "probs"]
 SCORE_KINDS: tuple[str, ...] = get_args(ClassScoreKind)
 
 ScoreKind = Literal["logits", "log_probs", "probs", "confidence"]
-"""Type of the scores: one score per class, or one confidence per row whose "label" is 1 if the answer is right."""
+"""Type of the scores: one score per class, or one confidence per row whose "label" is 1
+if the answer is right.
+"""
 
 
 def to_logits(
@@ -23,9 +25,9 @@ def to_logits(
 ) -> FloatArray:
     """Logits of scores (n, k) of a declared kind: probabilities enter as logarithms.
 
-    zeros : what a probability of 0 counts as; None for unrounded numbers. Rows that miss
-    a sum of 1 by rounding are divided by it. Returns (n, k) float64, natural log, where
-    a constant per row has no meaning. Raises DataError for confidences.
+    zeros : what a probability of 0 counts as; None for unrounded numbers. Rows that
+    miss a sum of 1 by rounding are divided by it. Returns (n, k) float64, natural log,
+    where a constant per row has no meaning. Raises DataError for confidences.
     """
     if kind == "confidence":
         raise DataError(

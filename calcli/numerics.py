@@ -18,12 +18,16 @@ IntArray = NDArray[np.int64]
 TINY = float(np.finfo(np.float64).tiny)
 
 LOG_ZERO = math.log(TINY) + 1.0
-"""Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or split among classes."""
+"""Logarithms from ``floored_log`` at or below this stand for a 0, perhaps normalised or
+split among classes.
+"""
 
 TILE_ITEMS = 1 << 17
 TILE_ROWS = 1 << 14
-"""Most scores (1 MiB in float64) and rows per tile: large enough that threads, which take turns at the interpreter
-between two calls of NumPy, seldom wait for each other; small enough that the buffers stay in cache."""
+"""Most scores (1 MiB in float64) and rows per tile: large enough that threads, which
+take turns at the interpreter between two calls of NumPy, seldom wait for each other;
+small enough that the buffers stay in cache.
+"""
 
 YEAR_FIRST = re.compile("(19|20)[0-9]{2}([^0-9]|$)")
 
@@ -33,7 +37,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def overridable(function: F) -> F:
-    """Make a function of an array overridable by array-like arguments, as NumPy's own are (NEP 18)."""
+    """Make a function of an array overridable by array-like arguments, as NumPy's own
+    are (NEP 18).
+    """
 
     @wraps(function)
     def called(x: Any, *rest: Any) -> Any:
@@ -138,8 +144,11 @@ TIES_AT_ONCE = 1 << 15
 
 
 def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
-    """Start index of each run of tied values in ascending values (n,). A new run starts where the step is larger than
-    ``TIE`` times the larger neighbour, or times ``least`` where both are smaller."""
+    """Start index of each run of tied values in ascending values (n,).
+
+    A new run starts where the step is larger than ``TIE`` times the larger neighbour,
+    or times ``least`` where both are smaller.
+    """
     step = np.ones(len(ordered), dtype=bool)
     for start in range(1, len(ordered), TIES_AT_ONCE):
         high = ordered[start : start + TIES_AT_ONCE]
@@ -150,8 +159,9 @@ def starts_of_ties(ordered: FloatArray, least: float = 0.0) -> IntArray:
 
 
 def tie_groups(values: FloatArray, least: float = 0.0) -> tuple[FloatArray, IntArray]:
-    """Unique values up to rounding: the largest of each run of tied values, ascending, (t,), and the index of every
-    value's run, (n,). least : see ``starts_of_ties``."""
+    """Unique values up to rounding: the largest of each run of tied values, ascending,
+    (t,), and the index of every value's run, (n,). least : see ``starts_of_ties``.
+    """
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     begins = np.append(starts_of_ties(ordered, least), len(values))
@@ -166,7 +176,10 @@ FEW_COLUMNS = 32
 
 @overridable
 def row_max(z: FloatArray) -> FloatArray:
-    """Largest entry of each row. z : (n, k), k >= 1. Returns (n,), exactly ``z.max(axis=1)``."""
+    """Largest entry of each row.
+
+    z : (n, k), k >= 1. Returns (n,), exactly ``z.max(axis=1)``.
+    """
     if z.shape[1] > FEW_COLUMNS:
         return z.max(axis=1)
     top: FloatArray = z[:, 0].copy()
@@ -176,8 +189,10 @@ def row_max(z: FloatArray) -> FloatArray:
 
 
 def log_normalizer(z: FloatArray) -> FloatArray:
-    """Logarithm of the sum of exponentials of each row, safe for logits of any size. z : (n, k) float64 logits. Returns
-    (n,) float64."""
+    """Logarithm of the sum of exponentials of each row, safe for logits of any size.
+
+    z : (n, k) float64 logits. Returns (n,) float64.
+    """
     top = row_max(z)
     shifted = z - top[:, None]
     np.exp(shifted, out=shifted)
@@ -185,15 +200,21 @@ def log_normalizer(z: FloatArray) -> FloatArray:
 
 
 def log_softmax(z: FloatArray) -> FloatArray:
-    """Log-probabilities of each row of logits. z : (n, k) float64 logits, natural log, any constant per row. Returns
-    (n, k) float64."""
+    """Log-probabilities of each row of logits.
+
+    z : (n, k) float64 logits, natural log, any constant per row. Returns (n, k)
+    float64.
+    """
     shifted = z - row_max(z)[:, None]
     shifted -= np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return shifted
 
 
 def softmax(z: FloatArray) -> FloatArray:
-    """Probabilities of each row of logits. z : (n, k) float64. Returns (n, k) float64."""
+    """Probabilities of each row of logits.
+
+    z : (n, k) float64. Returns (n, k) float64.
+    """
     p = z - row_max(z)[:, None]
     np.exp(p, out=p)
     p /= p.sum(axis=1, keepdims=True)
@@ -207,7 +228,10 @@ def sigmoid(u: FloatArray) -> FloatArray:
 
 
 def mixed_with_uniform(log_p: FloatArray, share: float) -> FloatArray:
-    """log((1 - share) p + share / k): no probability is below share / k. log_p : (n, k), overwritten."""
+    """log((1 - share) p + share / k): no probability is below share / k.
+
+    log_p : (n, k), overwritten.
+    """
     if share > 0:
         # the share keeps the logarithm away from 0; logaddexp takes nine times as long
         p = np.exp(log_p, out=log_p)
@@ -223,15 +247,18 @@ LEAD = 1e-5
 
 @overridable
 def kept_on_top(log_p: FloatArray, label: IntArray) -> FloatArray:
-    """Log-probabilities whose largest entry is at the label, and as near as may be otherwise.
+    """Log-probabilities whose largest entry is at the label, and as near as may be
+    otherwise.
 
-    Projects each row p on the probabilities with p_label >= p_j for all j, in squared distance: the classes above the
-    label are pooled with it to their mean, the largest first, until it is on top. The mean is the largest of the means
-    of the label's and the m largest others, m = 0, 1, ... The label then leads by ``LEAD``, so that it is the argmax
-    in float32 too. Rows with the label on top by that much are left as they are. log_p : (n, k), normalised; label :
-    (n,).
+    Projects each row p on the probabilities with p_label >= p_j for all j, in squared
+    distance: the classes above the label are pooled with it to their mean, the largest
+    first, until it is on top. The mean is the largest of the means of the label's and
+    the m largest others, m = 0, 1, ... The label then leads by ``LEAD``, so that it is
+    the argmax in float32 too. Rows with the label on top by that much are left as they
+    are. log_p : (n, k), normalised; label : (n,).
 
-    Reference: Robertson, Wright, Dykstra (1988), "Order Restricted Statistical Inference", section 1.3 (tree orders).
+    Reference: Robertson, Wright, Dykstra (1988), "Order Restricted Statistical
+    Inference", section 1.3 (tree orders).
     """
     row = np.arange(len(log_p))
     others = log_p.copy()
@@ -262,8 +289,11 @@ LEAST = np.uint16(0x0400)
 
 
 def store(out: AnyArray, values: AnyArray) -> None:
-    """out[...] = values, in the type of ``out`` (same shape). Numbers too small for a normal float16 are rounded as
-    integers: the same bits, twenty times as fast as the processor's own conversion."""
+    """out[...] = values, in the type of ``out`` (same shape).
+
+    Numbers too small for a normal float16 are rounded as integers: the same bits,
+    twenty times as fast as the processor's own conversion.
+    """
     if out.dtype != np.float16 or values.dtype.kind != "f" or values.dtype.itemsize < 4:
         np.copyto(out, values, casting="unsafe")
         return
@@ -291,8 +321,10 @@ def whole_number(text: str) -> int | None:
 
 
 def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
-    """Detect bfloat16: the type itself, 2 untyped bytes, as files store arrays of ml_dtypes, or uint16 declared so.
-    declared : the attribute ``dtype`` of an HDF5 dataset."""
+    """Detect bfloat16: the type itself, 2 untyped bytes, as files store arrays of
+    ml_dtypes, or uint16 declared so. declared : the attribute ``dtype`` of an HDF5
+    dataset.
+    """
     return (
         dtype == np.dtype("V2")
         or dtype.name == "bfloat16"
@@ -301,7 +333,9 @@ def is_bfloat16(dtype: np.dtype[Any], declared: object = None) -> bool:
 
 
 def bfloat16_to_float32(bits: AnyArray) -> AnyArray:
-    """Convert bfloat16 bit patterns (2 bytes each), the upper half of a float32, to float32. Exact."""
+    """Convert bfloat16 bit patterns (2 bytes each), the upper half of a float32, to
+    float32. Exact.
+    """
     words = bits if bits.dtype.kind == "u" else np.ascontiguousarray(bits).view("<u2")
     return (words.astype("<u4") << 16).view("<f4").astype(np.float32, copy=False)
 

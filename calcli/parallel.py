@@ -1,4 +1,6 @@
-"""Process blocks of rows in parallel threads: NumPy releases the interpreter lock while it computes."""
+"""Process blocks of rows in parallel threads: NumPy releases the interpreter lock while
+it computes.
+"""
 
 import os
 from collections import deque
@@ -45,7 +47,9 @@ class _Threads:
 
 @contextmanager
 def same_threads() -> Iterator[None]:
-    """Keep the threads of ``in_order`` for all calls inside: starting one can take as long as a block."""
+    """Keep the threads of ``in_order`` for all calls inside: starting one can take as
+    long as a block.
+    """
     if _kept.get() is not None:
         yield
         return
@@ -61,10 +65,11 @@ def same_threads() -> Iterator[None]:
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yield the results of ``work`` on every item, in the order of the items.
 
-    Items are drawn by the caller's thread, a few ahead of the results: files are read in
-    one thread, and memory holds only some blocks. That thread also works on items that
-    no other has begun: waiting for every result can cost more than a block, and ``work``
-    may itself call ``in_order`` without deadlock. A single item starts no threads.
+    Items are drawn by the caller's thread, a few ahead of the results: files are read
+    in one thread, and memory holds only some blocks. That thread also works on items
+    that no other has begun: waiting for every result can cost more than a block, and
+    ``work`` may itself call ``in_order`` without deadlock. A single item starts no
+    threads.
     """
     items = iter(items)
     first = list(islice(items, 2))
@@ -144,8 +149,11 @@ STREAM = "use a method that streams (calcli methods lists them) or fewer rows"
 
 
 def check_memory(needed: int, what: str, instead: str = STREAM) -> None:
-    """Refuse an allocation that exceeds the free memory. needed : bytes. instead : advice. Raises FitError that names
-    the needed and the available amount."""
+    """Refuse an allocation that exceeds the free memory.
+
+    needed : bytes. instead : advice. Raises FitError that names the needed and the
+    available amount.
+    """
     available = available_memory()
     if available is not None and needed > 0.9 * available:
         free = f"{available / 2**20:.0f} MiB are free"

@@ -13,9 +13,9 @@ else:
     class cached_property:
         """``functools.cached_property`` without its lock.
 
-        Before Python 3.12 the standard one holds a lock per property, over all instances,
-        while it computes a value: a fork meanwhile leaves it locked in the child for ever.
-        Here two threads may compute the same value twice.
+        Before Python 3.12 the standard one holds a lock per property, over all
+        instances, while it computes a value: a fork meanwhile leaves it locked in the
+        child for ever. Here two threads may compute the same value twice.
         """
 
         def __init__(self, method: Callable[[Any], Any]) -> None:
@@ -34,7 +34,9 @@ else:
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value for JSON: records and mappings become objects, sequences and arrays lists."""
+    """Convert a value for JSON: records and mappings become objects, sequences and
+    arrays lists.
+    """
     if value is None or type(value) in (float, str, int, bool):
         return value
     if hasattr(value, "to_dict"):
@@ -55,8 +57,11 @@ def _fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 class Record:
-    """Base of dataclasses that convert to JSON by field. JSON : key by field, where they differ; "" merges the field's
-    own keys into the object, None omits it. OPTIONAL : fields omitted where they are None or empty."""
+    """Base of dataclasses that convert to JSON by field.
+
+    JSON : key by field, where they differ; "" merges the field's own keys into the
+    object, None omits it. OPTIONAL : fields omitted where they are None or empty.
+    """
 
     JSON: ClassVar[Mapping[str, str | None]] = {}
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
@@ -79,8 +84,10 @@ class Record:
 
 
 class Sums:
-    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key; None plus anything is None.
-    Fields that combine otherwise declare it in their type: ``lowest: Annotated[float, min]``."""
+    """Base of dataclasses that add: numbers and arrays by ``+``, mappings key by key;
+    None plus anything is None. Fields that combine otherwise declare it in their type:
+    ``lowest: Annotated[float, min]``.
+    """
 
     def __add__(self, other: Self) -> Self:
         values = []

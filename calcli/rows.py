@@ -1,8 +1,9 @@
 """Labelled score rows in blocks: what every method and metric receives.
 
-An array in memory and a file larger than memory have one interface: ``n`` rows of ``k`` classes, read block by block
-as often as needed, so that a method is written once. A block is about 1 MiB, which stays in a core's cache:
-whole-array NumPy is slower, not faster.
+An array in memory and a file larger than memory have one interface: ``n`` rows of ``k``
+classes, read block by block as often as needed, so that a method is written once. A
+block is about 1 MiB, which stays in a core's cache: whole-array NumPy is slower, not
+faster.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +39,9 @@ BLOCK_BYTES = 1 << 20  # size of one block in float64
 
 PART_BLOCKS = 32
 PART_ROWS = 1 << 18
-"""Most blocks and rows in a part: sums are taken within each part of consecutive blocks first, then over the parts."""
+"""Most blocks and rows in a part: sums are taken within each part of consecutive blocks
+first, then over the parts.
+"""
 
 AtOnce = Literal[
     1, 2, 4, 8, 16
@@ -56,7 +59,10 @@ def digits_of(kind: FloatType, one_column: bool, block: "Block") -> Digits:
 
 
 class Codes(NamedTuple):
-    """A column of names, one per row: ``names[code]``. names : each once. code : (n,) integers."""
+    """A column of names, one per row: ``names[code]``.
+
+    names : each once. code : (n,) integers.
+    """
 
     names: tuple[str, ...]
     code: IntArray
@@ -89,20 +95,20 @@ PADDING = -1e5
 class Block:
     """Consecutive rows.
 
-    start : index of the first row. scores : (b, k) in the precision of the source, of kind
-    ``kind``. Read-only by convention. y : (b,) int64 labels, or None when the source has
-    none. weight : (b,) float64 sample weights in effective rows, or None (all equal).
-    transformed : (m, b, k) logits of the same rows under the m transforms asked for.
-    assigned : (b,) int64 predictions made upstream, by an earlier calibrator whose
-    prediction need not be the argmax of the scores; None when there was none. columns :
-    further columns, of the names that were asked for (``DataSet.carry``). original : (b,)
-    int64 predictions of the scores that earlier stages of a composition were given; None
-    before the first stage. zeros : what a probability of 0 counts as, None where the source
-    does not say. of_options : columns are the options of the row, and ``PADDING``
-    where it has none.
+    start : index of the first row. scores : (b, k) in the precision of the source, of
+    kind ``kind``. Read-only by convention. y : (b,) int64 labels, or None when the
+    source has none. weight : (b,) float64 sample weights in effective rows, or None
+    (all equal). transformed : (m, b, k) logits of the same rows under the m transforms
+    asked for. assigned : (b,) int64 predictions made upstream, by an earlier calibrator
+    whose prediction need not be the argmax of the scores; None when there was none.
+    columns : further columns, of the names that were asked for (``DataSet.carry``).
+    original : (b,) int64 predictions of the scores that earlier stages of a composition
+    were given; None before the first stage. zeros : what a probability of 0 counts as,
+    None where the source does not say. of_options : columns are the options of the row,
+    and ``PADDING`` where it has none.
 
-    Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was given, and y is 1 where it is
-    right, else 0.
+    Of kind ``confidence``, scores are (b, 1), the confidence in the answer that was
+    given, and y is 1 where it is right, else 0.
     """
 
     start: int
@@ -126,7 +132,9 @@ class Block:
         return slice(self.start, self.start + len(self))
 
     def take(self, rows: "slice | IntArray", start: int) -> "Block":
-        """Select rows, as a block that starts at row ``start``; views where ``rows`` is a slice."""
+        """Select rows, as a block that starts at row ``start``; views where ``rows`` is
+        a slice.
+        """
         return Block(
             start=start,
             scores=self.scores[rows],
@@ -145,7 +153,9 @@ class Block:
         return self.take(slice(low, high), self.start + low)
 
     def calibrated(self, log_probs: FloatArray) -> "Block":
-        """Replace the scores by calibrated log-probabilities; drops transforms and assigned predictions."""
+        """Replace the scores by calibrated log-probabilities; drops transforms and
+        assigned predictions.
+        """
         return Block(
             self.start,
             log_probs,
@@ -164,13 +174,18 @@ class Block:
 
     @cached_property
     def z(self) -> FloatArray:
-        """The scores as logits, (b, k) float64. May alias ``scores``: do not write to it."""
+        """The scores as logits, (b, k) float64.
+
+        May alias ``scores``: do not write to it.
+        """
         return to_logits(self.scores, self.kind, self.zeros)
 
     @cached_property
     def stored_zeros(self) -> BoolArray | None:
-        """Mask of probabilities that are stored as 0, (b, k); None where there are none. What they count as is more
-        than rows sum to: for what a class has against the others, see ``top_log_odds``."""
+        """Mask of probabilities that are stored as 0, (b, k); None where there are
+        none. What they count as is more than rows sum to: for what a class has against
+        the others, see ``top_log_odds``.
+        """
         zeros = self.zeros
         if zeros is None and self.kind == "probs":
             zeros = Zeros.of_type(self.scores.dtype)
@@ -188,7 +203,9 @@ class Block:
 
     @cached_property
     def prediction(self) -> IntArray:
-        """Predicted class of every row, (b,): as assigned upstream, else the argmax of the scores."""
+        """Predicted class of every row, (b,): as assigned upstream, else the argmax of
+        the scores.
+        """
         if self.assigned is not None:
             return self.assigned
         return self.scores.argmax(axis=1)
@@ -211,7 +228,8 @@ class Block:
 
 
 def score_keys(block: Block) -> FloatArray:
-    """Number of each row's scores, (b,), that rows share only if their scores are equal.
+    """Number of each row's scores, (b,), that rows share only if their scores are
+    equal.
 
     A sum with random factors; a class without a probability counts as ``PADDING``.
     """
@@ -227,7 +245,10 @@ def _rows_of(column: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Walk:
-    """Request for work on every block of some rows (see ``Rows.each``). add_up : sum the results within each part."""
+    """Request for work on every block of some rows (see ``Rows.each``).
+
+    add_up : sum the results within each part.
+    """
 
     work: Callable[..., Any]
     along: tuple[AnyArray, ...]
@@ -276,7 +297,9 @@ def rows_per_block(k: int) -> int:
 
 
 def part_blocks(k: int) -> int:
-    """Blocks per part, for rows of k classes: a multiple of 4; ``PART_BLOCKS`` from 16 classes on."""
+    """Blocks per part, for rows of k classes: a multiple of 4; ``PART_BLOCKS`` from 16
+    classes on.
+    """
     return max(4, min(PART_BLOCKS, PART_ROWS // rows_per_block(k)) // 4 * 4)
 
 
@@ -286,12 +309,15 @@ def class_words(number: int, names: Sequence[str] | None) -> str:
 
 
 class Rows(ABC):
-    """A re-iterable source of blocks. n, k : number of rows and of classes; k = 1 where only confidences are known.
+    """A re-iterable source of blocks.
+
+    n, k : number of rows and of classes; k = 1 where only confidences are known.
     transforms : specs of the transforms that the source holds, ``name:argument``.
     ordered : whether classes are levels from low to high. columns : columns that blocks
     carry. dtype : of the scores as stored. one_column : only P(class 1), or a
     confidence, is stored. Subclasses yield every row exactly once, in order, in blocks
-    that carry ``zeros``."""
+    that carry ``zeros``.
+    """
 
     n: int
     k: int
@@ -305,8 +331,9 @@ class Rows(ABC):
 
     @property
     def zeros(self) -> Zeros | None:
-        """What a probability of 0 counts as; None for scores that were no probabilities. The first time it is asked
-        for, all rows are looked at."""
+        """What a probability of 0 counts as; None for scores that were no
+        probabilities. The first time it is asked for, all rows are looked at.
+        """
         is_probability = self.kind in ("probs", "confidence")
         if self._zeros is None and is_probability:
             # Blocks carry this meanwhile; what looks at their digits takes no logarithm.
@@ -331,7 +358,9 @@ class Rows(ABC):
         return None
 
     def called(self, classes: Sequence[int] | IntArray) -> str:
-        """Classes by number, with the names that are known: ``3 (cat), 5 (dog) and 12 more``."""
+        """Classes by number, with the names that are known: ``3 (cat), 5 (dog) and 12
+        more``.
+        """
         shown = ", ".join(class_words(c, self.class_names) for c in classes[:8])
         if len(classes) > 8:
             shown += f" and {len(classes) - 8} more"
@@ -341,7 +370,9 @@ class Rows(ABC):
     def blocks(
         self, transforms: Sequence[int] = (), at_once: AtOnce = 1
     ) -> Iterator[Block]:
-        """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices into ``self.transforms``."""
+        """Walk over all rows, ``at_once`` blocks as one; ``transforms`` are indices
+        into ``self.transforms``.
+        """
 
     def each(
         self,
@@ -350,22 +381,28 @@ class Rows(ABC):
         transforms: Sequence[int] = (),
         at_once: AtOnce = 1,
     ) -> Iterator[Result]:
-        """Yield the result of ``work(block, …)`` on every block, in the order of the rows.
+        """Yield the result of ``work(block, …)`` on every block, in the order of the
+        rows.
 
-        along : arrays, one entry per row, whose slices for the block are passed to ``work`` too. Blocks are processed
-        in parallel, perhaps in other processes: ``work`` must be picklable (a function of a module, a ``partial`` or
-        an object of such) and free of side effects. at_once : blocks passed to ``work`` as one.
+        along : arrays, one entry per row, whose slices for the block are passed to
+        ``work`` too. Blocks are processed in parallel, perhaps in other processes:
+        ``work`` must be picklable (a function of a module, a ``partial`` or an object
+        of such) and free of side effects. at_once : blocks passed to ``work`` as one.
         """
         return self.walked(Walk(work, along, tuple(transforms), at_once))
 
     def sum(
         self, work: Callable[..., Result], *along: AnyArray, at_once: AtOnce = 1
     ) -> Result:
-        """Sum the results of ``each``, part by part, in an order that depends on the rows alone."""
+        """Sum the results of ``each``, part by part, in an order that depends on the
+        rows alone.
+        """
         return reduce(add, self.walked(Walk(work, along, (), at_once, add_up=True)))
 
     def walked(self, walk: Walk) -> Iterator[Any]:
-        """Yield the results of a walk, in the order of the rows; sources override it to distribute the work."""
+        """Yield the results of a walk, in the order of the rows; sources override it to
+        distribute the work.
+        """
         results = in_order(walk, self.blocks(walk.transforms, walk.at_once))
         if not walk.add_up:
             return results
@@ -401,7 +438,9 @@ class Rows(ABC):
 
     @property
     def effective_n(self) -> float:
-        """Kish's effective number of rows, which penalties, priors and counts are held against."""
+        """Kish's effective number of rows, which penalties, priors and counts are held
+        against.
+        """
         weight = self.weights()
         if weight is None or not weight.any():
             return float(self.n)
@@ -417,8 +456,9 @@ class Rows(ABC):
         return None
 
     def array(self) -> AnyArray:
-        """All scores in one array, (n, k), in the precision of the source, for methods that need it. Raises FitError if
-        they exceed the free memory."""
+        """All scores in one array, (n, k), in the precision of the source, for methods
+        that need it. Raises FitError if they exceed the free memory.
+        """
         first = next(iter(self.blocks()))
         check_memory(
             self.n * self.k * first.scores.itemsize, f"{self.n} x {self.k} scores"
@@ -433,7 +473,9 @@ class Rows(ABC):
         return to_logits(self.array(), self.kind, self.zeros)
 
     def sample(self, count: int) -> "ArrayRows":
-        """About ``count`` rows in memory, in slabs spread evenly over the source; deterministic."""
+        """About ``count`` rows in memory, in slabs spread evenly over the source;
+        deterministic.
+        """
         index = np.concatenate(
             [np.arange(start, stop) for start, stop in sample_runs(self.n, count)]
         )
@@ -442,7 +484,9 @@ class Rows(ABC):
         return drawn.counting(self.zeros)
 
     def take(self, index: IntArray) -> "Rows":
-        """The rows at ``index`` (folds of a cross-validation), in the order of the source."""
+        """The rows at ``index`` (folds of a cross-validation), in the order of the
+        source.
+        """
         ordered = np.sort(np.asarray(index, dtype=np.int64))
         return SubsetRows(self, ordered, _rows_of(self.weights(), ordered))
 
@@ -461,9 +505,9 @@ class Rows(ABC):
     def counted(self) -> "Rows":
         """Select the rows that fits and metrics use.
 
-        These are the rows of positive weight; all rows if no weight is positive. Copies of
-        a row inside its unit are one row with the weight of all. Drops weights that are
-        all 1.
+        These are the rows of positive weight; all rows if no weight is positive. Copies
+        of a row inside its unit are one row with the weight of all. Drops weights that
+        are all 1.
         """
         weight = self.weights()
         if weight is not None and not (weight > 0).any():
@@ -483,11 +527,17 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """Rows in memory. scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units of the
-    rows; transformed : (m, n, k) logits with ``transforms`` naming its first axis."""
+    """Rows in memory.
+
+    scores : (n, k) of kind ``kind``; labels, weight : (n,), of any scale; units : units
+    of the rows; transformed : (m, n, k) logits with ``transforms`` naming its first
+    axis.
+    """
 
     original: IntArray | None = None
-    """Predictions of the scores that these were made from, (n,), where a calibrator has made them."""
+    """Predictions of the scores that these were made from, (n,), where a calibrator has
+    made them.
+    """
 
     def __init__(
         self,
@@ -541,7 +591,9 @@ class ArrayRows(Rows):
             yield block
 
     def counting(self, zeros: Zeros | None) -> "ArrayRows":
-        """The same rows, of which it is known what a probability of 0 counts as: they are some of other rows."""
+        """The same rows, of which it is known what a probability of 0 counts as: they
+        are some of other rows.
+        """
         self._zeros = zeros
         return self
 
@@ -606,7 +658,9 @@ class SubsetRows(Rows):
 
 
 def sample_runs(n: int, count: int) -> list[tuple[int, int]]:
-    """Runs of consecutive rows, (first, last + 1), about ``count`` of n rows in all, spread evenly."""
+    """Runs of consecutive rows, (first, last + 1), about ``count`` of n rows in all,
+    spread evenly.
+    """
     height = max(1, count // SAMPLE_SLABS)
     starts = np.linspace(
         0, max(n - height, 0), min(SAMPLE_SLABS, count), dtype=np.int64

@@ -1,4 +1,6 @@
-"""Settings as fields of dataclasses: those that two of them share, and as words of a command."""
+"""Settings as fields of dataclasses: those that two of them share, and as words of a
+command.
+"""
 
 from dataclasses import fields
 from typing import Any, get_type_hints
@@ -16,8 +18,8 @@ def common_fields(settings: type, values: Any) -> dict[str, Any]:
 def command_words(options: Any) -> tuple[tuple[str, ...], ...]:
     """Words of a command line: positional arguments, then options not at their default.
 
-    options : a dataclass; its fields may be annotated as options of Typer. Returns a group
-    of words for every argument and every option.
+    options : a dataclass; its fields may be annotated as options of Typer. Returns a
+    group of words for every argument and every option.
     """
     hints = get_type_hints(type(options), include_extras=True)
     arguments: list[tuple[str, ...]] = []

@@ -1,4 +1,6 @@
-"""Safeguarded Newton methods: root of an increasing function, minima in few and in many parameters."""
+"""Safeguarded Newton methods: root of an increasing function, minima in few and in many
+parameters.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -58,12 +60,14 @@ def find_root(
 ) -> Root:
     """Find the root of a non-decreasing function by Newton steps kept inside a bracket.
 
-    The bracket shrinks with the sign of every value; a Newton step that leaves
-    it, or that shrinks it too slowly, becomes a bisection. The ends are evaluated only when the search runs into them,
-    which saves two passes over the data in the ordinary case.
+    The bracket shrinks with the sign of every value; a Newton step that leaves it, or
+    that shrinks it too slowly, becomes a bisection. The ends are evaluated only when
+    the search runs into them, which saves two passes over the data in the ordinary
+    case.
 
     The search stops when a step is at most ``step`` (absolute, in the units of x) or
-    when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change inside.
+    when \\|f\\| <= ``flat``; ``at_low`` / ``at_high`` say that f has no sign change
+    inside.
     """
     bracket = Bracket(low, high, high - low)
     x = min(max(start, low), high)
@@ -154,7 +158,10 @@ Quadratic = Callable[[FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 class BoxMinimum(NamedTuple):
-    """Result of ``minimise_box``. gradient : largest absolute entry of the projected gradient."""
+    """Result of ``minimise_box``.
+
+    gradient : largest absolute entry of the projected gradient.
+    """
 
     x: FloatArray
     value: float
@@ -174,14 +181,18 @@ def minimise_box(
     limit: int = 100,
     close: float = 0.0,
 ) -> BoxMinimum:
-    """Minimise a smooth function of few variables, each in [low, high]: one bound for all, or (m,).
+    """Minimise a smooth function of few variables, each in [low, high]: one bound for
+    all, or (m,).
 
-    Parameters at a bound with the gradient pushing outwards are held, the others take a Newton step in which
-    eigenvalues of the Hessian are made positive, projected onto the box and halved until the value falls enough
-    (Bertsekas 1982). ``longest`` limits the largest entry of a step. On a convex function this is the global minimum;
-    elsewhere a stationary point that is no worse than the start. ``ok`` means that the projected gradient is at most
-    ``tolerance``, or that rounding leaves no step that improves. close : a Newton step that promises to lower the value
-    by at most this is the last, and its end is not evaluated: it is nearer to the minimum by orders of magnitude.
+    Parameters at a bound with the gradient pushing outwards are held, the others take a
+    Newton step in which eigenvalues of the Hessian are made positive, projected onto
+    the box and halved until the value falls enough (Bertsekas 1982). ``longest`` limits
+    the largest entry of a step. On a convex function this is the global minimum;
+    elsewhere a stationary point that is no worse than the start. ``ok`` means that the
+    projected gradient is at most ``tolerance``, or that rounding leaves no step that
+    improves. close : a Newton step that promises to lower the value by at most this is
+    the last, and its end is not evaluated: it is nearer to the minimum by orders of
+    magnitude.
     """
     x = np.clip(np.asarray(start, dtype=np.float64), low, high)
     value, gradient, hessian = f(x)
@@ -245,8 +256,10 @@ ROUNDING = 1e-13
 
 
 class Convex(Protocol):
-    """A convex function of an array, with its Newton direction. strength : a lower bound of the eigenvalues of its
-    Hessian, 0 when none is known."""
+    """A convex function of an array, with its Newton direction.
+
+    strength : a lower bound of the eigenvalues of its Hessian, 0 when none is known.
+    """
 
     @property
     def strength(self) -> float: ...
@@ -255,14 +268,19 @@ class Convex(Protocol):
         """The value and the gradient at theta."""
 
     def direction(self, gradient: FloatArray, tolerance: float) -> "NewtonDirection":
-        """Solve H s = -gradient for the step s at the point evaluated last. tolerance : largest relative residual, in
-        the norm of the preconditioner."""
+        """Solve H s = -gradient for the step s at the point evaluated last.
+
+        tolerance : largest relative residual, in the norm of the preconditioner.
+        """
 
 
 @dataclass(frozen=True)
 class NewtonDirection:
-    """Newton direction, and how it was found. exact : the residual reached the tolerance. products : Hessian-vector
-    products spent."""
+    """Newton direction, and how it was found.
+
+    exact : the residual reached the tolerance. products : Hessian-vector products
+    spent.
+    """
 
     step: FloatArray
     exact: bool = True
@@ -271,8 +289,11 @@ class NewtonDirection:
 
 @dataclass(frozen=True)
 class Optimum:
-    """Result of ``minimise_convex``. gap : estimate of value - minimum, half the squared Newton decrement, in nats.
-    gradient : largest absolute entry of the gradient."""
+    """Result of ``minimise_convex``.
+
+    gap : estimate of value - minimum, half the squared Newton decrement, in nats.
+    gradient : largest absolute entry of the gradient.
+    """
 
     theta: FloatArray
     value: float
@@ -304,10 +325,12 @@ def minimise_convex(
 ) -> Optimum:
     """Minimise a convex function by damped Newton steps.
 
-    The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies above the minimum, whatever the
-    scale of the parameters (where the direction is not good enough for that, |g|^2 / (2 strength) bounds it); the
-    search ends when it is ``aim`` of the value. Directions need to be exact only near the end. A step is halved (at
-    least) until the value falls by a sensible share of what was promised. close : as for ``minimise_box``.
+    The half squared Newton decrement g' H^-1 g / 2 estimates how far the value lies
+    above the minimum, whatever the scale of the parameters (where the direction is not
+    good enough for that, |g|^2 / (2 strength) bounds it); the search ends when it is
+    ``aim`` of the value. Directions need to be exact only near the end. A step is
+    halved (at least) until the value falls by a sensible share of what was promised.
+    close : as for ``minimise_box``.
     """
     theta = start
     value, gradient = f.value_gradient(theta)
@@ -356,7 +379,9 @@ def minimise_convex(
 def _line_search(
     f: Convex, theta: FloatArray, direction: FloatArray, value: float, decrement: float
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Backtracking line search: point, value and gradient with enough decrease, or None."""
+    """Backtracking line search: point, value and gradient with enough decrease, or
+    None.
+    """
     t = 1.0
     noise = 8 * np.finfo(np.float64).eps * abs(value)
     for _ in range(60):
@@ -384,8 +409,10 @@ def conjugate_gradients(
     tolerance: float,
     limit: int,
 ) -> NewtonDirection:
-    """Solve H s = right by preconditioned conjugate gradients, H symmetric positive definite. Ends when the residual's
-    norm (in the preconditioner) is ``tolerance`` of its first."""
+    """Solve H s = right by preconditioned conjugate gradients, H symmetric positive
+    definite. Ends when the residual's norm (in the preconditioner) is ``tolerance`` of
+    its first.
+    """
     s = np.zeros_like(right)
     residual = right.copy()
     z = precondition(residual)

@@ -5,7 +5,8 @@ of size ``step``, each of the m zeros of a row counts as (step / 2) / (m + 1), a
 row is not renormalised for it. The step is what all values prove (``digits``), and a
 writer's clip counts as a zero.
 
-The rule is applied in one place, ``Zeros.log_of``, where probabilities become logarithms.
+The rule is applied in one place, ``Zeros.log_of``, where probabilities become
+logarithms.
 """
 
 import math
@@ -153,8 +154,8 @@ class Zeros:
     def as_written(self, p: FloatArray) -> FloatArray:
         """Probabilities (b,) or (b, k) as written before a narrower type held them.
 
-        float32 puts 0.4 above the edge of a bin that ends at 0.4. Only numbers that miss
-        one with the digits of the step by the type's rounding are moved.
+        float32 puts 0.4 above the edge of a bin that ends at 0.4. Only numbers that
+        miss one with the digits of the step by the type's rounding are moved.
         """
         decimals = round(-math.log10(max(self.steps)))
         if not self.is_rounded or self.steps != (10.0**-decimals,):

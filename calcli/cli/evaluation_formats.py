@@ -1,4 +1,6 @@
-"""Evaluation for other programs and for papers: tables, model cards, JUnit, a line to quote."""
+"""Evaluation for other programs and for papers: tables, model cards, JUnit, a line to
+quote.
+"""
 
 import json
 import re

@@ -30,7 +30,8 @@ def named_headline(result: Result, results: Sequence[Result]) -> str:
 
 
 def _headed(result: Result, results: Sequence[Result], file: str) -> str:
-    """The headline, headed by a name of the file, and by the version where there are several.
+    """The headline, headed by a name of the file, and by the version where there are
+    several.
 
     file : empty to leave it out.
     """
@@ -47,8 +48,8 @@ def fitting_headline(
 ) -> str:
     """The named headline, in one line where that is possible.
 
-    The name of the file is shortened for it. Below the first headline, which has it, it is
-    left out.
+    The name of the file is shortened for it. Below the first headline, which has it, it
+    is left out.
     """
     whole = named_headline(result, results)
     excess = len(whole) - width_of_output()

@@ -37,7 +37,9 @@ class VersionColumn:
 
 
 def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
-    """The columns with a value that fit, without the least important where there is no room."""
+    """The columns with a value that fit, without the least important where there is no
+    room.
+    """
     columns = []
     for column in version_columns(results[0]):
         if any(column.cell(result).strip() != "-" for result in results):

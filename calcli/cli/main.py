@@ -1,6 +1,8 @@
-"""Entry point of the command line: run a command and turn errors into one line and an exit code.
+"""Entry point of the command line: run a command and turn errors into one line and an
+exit code.
 
-Nothing heavy is imported before signals are caught: an interruption during an import must end as quietly as any other.
+Nothing heavy is imported before signals are caught: an interruption during an import
+must end as quietly as any other.
 """
 
 import codecs
@@ -74,7 +76,9 @@ def main() -> NoReturn:
 
 
 def _prepare(debug: bool) -> None:
-    """Set what holds for the whole process: threads of BLAS, imports, garbage, warnings."""
+    """Set what holds for the whole process: threads of BLAS, imports, garbage,
+    warnings.
+    """
     # On processors with AVX-512 the last digits of a product depend on how many threads OpenBLAS cuts it among, and
     # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
     # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
@@ -90,8 +94,10 @@ def _prepare(debug: bool) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code. Typer's own runner is not used: it would swallow interruptions and
-    closed pipes."""
+    """Run one command and return its exit code.
+
+    Typer's own runner is not used: it would swallow interruptions and closed pipes.
+    """
     import typer
 
     from calcli.cli.app import app
@@ -164,9 +170,12 @@ def _message_and_code(error: BaseException) -> tuple[str, int]:
 
 
 def _open_streams() -> None:
-    """Ensure that the three standard streams are open and accept any text. A closed one (``>&-``) leaves its number
-    to the next file that is opened, and messages would go into that. Text that a stream's encoding lacks is written
-    with backslashes, bytes of file names as they were."""
+    """Ensure that the three standard streams are open and accept any text.
+
+    A closed one (``>&-``) leaves its number to the next file that is opened, and
+    messages would go into that. Text that a stream's encoding lacks is written with
+    backslashes, bytes of file names as they were.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -250,7 +259,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _unraisable(event: Any) -> None:
-    """Exit on an interruption in a destructor or callback, whose exceptions Python drops."""
+    """Exit on an interruption in a destructor or callback, whose exceptions Python
+    drops.
+    """
     if _stopped_by:
         _leave()
     sys.__unraisablehook__(event)

@@ -57,7 +57,9 @@ def manual() -> str:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Yield paragraphs as lines of roff; those that the help does not wrap stay unwrapped."""
+    """Yield paragraphs as lines of roff; those that the help does not wrap stay
+    unwrapped.
+    """
     for paragraph in text.strip().split("\n\n"):
         plain = paragraph.startswith("\b\n")
         yield ".PP"

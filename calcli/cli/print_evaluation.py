@@ -1,7 +1,8 @@
-"""Evaluation as text for people: headlines and findings, one table of versions, one of groups.
+"""Evaluation as text for people: headlines and findings, one table of versions, one of
+groups.
 
-An answer has three levels: a headline, at most three findings, and the command to run next.
-Everything else is behind ``--full`` and in the JSON.
+An answer has three levels: a headline, at most three findings, and the command to run
+next. Everything else is behind ``--full`` and in the JSON.
 """
 
 from collections.abc import Iterator, Sequence

@@ -32,7 +32,8 @@ def metrics_sentence(artifact: Artifact) -> str:
 
 
 def print_fit(artifact: Artifact, console: Console, *, full: bool = False) -> None:
-    """Print on stderr what was fitted, what it did to the rows of its fit, and warnings.
+    """Print on stderr what was fitted, what it did to the rows of its fit, and
+    warnings.
 
     full : also the candidates of ``auto``, and all metrics.
     """

@@ -1,4 +1,6 @@
-"""Texts of figures and terminal drawings: numbers in words, shortened names, aligned tables, round ticks."""
+"""Texts of figures and terminal drawings: numbers in words, shortened names, aligned
+tables, round ticks.
+"""
 
 from collections.abc import Sequence
 from os.path import commonprefix
@@ -15,7 +17,9 @@ def p_value(curve: Curve) -> str:
 
 
 def direction(curve: Curve) -> str:
-    """Size and direction of mean confidence minus accuracy as text: ``0.1033 too high``, or ``equal``."""
+    """Size and direction of mean confidence minus accuracy as text: ``0.1033 too
+    high``, or ``equal``.
+    """
     gap = curve.mean_confidence - curve.accuracy
     if abs(gap) < 5e-5:
         return "equal"
@@ -34,7 +38,9 @@ def recalibration_parts(curve: Curve) -> list[str]:
 
 
 def fall_words(curve: Curve, show: str = "the dots show bins") -> str:
-    """Note on a significant fall of the outcome, which isotonic regression shows as level; empty if there is none."""
+    """Note on a significant fall of the outcome, which isotonic regression shows as
+    level; empty if there is none.
+    """
     if curve.fall is None:
         return ""
     x, y = curve.words
@@ -57,7 +63,9 @@ def short(count: float) -> str:
 
 
 def squeeze(text: str, width: int) -> str:
-    """Shorten a text in its middle to at most ``width`` characters; unprintable characters are escaped."""
+    """Shorten a text in its middle to at most ``width`` characters; unprintable
+    characters are escaped.
+    """
     text = printable(text)
     if len(text) <= width:
         return text
@@ -66,7 +74,9 @@ def squeeze(text: str, width: int) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Strip the folders and the extension and group that all names share; unchanged if a name would become empty."""
+    """Strip the folders and the extension and group that all names share; unchanged if
+    a name would become empty.
+    """
     head = commonprefix(list(names))  # noqa: RUF071 (by letters)
     tail = commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
     begin = 1 + max(map(head.rfind, "/\\:"))
@@ -104,7 +114,9 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def printable(text: str) -> str:
-    """Escape characters that XML cannot hold or nobody can see, such as control characters and lone surrogates."""
+    """Escape characters that XML cannot hold or nobody can see, such as control
+    characters and lone surrogates.
+    """
     signs = []
     for sign in text:
         if sign.isprintable() or sign == " ":

@@ -1,4 +1,6 @@
-"""Critical difference diagram: average ranks on an axis, and bars joining methods that do not differ significantly."""
+"""Critical difference diagram: average ranks on an axis, and bars joining methods that
+do not differ significantly.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +19,9 @@ HEAD = 0.78
 
 
 def check_ending(path: Path) -> None:
-    """Raise UsageError for an extension that is no picture format, and where matplotlib is missing."""
+    """Raise UsageError for an extension that is no picture format, and where matplotlib
+    is missing.
+    """
     if path.suffix.lower().lstrip(".") not in METADATA:
         raise UsageError(
             f"--diagram {path}: expected a name that ends in .{', .'.join(METADATA)}"
@@ -28,14 +32,19 @@ def check_ending(path: Path) -> None:
 def picture(
     path: Path, names: Sequence[str], ranks: FloatArray, distance: float, what: str
 ) -> bytes:
-    """Draw the diagram (see ``draw``) as the bytes of a file with this extension. what : its title."""
+    """Draw the diagram (see ``draw``) as the bytes of a file with this extension.
+
+    what : its title.
+    """
     return Paper().picture(
         lambda _: draw(names, ranks, distance, what), path.suffix.lower().lstrip(".")
     )
 
 
 def draw(names: Sequence[str], ranks: FloatArray, distance: float, what: str) -> Any:
-    """Draw average ranks, the best on the left. ranks : (k,). distance : the critical difference.
+    """Draw average ranks, the best on the left.
+
+    ranks : (k,). distance : the critical difference.
 
     Reference: Demsar (2006), figure 1.
     """

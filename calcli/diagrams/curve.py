@@ -1,4 +1,6 @@
-"""Reliability curves: the numbers of a diagram, which every renderer and every export reads."""
+"""Reliability curves: the numbers of a diagram, which every renderer and every export
+reads.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -29,8 +31,11 @@ from calcli.statistics.shared_luck import effects_of_bins
 Scheme = Literal["width", "mass"]
 
 Quantity = Literal["top", "positive"]
-"""Forecast and outcome of a curve. top : the confidence, and whether the prediction is correct. positive, for two
-classes : P(class 1), and whether the label is class 1."""
+"""Forecast and outcome of a curve.
+
+top : the confidence, and whether the prediction is correct. positive, for two classes :
+P(class 1), and whether the label is class 1.
+"""
 
 FALL = 0.05
 """Family-wise error rate of reporting a fall between bins of a curve that never falls."""
@@ -43,8 +48,8 @@ THIN = 5
 class CurveSettings:
     """Settings of the measurement of curves.
 
-    bins, scheme : of the ECE and of the bars. level : of bands and intervals. resamples,
-    seed : of the consistency resampling. columns : bars of the histogram.
+    bins, scheme : of the ECE and of the bars. level : of bands and intervals.
+    resamples, seed : of the consistency resampling. columns : bars of the histogram.
     """
 
     bins: Annotated[int, Meta(ge=1, le=10_000)] = 15
@@ -59,8 +64,9 @@ class CurveSettings:
 class Bars:
     """Confidence and accuracy per bin, all (bins,); NaN where a bin is empty.
 
-    low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means. accuracy_low, accuracy_high :
-    Wilson interval of the accuracy. null_low, null_high : consistency band, the accuracy expected under calibration.
+    low, high : edges, (low, high]. count : int64 rows. confidence, accuracy : means.
+    accuracy_low, accuracy_high : Wilson interval of the accuracy. null_low, null_high :
+    consistency band, the accuracy expected under calibration.
     """
 
     low: FloatArray
@@ -81,7 +87,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Number of rows per equal-width interval of confidence. edges : (columns + 1,). count : (columns,) int64."""
+    """Number of rows per equal-width interval of confidence.
+
+    edges : (columns + 1,). count : (columns,) int64.
+    """
 
     edges: FloatArray
     count: IntArray
@@ -103,16 +112,19 @@ class RangedValue:
 class Curve:
     """Reliability curve of one set of rows, with its bins, histogram and scores.
 
-    label : its name in legends. quantity : see ``Quantity``; for ``positive`` read confidence as P(class 1) and
-    accuracy as the frequency of class 1. n : rows. accuracy, mean_confidence : means. ece : L1 over ``settings.bins``
-    bins; ece_null_mean, ece_null_q95 : exact mean and 95th percentile under calibration with these confidences; ece_p :
-    p-value of the ECE (null: perfect calibration), from ``ece_draws`` draws. All equal to those of ``evaluate``.
-    outside : proportion of the rows where the curve leaves the band, in which it stays as a whole
-    with probability ``level`` under calibration. brier,
-    log : the scores split into miscalibration, discrimination and uncertainty. mcb_null_mean : mean Brier
-    miscalibration under calibration, which is not 0 in a finite sample. fall : the two bins between which the outcome
-    falls most significantly, where the isotonic curve is level; None if no fall is significant. slope, intercept : of
-    P(class 1), as ``evaluate`` has them; None where they have no interval.
+    label : its name in legends. quantity : see ``Quantity``; for ``positive`` read
+    confidence as P(class 1) and accuracy as the frequency of class 1. n : rows.
+    accuracy, mean_confidence : means. ece : L1 over ``settings.bins`` bins;
+    ece_null_mean, ece_null_q95 : exact mean and 95th percentile under calibration with
+    these confidences; ece_p : p-value of the ECE (null: perfect calibration), from
+    ``ece_draws`` draws. All equal to those of ``evaluate``. outside : proportion of the
+    rows where the curve leaves the band, in which it stays as a whole with probability
+    ``level`` under calibration. brier, log : the scores split into miscalibration,
+    discrimination and uncertainty. mcb_null_mean : mean Brier miscalibration under
+    calibration, which is not 0 in a finite sample. fall : the two bins between which
+    the outcome falls most significantly, where the isotonic curve is level; None if no
+    fall is significant. slope, intercept : of P(class 1), as ``evaluate`` has them;
+    None where they have no interval.
     """
 
     label: str
@@ -154,9 +166,10 @@ def measure_curve(
 ) -> Curve:
     """Measure the reliability curve of one set of rows.
 
-    table : one row or more, of weights that are not all zero. Where rows belong to units, the draws of bands and
-    p-values are correlated within units, and intervals of bars use the effective number of rows. The same rows and
-    settings give the same numbers.
+    table : one row or more, of weights that are not all zero. Where rows belong to
+    units, the draws of bands and p-values are correlated within units, and intervals of
+    bars use the effective number of rows. The same rows and settings give the same
+    numbers.
     """
     s = settings
     weight = table.weight
@@ -259,10 +272,12 @@ def ranged_value(context: MetricContext, name: str) -> RangedValue | None:
 def clearest_fall(
     stats: BinStats, effect: "FloatArray | float" = 1.0
 ) -> tuple[int, int] | None:
-    """Find the two bins between which the outcome falls most, at a family-wise level of ``FALL``; None if it does not.
+    """Find the two bins between which the outcome falls most, at a family-wise level of
+    ``FALL``; None if it does not.
 
-    Bonferroni over all pairs, each by Newcombe's interval of a difference of proportions (1998, method 10), which is
-    valid for proportions near 1. effect : (bins,) design effects.
+    Bonferroni over all pairs, each by Newcombe's interval of a difference of
+    proportions (1998, method 10), which is valid for proportions near 1. effect :
+    (bins,) design effects.
     """
     used = np.flatnonzero(stats.weight > 0)
     early, late = np.triu_indices(len(used), 1)

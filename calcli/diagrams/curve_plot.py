@@ -18,8 +18,8 @@ WITH_BANDS = 4
 class CurvePlot(Figure):
     """Curves of one or more versions over the same axis.
 
-    curves : dataclasses of a label, n, one more number, and arrays (t,), of which ``low``
-    and ``high`` are the band. notes : lines for the reader, beneath all.
+    curves : dataclasses of a label, n, one more number, and arrays (t,), of which
+    ``low`` and ``high`` are the band. notes : lines for the reader, beneath all.
     """
 
     curves: tuple[Any, ...]

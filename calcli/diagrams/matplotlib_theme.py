@@ -1,7 +1,9 @@
-"""Appearance of pictures: themes, widths, and matplotlib settings that ignore the user's configuration.
+"""Appearance of pictures: themes, widths, and matplotlib settings that ignore the
+user's configuration.
 
-The first four colours differ in hue for every common kind of colour vision, and in lightness, so that they survive a
-grey printer; every difference that a colour makes is also made by a line style, a marker or a hatch.
+The first four colours differ in hue for every common kind of colour vision, and in
+lightness, so that they survive a grey printer; every difference that a colour makes is
+also made by a line style, a marker or a hatch.
 """
 
 import io
@@ -38,8 +40,9 @@ MARKERS = "os^DvPX*"
 class Theme:
     """Colours of a picture, by default those of a light page.
 
-    page : background. ink : text. muted : axes and secondary text. main : a curve that is alone. band : consistency
-    band. others : curves beyond the coloured ones. bar : filled bars. series : curves in one pair of axes.
+    page : background. ink : text. muted : axes and secondary text. main : a curve that
+    is alone. band : consistency band. others : curves beyond the coloured ones. bar :
+    filled bars. series : curves in one pair of axes.
     """
 
     page: str = "#ffffff"
@@ -104,14 +107,20 @@ METADATA: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True)
 class Paper:
-    """Format of a picture. width : in inches, None for as wide as needed. stats : whether numbers are written in it."""
+    """Format of a picture.
+
+    width : in inches, None for as wide as needed. stats : whether numbers are written
+    in it.
+    """
 
     theme: Theme = LIGHT
     width: float | None = None
     stats: bool = True
 
     def series(self, number: int) -> tuple[str, Any, str]:
-        """Colour, line style and marker of a curve by its number; all different up to 64."""
+        """Colour, line style and marker of a curve by its number; all different up to
+        64.
+        """
         colours = self.theme.series
         look = (number + number // len(colours)) % len(DASHES)
         return colours[number % len(colours)], DASHES[look], MARKERS[look]
@@ -119,7 +128,10 @@ class Paper:
     def picture(
         self, draw: Callable[["Paper"], Any], form: str, **words: str | None
     ) -> bytes:
-        """Render the figure that ``draw`` makes as the bytes of a file. form : its extension. words : more metadata."""
+        """Render the figure that ``draw`` makes as the bytes of a file.
+
+        form : its extension. words : more metadata.
+        """
         out = io.BytesIO()
         with self.matplotlib():
             draw(self).savefig(out, format=form, metadata=METADATA[form] | words)
@@ -127,7 +139,9 @@ class Paper:
 
     @contextmanager
     def matplotlib(self) -> Iterator[None]:
-        """Context of matplotlib's defaults and our changes, whatever the user's matplotlibrc says."""
+        """Context of matplotlib's defaults and our changes, whatever the user's
+        matplotlibrc says.
+        """
         t = self.theme
         matplotlib = import_matplotlib()
         rc = matplotlib.rc
@@ -164,7 +178,10 @@ class Paper:
 def log_ticks(
     axis: Any, ticks: Sequence[float], say: Callable[[float], str] = "{:g}".format
 ) -> None:
-    """Set the ticks of a logarithmic axis, labelled as plain numbers. say : the label of a value."""
+    """Set the ticks of a logarithmic axis, labelled as plain numbers.
+
+    say : the label of a value.
+    """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(ticks))
@@ -197,7 +214,9 @@ def import_matplotlib() -> Any:
 
 
 def width_of(text: str) -> float:
-    """Inches of ``column``, ``page``, ``slide`` or a length (``85mm``, ``3.4in``, ``3.4``). Raises UsageError."""
+    """Inches of ``column``, ``page``, ``slide`` or a length (``85mm``, ``3.4in``,
+    ``3.4``). Raises UsageError.
+    """
     if text in WIDTHS:
         return WIDTHS[text]
     number, unit = (text[:-2], text[-2:]) if text[-2:] in UNITS else (text, "in")

@@ -1,4 +1,6 @@
-"""File formats of diagrams: one function each, listed in ``FORMATS``, where help and checks find it."""
+"""File formats of diagrams: one function each, listed in ``FORMATS``, where help and
+checks find it.
+"""
 
 import csv
 import io
@@ -19,7 +21,10 @@ Writer = Callable[[Figure, Paper], bytes]
 
 
 def format_of(path: Path) -> Writer:
-    """Writer of a file, by its extension. Raises UsageError for an unknown one, and where matplotlib is missing."""
+    """Writer of a file, by its extension.
+
+    Raises UsageError for an unknown one, and where matplotlib is missing.
+    """
     ending = path.suffix.lower().lstrip(".")
     if ending not in FORMATS:
         expected = f"expected a name that ends in .{', .'.join(FORMATS)}"
@@ -63,7 +68,9 @@ def to_json(figure: Figure, paper: Paper | None = None) -> bytes:
 
 
 def to_csv(figure: Figure, paper: Paper | None = None) -> bytes:
-    """Write the plotted points as CSV, one per line, under the names of the columns (see ``Figure.table``)."""
+    """Write the plotted points as CSV, one per line, under the names of the columns
+    (see ``Figure.table``).
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns, rows = figure.table()

@@ -24,7 +24,10 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Row table of one bundle under one calibrator. label : name of the calibrator in titles and legends."""
+    """Row table of one bundle under one calibrator.
+
+    label : name of the calibrator in titles and legends.
+    """
 
     bundle: str
     label: str
@@ -40,7 +43,9 @@ class Panel:
 
 
 Panels = tuple[tuple[Panel, ...], str, tuple[str, ...]]
-"""Panels, the title above all of them, and notes for the reader, e.g. how panels were chosen."""
+"""Panels, the title above all of them, and notes for the reader, e.g. how panels were
+chosen.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,11 @@ class RowSubset:
 
 
 def quantities(request: Request) -> tuple[Quantity, ...]:
-    """Quantities to draw: P(class 1) and the top label for two classes, else the top label alone.
+    """Quantities to draw: P(class 1) and the top label for two classes, else the top
+    label alone.
 
-    Groups show the first of them; predicted classes, and batches in order of time, have the top label alone.
+    Groups show the first of them; predicted classes, and batches in order of time, have
+    the top label alone.
     """
     binary = all(s.table.k == 2 for s in request.sets)
     if request.quantity == "positive" and not binary:
@@ -75,7 +82,9 @@ def _curve(
     quantity: Quantity,
     rows: BoolArray | None = None,
 ) -> Curve | None:
-    """Measure the curve of some rows; None where there are none (or their weights are all zero)."""
+    """Measure the curve of some rows; None where there are none (or their weights are
+    all zero).
+    """
     table = what.table if rows is None else what.table.take(rows)
     if table.weights.sum() > 0:
         return measure_curve(what.label, table, settings, quantity)
@@ -83,7 +92,9 @@ def _curve(
 
 
 def whole(request: Request) -> Panels:
-    """Panels of all rows: one per set and quantity, or one per bundle and quantity with its sets overlaid."""
+    """Panels of all rows: one per set and quantity, or one per bundle and quantity with
+    its sets overlaid.
+    """
     curves = []
     for measured in request.sets:
         for quantity in quantities(request):
@@ -209,8 +220,8 @@ def parts_of(request: Request) -> list[RowSubset]:
 def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
     """Small multiples: one panel per class or group, the sets overlaid.
 
-    Of more parts than ``limit``, those are shown whose mean confidence and accuracy differ by the most standard errors
-    in any set.
+    Of more parts than ``limit``, those are shown whose mean confidence and accuracy
+    differ by the most standard errors in any set.
     """
     assert request.by is not None
     singular, plural = NAMES[request.by]
@@ -239,7 +250,9 @@ def by_part(request: Request, parts: Sequence[RowSubset], limit: int) -> Panels:
 
 
 def _distance(sets: Sequence[Measured], masks: Sequence[BoolArray]) -> float:
-    """Largest |sum (c - correct)| of any set, in units of its standard deviation under calibration."""
+    """Largest |sum (c - correct)| of any set, in units of its standard deviation under
+    calibration.
+    """
     worst = 0.0
     for measured, rows in zip(sets, masks, strict=True):
         confidence = measured.table.confidence[rows]

@@ -1,4 +1,6 @@
-"""Base class of reliability diagrams: panels, numbers, table and description; a style adds its curve."""
+"""Base class of reliability diagrams: panels, numbers, table and description; a style
+adds its curve.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -35,7 +37,9 @@ from calcli.diagrams.terminal import (
 )
 
 MOST_PANELS = 12
-"""Largest number of classes or groups with axes of their own; more are lines of one dot plot."""
+"""Largest number of classes or groups with axes of their own; more are lines of one dot
+plot.
+"""
 
 NARROW = 38
 """Least width of terminal panels in characters; narrower ones go below one another."""
@@ -67,9 +71,11 @@ SUMMARY = (
 
 @dataclass(frozen=True)
 class Diagram(Figure):
-    """Outcome against forecast in one or more panels, with the histogram of the forecasts beneath.
+    """Outcome against forecast in one or more panels, with the histogram of the
+    forecasts beneath.
 
-    notes : lines for the reader, below all. outside_sign : character that is coloured where a curve leaves its band.
+    notes : lines for the reader, below all. outside_sign : character that is coloured
+    where a curve leaves its band.
     """
 
     panels: tuple[Panel, ...]
@@ -85,7 +91,10 @@ class Diagram(Figure):
 
     @abstractmethod
     def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
-        """Legend entries in matplotlib, in addition to those of several curves. thin : some bins hold few rows."""
+        """Legend entries in matplotlib, in addition to those of several curves.
+
+        thin : some bins hold few rows.
+        """
 
     @abstractmethod
     def cells(self, canvas: Canvas, curve: Curve) -> None:
@@ -97,7 +106,9 @@ class Diagram(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Panels of curves; the dot plot of gaps where there are more parts than fit as panels."""
+        """Panels of curves; the dot plot of gaps where there are more parts than fit as
+        panels.
+        """
         if request.by is None:
             return cls(*whole(request))
         parts = parts_of(request)
@@ -114,7 +125,9 @@ class Diagram(Figure):
     draw = draw_reliability
 
     def text(self, width: int, look: Look) -> list[str]:
-        """Panels side by side as far as they fit, one for every curve, as overlaid characters are illegible."""
+        """Panels side by side as far as they fit, one for every curve, as overlaid
+        characters are illegible.
+        """
         columns = max(1, min(len(self.curves), (width + 2) // (NARROW + 2), 3))
         panel_width = min((width - 2 * (columns - 1)) // columns, 66)
         blocks = []
@@ -137,9 +150,9 @@ class Diagram(Figure):
     def table(self) -> Plotted:
         """Columns ``panel curve element x x_low x_high y y_low y_high count``.
 
-        Element ``summary`` (its name in ``x``, its value in ``y``), ``curve`` (points of the
-        polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and outcome with
-        its interval), ``bin_band`` and ``histogram`` (edges and count).
+        Element ``summary`` (its name in ``x``, its value in ``y``), ``curve`` (points
+        of the polyline), ``band`` (x, y_low, y_high), ``bin`` (edges, mean forecast and
+        outcome with its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
         rows: list[tuple[Any, ...]] = []
         for panel, curve in self.curves:
@@ -163,7 +176,9 @@ class Diagram(Figure):
 
 
 def _curve_rows(curve: Curve) -> Iterable[tuple[Any, ...]]:
-    """Table rows (element, x, x_low, x_high, y, y_low, y_high, count) of everything drawn of a curve."""
+    """Table rows (element, x, x_low, x_high, y, y_low, y_high, count) of everything
+    drawn of a curve.
+    """
     none = None
     for name in SUMMARY:
         yield "summary", name, none, none, getattr(curve, name), none, none, curve.n

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from calcli.diagrams.reliability import Diagram
 
 IN_COLOUR = 8
-"""Largest number of coloured curves in one pair of axes; of more, the best five are coloured."""
+"""Largest number of coloured curves in one pair of axes; of more, the best five are
+coloured.
+"""
 
 BEST = 5
 LEFT = 0.62
@@ -37,7 +39,9 @@ NUMBER = 0.125
 BETWEEN = 0.09
 LABEL = 0.48
 NOTE = 0.17
-"""Inches: margins, gap of panels, title, line of numbers, gap above the histogram, axis labels below it, note."""
+"""Inches: margins, gap of panels, title, line of numbers, gap above the histogram, axis
+labels below it, note.
+"""
 MONO = "DejaVu Sans Mono"
 
 SMALL = 2.9
@@ -46,9 +50,12 @@ SMALL = 2.9
 
 @dataclass(frozen=True)
 class Pen:
-    """Style of one curve. alone : no other curve in any axes. band : whether its band is drawn.
+    """Style of one curve.
 
-    shift : its position among the curves of the axes, 0 in the middle. order : z-order. tint : opacity of its band.
+    alone : no other curve in any axes. band : whether its band is drawn.
+
+    shift : its position among the curves of the axes, 0 in the middle. order : z-order.
+    tint : opacity of its band.
     """
 
     colour: str
@@ -65,8 +72,9 @@ class Pen:
 class Drawing:
     """Diagram, paper and coloured curves of one figure.
 
-    names : of the curves, in the order of their colours; empty when no axes hold several. coloured : those not grey:
-    all, or of more than ``IN_COLOUR`` the uncalibrated one and those of least Brier score. crowded : some are grey.
+    names : of the curves, in the order of their colours; empty when no axes hold
+    several. coloured : those not grey: all, or of more than ``IN_COLOUR`` the
+    uncalibrated one and those of least Brier score. crowded : some are grey.
     """
 
     def __init__(self, diagram: "Diagram", paper: Paper) -> None:
@@ -106,8 +114,8 @@ class PageLayout:
     """Where everything stands, in inches.
 
     columns : of panels. side : of the axes. listing : width of a table beside them, 0
-    without. gap : between panels. numbers : lines of numbers above each panel. head, foot
-    : heights above and below all panels.
+    without. gap : between panels. numbers : lines of numbers above each panel. head,
+    foot : heights above and below all panels.
     """
 
     columns: int
@@ -240,7 +248,9 @@ def _place_panel(
 
 
 def _grid(job: Drawing) -> tuple[int, float, float]:
-    """Number of columns, and in inches the side of the axes and the width of a table beside them."""
+    """Number of columns, and in inches the side of the axes and the width of a table
+    beside them.
+    """
     count = len(job.diagram.panels)
     few = {1: (1, 3.9), 2: (2, 3.5), 3: (3, 3.2), 4: (2, 3.2)}
     columns, side = few.get(count, (min(4, int(np.ceil(np.sqrt(count)))), 2.2))
@@ -322,7 +332,9 @@ def _axes_differ(diagram: "Diagram") -> bool:
 
 
 HALF = 0.48
-"""Left end of the axis of confidences that all lie above one half: the lower edge of the histogram's bin of 0.5."""
+"""Left end of the axis of confidences that all lie above one half: the lower edge of
+the histogram's bin of 0.5.
+"""
 
 
 def _reach_of_x(panel: Panel, diagram: "Diagram") -> tuple[float, FloatArray]:
@@ -363,7 +375,9 @@ def _draw_histogram(axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
 
 
 def _write_beside(axes: Any, panel: Panel, job: Drawing) -> None:
-    """Write the table of all curves beside the axes, best first, coloured curves in their colour."""
+    """Write the table of all curves beside the axes, best first, coloured curves in
+    their colour.
+    """
     size = 6.4
     by_score = sorted(panel.curves, key=lambda curve: curve.brier.score)
     for line, text in enumerate(listing(panel, by_score=True)):
@@ -432,7 +446,10 @@ def _fitting_columns(labels: Sequence[str], width: float) -> int:
 
 
 def above_axes(panel: Panel, side: float) -> list[str]:
-    """Lines of numbers between the title and the axes of a panel. side : of the axes in inches."""
+    """Lines of numbers between the title and the axes of a panel.
+
+    side : of the axes in inches.
+    """
     is_small = side < SMALL
     n_signs = int((side + 0.3 * is_small) * 72 / 6.2 / 0.56)
     if len(panel.curves) > 1 and not is_small:
@@ -482,7 +499,10 @@ def _numbers_of(curve: Curve, n_signs: int) -> list[str]:
 
 
 def listing(panel: Panel, by_score: bool = False) -> list[str]:
-    """Table of the numbers of several curves. by_score : sorted by Brier score, which is a column, too."""
+    """Table of the numbers of several curves.
+
+    by_score : sorted by Brier score, which is a column, too.
+    """
     curves: Sequence[Curve] = panel.curves
     head = ["", "ECE", "(expected)", "MCB", "DSC", "UNC"]
     if by_score:

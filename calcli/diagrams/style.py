@@ -1,7 +1,8 @@
 """Interface of diagram styles, which are found by their file names.
 
-To add a style, write one file in ``styles/``: its name is the style's name, the first line of its docstring the help
-text, and it has one subclass of ``Figure``. Command, help, formats and the generic tests find it there.
+To add a style, write one file in ``styles/``: its name is the style's name, the first
+line of its docstring the help text, and it has one subclass of ``Figure``. Command,
+help, formats and the generic tests find it there.
 """
 
 from abc import ABC, abstractmethod
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 class Request:
     """Data and options of a diagram.
 
-    sets : row tables of every bundle and calibrator. rows, source, temperatures : the open bundle, its name and
-    (name, temperature) of calibrators, for styles with ``needs_scores``. quantity : None is both for two
-    classes. by : one panel or line per predicted class or group. names : of the classes. ordered : groups
-    are batches in order of time. panels : largest number of panels or lines.
+    sets : row tables of every bundle and calibrator. rows, source, temperatures : the
+    open bundle, its name and (name, temperature) of calibrators, for styles with
+    ``needs_scores``. quantity : None is both for two classes. by : one panel or line
+    per predicted class or group. names : of the classes. ordered : groups are batches
+    in order of time. panels : largest number of panels or lines.
     """
 
     settings: "CurveSettings"
@@ -58,7 +60,9 @@ class Request:
 
     @property
     def labels(self) -> list[str]:
-        """Names of the sets: of the bundle where there are several, and of the calibrator where that differs."""
+        """Names of the sets: of the bundle where there are several, and of the
+        calibrator where that differs.
+        """
         has_bundles = len({measured.bundle for measured in self.sets}) > 1
         has_calibrators = len({measured.label for measured in self.sets}) > 1
         labels = []
@@ -77,11 +81,13 @@ Plotted = tuple[Sequence[str], Sequence[Sequence[Any]]]
 
 
 class Figure(ABC):
-    """Numbers of a figure and methods that show them: a frozen dataclass, whose fields are its JSON keys.
+    """Numbers of a figure and methods that show them: a frozen dataclass, whose fields
+    are its JSON keys.
 
-    title : the line above everything, may be empty. needs_scores : measured from the open bundle, not from row tables.
-    by_part : can show classes and groups. many : accepts several bundles. ignores : options of ``diagram`` that have
-    no effect, by the names of their fields.
+    title : the line above everything, may be empty. needs_scores : measured from the
+    open bundle, not from row tables. by_part : can show classes and groups. many :
+    accepts several bundles. ignores : options of ``diagram`` that have no effect, by
+    the names of their fields.
     """
 
     title: str
@@ -98,7 +104,9 @@ class Figure(ABC):
     @classmethod
     @abstractmethod
     def measure(cls, request: Request) -> "Figure":
-        """Measure the numbers; may return another style's figure that suits them better."""
+        """Measure the numbers; may return another style's figure that suits them
+        better.
+        """
 
     @abstractmethod
     def draw(self, paper: "Paper") -> Any:
@@ -148,7 +156,10 @@ def style(name: str) -> type[Figure]:
 
 
 def check(request_of: type[Figure], name: str, *, bundles: int, by: str | None) -> None:
-    """Refuse what a style cannot draw. by : the option that asks for parts. Raises UsageError."""
+    """Refuse what a style cannot draw.
+
+    by : the option that asks for parts. Raises UsageError.
+    """
     if by is not None and not request_of.by_part:
         raise UsageError(
             f"--style {name} has no panels per class or group; leave --per-class and --per-group out"

@@ -1,6 +1,8 @@
-"""Drawing in characters: a canvas to plot on, and the axes, labels and legends around it.
+"""Drawing in characters: a canvas to plot on, and the axes, labels and legends around
+it.
 
-Lines are braille dots and areas are shades. On a terminal of ASCII alone, they are replaced at the end.
+Lines are braille dots and areas are shades. On a terminal of ASCII alone, they are
+replaced at the end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +37,10 @@ SGR = {
 
 @dataclass(frozen=True)
 class Look:
-    """Capabilities of a terminal. unicode : braille and block characters. colour : ANSI codes."""
+    """Capabilities of a terminal.
+
+    unicode : braille and block characters. colour : ANSI codes.
+    """
 
     unicode: bool = True
     colour: bool = False
@@ -48,7 +53,8 @@ class Look:
 
 
 class Canvas:
-    """Grid of width x height character cells over the ranges x = (low, high) and y = (low, high).
+    """Grid of width x height character cells over the ranges x = (low, high) and y =
+    (low, high).
 
     Later areas and signs cover earlier ones; lines cover everything.
     """
@@ -113,7 +119,9 @@ class Canvas:
     def line(
         self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve"
     ) -> None:
-        """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per segment."""
+        """Draw a polyline in braille dots, or in asterisks; ``role`` for all or per
+        segment.
+        """
         height = self.height
         width = self.width
         if self.look.unicode:
@@ -152,7 +160,10 @@ class Canvas:
 
 
 def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
-    """Vertical bars as ``rows`` lines of block characters. heights : fractions of the full height."""
+    """Vertical bars as ``rows`` lines of block characters.
+
+    heights : fractions of the full height.
+    """
     lines = []
     for row in range(rows - 1, -1, -1):
         signs = " ▁▂▃▄▅▆▇█"
@@ -165,7 +176,9 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
 
 
 def beside(blocks: Sequence[Sequence[str]], width: int) -> list[str]:
-    """Join blocks of lines side by side, each padded to a width that does not count colour codes."""
+    """Join blocks of lines side by side, each padded to a width that does not count
+    colour codes.
+    """
     lines = []
     for row in zip_longest(*blocks, fillvalue=""):
         cells = []
@@ -189,7 +202,9 @@ def draw(figure: Figure, width: int = 80, look: Look = Look()) -> str:
 
 
 def with_axis(canvas: Canvas, ticks: dict[int, str]) -> list[str]:
-    """Lines of a canvas, its y axis with labels at some rows, and the line of its x axis."""
+    """Lines of a canvas, its y axis with labels at some rows, and the line of its x
+    axis.
+    """
     lines = []
     for row, line in enumerate(canvas.lines()):
         side = " " * AXIS + "│"
@@ -204,7 +219,9 @@ def base_line(width: int) -> str:
 
 
 def scale(width: int, labels: Sequence[str], places: Sequence[float]) -> str:
-    """Line of labels under an axis, each centred at its fraction of the width where it fits."""
+    """Line of labels under an axis, each centred at its fraction of the width where it
+    fits.
+    """
     text = [" "] * width
     for label, place in zip(labels, places, strict=True):
         start = min(max(round(place * width - len(label) / 2), 0), width - len(label))
@@ -236,7 +253,9 @@ def heading(title: str, width: int, look: Look) -> list[str]:
 def plot(
     title: str, canvas: Canvas, ends: tuple[str, str], ticks: Mapping[str, float]
 ) -> list[str]:
-    """Lines of a canvas with its title, labels at the ends of its y axis, and ticks (label -> x) on its x axis."""
+    """Lines of a canvas with its title, labels at the ends of its y axis, and ticks
+    (label -> x) on its x axis.
+    """
     (low, high) = canvas.x
     left = " " * (AXIS + 1)
     places = [(x - low) / (high - low) for x in ticks.values()]

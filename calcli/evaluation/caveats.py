@@ -1,4 +1,6 @@
-"""Doubts about evaluated rows and about the fits of calibrators, as findings and warnings."""
+"""Doubts about evaluated rows and about the fits of calibrators, as findings and
+warnings.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,8 +52,8 @@ def with_caveats(
 ) -> list[Result]:
     """The results with warnings about their rows and their calibrators' fits.
 
-    In a judged result they are findings, too. table : of the uncalibrated scores. tried :
-    the calibrators of the results but the first. bins : number that is asked for.
+    In a judged result they are findings, too. table : of the uncalibrated scores. tried
+    : the calibrators of the results but the first. bins : number that is asked for.
     """
     shared = _doubts(rows, table)
     changed = []

@@ -1,7 +1,7 @@
 """Cross-fitting: score every row by a calibrator that was fitted without it.
 
-One set of labelled rows then serves both to fit and to judge: the calibrator that is kept uses
-all rows, and its numbers come from fits to other parts of them.
+One set of labelled rows then serves both to fit and to judge: the calibrator that is
+kept uses all rows, and its numbers come from fits to other parts of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -132,11 +132,11 @@ def cross_fitted(
 ) -> CrossFitted:
     """Fit a method to all but each fold of the rows, and attach the folds to them.
 
-    The contents of the rows decide their folds (see ``content_folds``): rows of a unit stay
-    together, and so do exact copies of a row. Rows of weight 0 are in no fit; the first
-    calibrator maps them. options : explicit, as of ``fitting.fit.resolved``. known : what
-    the fit to all rows gives in their place (``Fit.cross_fits``). Needs at least two of
-    ``cross_fitting_folds``. Raises FitError where a fit is impossible.
+    The contents of the rows decide their folds (see ``content_folds``): rows of a unit
+    stay together, and so do exact copies of a row. Rows of weight 0 are in no fit; the
+    first calibrator maps them. options : explicit, as of ``fitting.fit.resolved``.
+    known : what the fit to all rows gives in their place (``Fit.cross_fits``). Needs at
+    least two of ``cross_fitting_folds``. Raises FitError where a fit is impossible.
     """
     try:
         if known is not None:

@@ -27,8 +27,8 @@ def folds_of(
 ) -> list[Fold]:
     """Random folds of the rows of positive weight, each held out once.
 
-    Their contents decide (see ``content_folds``), or those of another model's scores of the
-    same rows. Empty for fewer than two rows.
+    Their contents decide (see ``content_folds``), or those of another model's scores of
+    the same rows. Empty for fewer than two rows.
     """
     rows = rows.counted()
     if rows.n < 2:
@@ -59,7 +59,9 @@ def fold_fits(
     context: Context,
     progress: Progress | None = None,
 ) -> list[Fit[Any] | None]:
-    """Fit a method as ``calcli fit`` does to each fold's training rows, without closures; None for ``identity``."""
+    """Fit a method as ``calcli fit`` does to each fold's training rows, without
+    closures; None for ``identity``.
+    """
     if name == "identity":
         return [None] * len(folds)
     of_fits: Iterable[Progress | None] = [None] * len(folds)
@@ -93,9 +95,11 @@ def held_out_table(
     others: Sequence[tuple[Rows, Fit[Any] | None]] = (),
     units: Units | None = None,
 ) -> RowTable:
-    """Row table of all held-out rows, each under the fit of its fold, in the order of the rows. fits : per fold, None
-    for the uncalibrated scores. others : per fold the same rows, perhaps scored by another model, and the fit to
-    compare with (``RowTable.expected``). units : of all rows. Needs at least one fold."""
+    """Row table of all held-out rows, each under the fit of its fold, in the order of
+    the rows. fits : per fold, None for the uncalibrated scores. others : per fold the
+    same rows, perhaps scored by another model, and the fit to compare with
+    (``RowTable.expected``). units : of all rows. Needs at least one fold.
+    """
     parts = []
     for number, (_, held_out, _) in enumerate(folds):
         calibrator = _calibrator_of(fits[number])
@@ -131,7 +135,8 @@ def fitted_part(
 ) -> Fit[Any]:
     """Fit a method to training rows as ``calcli fit`` does, without closures.
 
-    progress : of the fit; none by default, as whoever fits parts reports on their number.
+    progress : of the fit; none by default, as whoever fits parts reports on their
+    number.
     """
     cls = method(name)
     within = Context(context.seed, context.device, notes=context.notes)
@@ -146,8 +151,10 @@ def fitted_part(
 
 
 def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> float:
-    """Cross-validated mean NLL of a method, in nats; NaN without folds. For confidences alone it is of being right.
-    Raises what the fits raise."""
+    """Cross-validated mean NLL of a method, in nats; NaN without folds.
+
+    For confidences alone it is of being right. Raises what the fits raise.
+    """
     if not folds:
         return float("nan")
     table = held_out_table(
@@ -166,7 +173,9 @@ RECALIBRATION = "svs"
 
 
 def split_is_cheap(n: int, k: int) -> bool:
-    """True if the split is fast enough for the default report, and there are enough rows."""
+    """True if the split is fast enough for the default report, and there are enough
+    rows.
+    """
     return n * k <= CHEAP_SCORES and n >= 20 * FOLDS
 
 
@@ -179,10 +188,11 @@ def cross_fitted_split(
 ) -> LossSplit | None:
     """Split mean NLL and Brier score into refinement and calibration.
 
-    For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths of these rows and applied to the
-    rest, five times. Any g gives, in expectation, at most the true calibration loss; a value near or below 0 means that
-    g finds no calibration loss. g is structured vector scaling. None when the recalibration cannot be fitted, all the
-    weight lies in one fold, or there is one row, or unit, only.
+    For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths
+    of these rows and applied to the rest, five times. Any g gives, in expectation, at
+    most the true calibration loss; a value near or below 0 means that g finds no
+    calibration loss. g is structured vector scaling. None when the recalibration cannot
+    be fitted, all the weight lies in one fold, or there is one row, or unit, only.
 
     Reference: Berta, Bach, Jordan (2025), arXiv 2501.19195; Ferrer, Ramos (2025).
     """

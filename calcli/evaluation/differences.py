@@ -51,9 +51,9 @@ def differences(
     """Mean paired differences with interval and two-sided p-value, by metric.
 
     Losses: ``PairedSums.tails``, the interval at least as wide as Student's on both
-    sides and the p-value at least Student's. Accuracy: McNemar's test, Tango's interval, which has a length without a
-    differing row too. Quantities without labels: Student's. Losses that differ by no
-    more than rounding (``ROUNDING``) have p = 1.
+    sides and the p-value at least Student's. Accuracy: McNemar's test, Tango's
+    interval, which has a length without a differing row too. Quantities without labels:
+    Student's. Losses that differ by no more than rounding (``ROUNDING``) have p = 1.
 
     by_unit : means with standard errors clustered by unit; p-value and interval are
     then the more conservative of Student's over units and of those for rows. few : why

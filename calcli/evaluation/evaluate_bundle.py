@@ -1,4 +1,6 @@
-"""Evaluate calibrators on the rows of one bundle: one walk over the file, then arithmetic."""
+"""Evaluate calibrators on the rows of one bundle: one walk over the file, then
+arithmetic.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

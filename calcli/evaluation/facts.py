@@ -1,7 +1,7 @@
 """Facts that a verdict rests on: numbers with their intervals and p-values, no words.
 
-``measure_facts`` makes them from the rows, ``verdict.judge`` decides from them, ``findings`` names
-what is significant, and ``words`` says it.
+``measure_facts`` makes them from the rows, ``verdict.judge`` decides from them,
+``findings`` names what is significant, and ``words`` says it.
 """
 
 import math
@@ -117,12 +117,12 @@ class Entropy:
 class ClassFindings:
     """Calibration class by class.
 
-    value, signed_square : debiased root-mean-square error, and its square before it is cut
-    off at 0; None where no bin holds two rows. p_value : of the null that no class is
-    miscalibrated, adjusted for all classes. significant : classes with a significant
-    gap, the clearest first. predicted, observed : mean probability and frequency of
-    the clearest class. lacking : classes without a sample that the scores expect, with
-    the expected number of each, most first.
+    value, signed_square : debiased root-mean-square error, and its square before it is
+    cut off at 0; None where no bin holds two rows. p_value : of the null that no class
+    is miscalibrated, adjusted for all classes. significant : classes with a significant
+    gap, the clearest first. predicted, observed : mean probability and frequency of the
+    clearest class. lacking : classes without a sample that the scores expect, with the
+    expected number of each, most first.
     """
 
     value: float | None

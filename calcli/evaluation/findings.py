@@ -1,8 +1,8 @@
 """Findings: what a verdict has to say beside its headline, the most important first.
 
-Each finding is one function of the facts and the verdict, and returns the numbers to say or
-None. ``FINDERS`` is their list, in the order of what they cost the reader; ``words`` has a
-sentence for each kind.
+Each finding is one function of the facts and the verdict, and returns the numbers to
+say or None. ``FINDERS`` is their list, in the order of what they cost the reader;
+``words`` has a sentence for each kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -109,8 +109,8 @@ def lacking_classes(facts: Facts, verdict: Verdict) -> Finding | None:
 def sampled_by_class(facts: Facts, verdict: Verdict) -> Finding | None:
     """Risks that are all too high, or too low, by one factor of the odds.
 
-    The slope is right: only the frequency of class 1 differs from what the scores expect,
-    as where samples were drawn by class.
+    The slope is right: only the frequency of class 1 differs from what the scores
+    expect, as where samples were drawn by class.
     """
     one = facts.class_one
     if one is None or not facts.is_about_class_one or not verdict.has_findings:

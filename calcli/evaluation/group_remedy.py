@@ -1,8 +1,9 @@
 """Would a calibrator by group help? Measured on the rows at hand, before it is named.
 
-``calcli fit --by`` is a remedy for miscalibrated groups only where the groups differ by more
-than one map for all corrects, and hold enough rows to tell. Both are seen by cross-fitting:
-every row is scored by a map of its group and by one map for all, each fitted without it.
+``calcli fit --by`` is a remedy for miscalibrated groups only where the groups differ by
+more than one map for all corrects, and hold enough rows to tell. Both are seen by
+cross-fitting: every row is scored by a map of its group and by one map for all, each
+fitted without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,21 +31,24 @@ from calcli.statistics.p_values import adjusted
 FOLDS = 5
 
 MOST_SCORES = 2_000_000
-"""Rows times classes times choices of columns up to which calibrators by group are tried."""
+"""Rows times classes times choices of columns up to which calibrators by group are
+tried.
+"""
 
 LEAST_CLASSES = 20
-"""Classes that a row counts for at least: of few classes its groups cost the time. 100 000
-rows of two classes took 1.4 seconds (``benchmarks/group_remedy.py --cost``)."""
+"""Classes that a row counts for at least: of few classes its groups cost the time. 100
+000 rows of two classes took 1.4 seconds (``benchmarks/group_remedy.py --cost``).
+"""
 
 
 @dataclass(frozen=True)
 class Trial:
     """A calibrator by group, cross-fitted.
 
-    method : of the maps, ``ts`` or ``platt``. by : the column, or several joined. change :
-    of the loss against one map for all, cross-fitted likewise. held_out : the rows under
-    it. p_value : of a loss that is not lower (one-sided), adjusted for all choices of
-    columns. n_folds : that the fits were made without.
+    method : of the maps, ``ts`` or ``platt``. by : the column, or several joined.
+    change : of the loss against one map for all, cross-fitted likewise. held_out : the
+    rows under it. p_value : of a loss that is not lower (one-sided), adjusted for all
+    choices of columns. n_folds : that the fits were made without.
     """
 
     method: str
@@ -145,8 +149,8 @@ def _p_value_of_reduction(change: Difference) -> float:
 def _at_least(change: Difference) -> float | None:
     """Lower one-sided bound of the reduction, of the same level as its test.
 
-    The interval's half on that side is brought from its two-sided deviate (1.96 at 95 %)
-    to the one-sided (1.645), whatever the level of the interval. None without one.
+    The interval's half on that side is brought from its two-sided deviate (1.96 at 95
+    %) to the one-sided (1.645), whatever the level of the interval. None without one.
     """
     if change.interval is None:
         return None
@@ -174,8 +178,9 @@ def _in_memory(rows: Rows, choices: Mapping[str, AnyArray]) -> ArrayRows:
 def remedy_finding(trial: Trial, evaluated: MetricContext) -> Finding:
     """What a calibrator by group does, beside a version of the scores on the same rows.
 
-    It helps where its loss is significantly below that of one map for all, and below that
-    of the evaluated version: else whoever has a better calibrator would lose by it.
+    It helps where its loss is significantly below that of one map for all, and below
+    that of the evaluated version: else whoever has a better calibrator would lose by
+    it.
     """
     loss = deciding_loss(evaluated.table.k > 1)
     # Its expected moments are those beside one map for all, not beside this version.

@@ -99,10 +99,11 @@ def gaps_of_groups(
     positive: bool,
     fit: FitSize | None = None,
 ) -> list[TestedGroup]:
-    """Test the gap of every group, of P(class 1) where ``positive``, else of confidence.
+    """Test the gap of every group, of P(class 1) where ``positive``, else of
+    confidence.
 
-    margins : see ``group_parts``. fit : of the calibrator, up to whose error the gaps are
-    tested; None for exact tests.
+    margins : see ``group_parts``. fit : of the calibrator, up to whose error the gaps
+    are tested; None for exact tests.
     """
     parts = group_parts(context, margins)
     if not parts:

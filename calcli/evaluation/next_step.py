@@ -22,7 +22,10 @@ STRONGEST = "auto"
 
 @dataclass(frozen=True)
 class GroupMaps:
-    """A calibrator by group that was measured to help. columns : that name the groups."""
+    """A calibrator by group that was measured to help.
+
+    columns : that name the groups.
+    """
 
     method: str
     columns: tuple[str, ...]
@@ -169,7 +172,9 @@ def fit_command(where: Location) -> str:
 
 
 def _whole_log(name: str) -> str:
-    """The log of a question ``LOG:QUESTION``, which ``apply`` can write back; others stay."""
+    """The log of a question ``LOG:QUESTION``, which ``apply`` can write back; others
+    stay.
+    """
     path, question = split_where(name)
     unpacked = path.name.lower().removesuffix(".gz")
     if question is None or not unpacked.endswith(LOG_SUFFIXES):

@@ -1,13 +1,13 @@
 """Intervals and p-values of differences between methods that were fitted to folds.
 
-Each fold's rows are scored by a fit to the others, so the fits share most of their rows, and
-their errors are alike in all folds. Rows taken as independent do not show this: their
-intervals are too short. The correction counts the errors of the fits as often as the rows
-that are scored stand against those that are fitted to.
+Each fold's rows are scored by a fit to the others, so the fits share most of their
+rows, and their errors are alike in all folds. Rows taken as independent do not show
+this: their intervals are too short. The correction counts the errors of the fits as
+often as the rows that are scored stand against those that are fitted to.
 
 Where a method estimates its extra parameter as nothing, its rows hardly differ from the
-baseline's, however much another sample of rows would have moved it. The fits therefore err
-by at least as much as likelihood-ratio intervals of one parameter do.
+baseline's, however much another sample of rows would have moved it. The fits therefore
+err by at least as much as likelihood-ratio intervals of one parameter do.
 """
 
 import math
@@ -20,8 +20,9 @@ from calcli.statistics.intervals import Interval, normal_p_value, normal_quantil
 from calcli.statistics.units import design_effect
 
 PROPER = ("nll", "brier")
-"""Losses that grow with the square of a fit's error, the Brier score at most as the NLL:
-the Hessian of its logits is at most that of the NLL, as p (1 - p) is at most 1/4."""
+"""Losses that grow with the square of a fit's error, the Brier score at most as the
+NLL: the Hessian of its logits is at most that of the NLL, as p (1 - p) is at most 1/4.
+"""
 
 
 def overlap_factor(folds: int) -> float:

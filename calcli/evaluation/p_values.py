@@ -1,8 +1,9 @@
 """P-values up to the error of a calibrator's fit.
 
-A calibrator that was fitted to n rows matches their means, not those of m new rows: once
-matched, the gap of the new rows has variance 1 + m / n in units of that of calibrated scores.
-A test up to the error of the fit takes its statistic as that much more variable.
+A calibrator that was fitted to n rows matches their means, not those of m new rows:
+once matched, the gap of the new rows has variance 1 + m / n in units of that of
+calibrated scores. A test up to the error of the fit takes its statistic as that much
+more variable.
 """
 
 from calcli.statistics.intervals import normal_p_value, normal_quantile, normal_tail

@@ -258,8 +258,8 @@ def units_of(names: Sequence[Any] | None) -> Units | None:
 class Demand:
     """What is asked for.
 
-    accuracy : of accepted answers, None where only precisions are asked for. precisions :
-    by option. level : with which each holds.
+    accuracy : of accepted answers, None where only precisions are asked for. precisions
+    : by option. level : with which each holds.
     """
 
     accuracy: float | None
@@ -412,7 +412,10 @@ class WholeRecord:
 
 
 class Records:
-    """Records to which questions are added one by one. has_units : any lies in a unit."""
+    """Records to which questions are added one by one.
+
+    has_units : any lies in a unit.
+    """
 
     def __init__(self) -> None:
         self.questions: list[str] = []

@@ -2,9 +2,9 @@
 grows.
 
 A set of rows is recognised by the sum of their hashes, in any order; rows among others
-by the smallest hashes (see ``calcli.io.rows_seen``), rounded ones by the numbers of rows
-with like scores (``rounded_copies``). Where confidences have few values other rows are
-equal by chance, and are not refused for it.
+by the smallest hashes (see ``calcli.io.rows_seen``), rounded ones by the numbers of
+rows with like scores (``rounded_copies``). Where confidences have few values other rows
+are equal by chance, and are not refused for it.
 """
 
 import hashlib

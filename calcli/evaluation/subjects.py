@@ -27,8 +27,8 @@ class Subject:
 
     name : for display. group : of every row, (n,), from the column ``group_name``.
     margins : where groups are intersections of several columns, the group of every row
-    by each column. class_names : one per class. unit : name of the units, ``none`` where
-    rows are declared independent. location : of the rows, for suggested commands.
+    by each column. class_names : one per class. unit : name of the units, ``none``
+    where rows are declared independent. location : of the rows, for suggested commands.
     upstream : calibrators applied to the rows before.
     """
 

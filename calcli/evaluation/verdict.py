@@ -51,8 +51,9 @@ class Verdict:
     fit where one is known. exact : what tests that know nothing of a fit find. gates :
     p-value that a class, group or bin must pass before it alone is called significant,
     by part. bins, classes, groups : those of the facts with their final significance.
-    by_nll_only : is the direction that of the NLL, with a mean gap that is not significant?
-    draws : behind the p-value of the joint test; 0 where there are too few rows.
+    by_nll_only : is the direction that of the NLL, with a mean gap that is not
+    significant? draws : behind the p-value of the joint test; 0 where there are too few
+    rows.
     """
 
     kind: VerdictKind

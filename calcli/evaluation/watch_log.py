@@ -179,7 +179,10 @@ def read(path: str) -> LogState:
 
 @dataclass(frozen=True)
 class QuestionBatch:
-    """The rows of one question in a batch. type : of the question, None if not known."""
+    """The rows of one question in a batch.
+
+    type : of the question, None if not known.
+    """
 
     question: str
     type: str | None
@@ -314,8 +317,8 @@ def _settings_of(
 ) -> dict[str, Any]:
     """Settings of a question: those of the log, its own level, and what is watched.
 
-    Of yes/no that is P(yes), as long as nothing else was asked for. Rows of a state that
-    repeats are one unit; where none repeats in a batch, every row is one.
+    Of yes/no that is P(yes), as long as nothing else was asked for. Rows of a state
+    that repeats are one unit; where none repeats in a batch, every row is one.
     """
     settings: dict[str, Any] = {"tolerance": state.tolerance, "units": True}
     if former is not None:

@@ -100,8 +100,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes and the label, by what is bet on, and by their ids if they have any.
     score_counts : rows by cells of what is bet on, which rounding leaves alone.
     left_out : first rows of the file that were in earlier batches, which are not
-    counted in n. repeated : rows behind them of units that were, in the sketches but not
-    in n. calcli 0.2 wrote none of these.
+    counted in n. repeated : rows behind them of units that were, in the sketches but
+    not in n. calcli 0.2 wrote none of these.
     """
 
     name: str

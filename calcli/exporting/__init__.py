@@ -1,1 +1,3 @@
-"""Export of calibrators for serving: the computation, traced once and written as NumPy, ONNX or torch."""
+"""Export of calibrators for serving: the computation, traced once and written as NumPy,
+ONNX or torch.
+"""

@@ -1,4 +1,6 @@
-"""Trace a fitted calibrator: its ``apply`` is run on graph values; few methods need a version of their own."""
+"""Trace a fitted calibrator: its ``apply`` is run on graph values; few methods need a
+version of their own.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce, singledispatch
@@ -34,7 +36,10 @@ from calcli.rows import Block, Codes
 
 @singledispatch
 def lower(calibrator: Calibrator, block: Block) -> Prediction:
-    """Log-probabilities and prediction of traced rows. Raises UsageError for methods that no graph can express."""
+    """Log-probabilities and prediction of traced rows.
+
+    Raises UsageError for methods that no graph can express.
+    """
     return calibrator.apply(block)
 
 
@@ -64,7 +69,9 @@ def mixture(calibrator: Mixture, block: Block) -> Prediction:
 
 @lower.register
 def keep(calibrator: Keep, block: Block) -> Prediction:
-    """``numerics.kept_on_top`` of all rows, where ``apply`` takes only those that it moves."""
+    """``numerics.kept_on_top`` of all rows, where ``apply`` takes only those that it
+    moves.
+    """
     label = block.original_prediction
     log_p: Operand = log_softmax(block.z)
     k = log_p.width
@@ -142,7 +149,9 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
 
 
 def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> Operand:
-    """``hoki.follow``: the linear map of each row's bin; rows of an empty bin are unchanged."""
+    """``hoki.follow``: the linear map of each row's bin; rows of an empty bin are
+    unchanged.
+    """
     empty = np.isnan(alpha)
     tables = np.stack(
         [
@@ -160,7 +169,9 @@ def follow(q: Operand, gamma: Operand, alpha: FloatArray, beta: FloatArray) -> O
 
 
 def gaps(z: Operand) -> tuple[Operand, Operand]:
-    """Gap of each class to the largest score of its row, and mask of the largest, (rows, k)."""
+    """Gap of each class to the largest score of its row, and mask of the largest,
+    (rows, k).
+    """
     top = z.argmax(axis=1)
     return in_column(z, top)[:, None] - z, top[:, None] == np.arange(z.width)
 
@@ -173,7 +184,9 @@ def gumbel(z: Operand, scale: float) -> Operand:
 
 
 def gaussian(z: Operand, scale: float) -> Operand:
-    """``hoki_retention.gaussian_retention``: power sums of the gaps within the cells of a grid, times one table."""
+    """``hoki_retention.gaussian_retention``: power sums of the gaps within the cells of
+    a grid, times one table.
+    """
     table = gap_table((scale,), z.width)
     d, is_top = gaps(z)
     d = np.where(is_top, 2.0 * table.far, d)
@@ -209,7 +222,9 @@ def gaussian(z: Operand, scale: float) -> Operand:
 def intra_order_preserving(
     calibrator: IntraOrderPreserving, block: Block
 ) -> Prediction:
-    """``iop.mapped_logits``; the last class gets a gap of 0, so that all arrays have k columns."""
+    """``iop.mapped_logits``; the last class gets a gap of 0, so that all arrays have k
+    columns.
+    """
     if calibrator.variant == "diag":
         return calibrator.apply(block)
     z: Operand = block.z
@@ -240,15 +255,19 @@ def intra_order_preserving(
 # ---- the graph of an artifact: scores in, probabilities, prediction and confidence out
 
 PAIR = {"logits": ([[0.0, 1.0]], [[0.0, 0.0]]), "probs": ([[-1.0, 1.0]], [[1.0, 0.0]])}
-"""Weight and bias that turn a binary model's one score s into two: (0, s) or (1 - s, s)."""
+"""Weight and bias that turn a binary model's one score s into two: (0, s) or (1 - s,
+s).
+"""
 
 UNSEEN = "\0"
 """Name of groups that the fit has not seen, which no real group has."""
 
 
 def groups_of(artifact: Artifact) -> Mapping[str, Sequence[str]]:
-    """Groups of a calibrator by group, under the name of its column: the second input is an index into them, any other
-    number a group that the fit has not seen. Raises UsageError for a calibrator by several columns."""
+    """Groups of a calibrator by group, under the name of its column: the second input
+    is an index into them, any other number a group that the fit has not seen. Raises
+    UsageError for a calibrator by several columns.
+    """
     columns = artifact.calibrator.required_columns
     if len(columns) > 1:
         raise UsageError(
@@ -262,7 +281,8 @@ def trace(
 ) -> Graph:
     """Trace a calibrator. Raises UsageError for a method that no graph can hold.
 
-    one_column : the scores are (rows, 1), a binary model's score of class 1. nudge : see ``Graph``.
+    one_column : the scores are (rows, 1), a binary model's score of class 1. nudge :
+    see ``Graph``.
     """
     graph = Graph(nudge=nudge)
     scores = graph.scores(1 if one_column else artifact.n_classes)

@@ -27,9 +27,9 @@ TARGETS = tuple(ENDINGS.values())
 class Export:
     """Exported calibrator, and its agreement with ``apply``.
 
-    data : bytes of the file. run : the calibrator as loaded from them. agreement : on the rows tried. input_type : type
-    of the scores that it takes. opset : of ONNX. scores : the classifier's output that is calibrated. notes : messages
-    to the user.
+    data : bytes of the file. run : the calibrator as loaded from them. agreement : on
+    the rows tried. input_type : type of the scores that it takes. opset : of ONNX.
+    scores : the classifier's output that is calibrated. notes : messages to the user.
     """
 
     data: bytes
@@ -62,11 +62,13 @@ def export(
     name: str | None = None,
     wide: bool = False,
 ) -> Export:
-    """Export a calibrator to one of ``TARGETS``, alone or behind output ``at`` of the classifier ``onto``, and compare
-    it with ``apply`` on difficult rows. name : of the calibrator in messages, else its method. wide : takes scores in
-    float64. Maps with steps always do, where the last bit of a score decides, and Python takes any type.
+    """Export a calibrator to one of ``TARGETS``, alone or behind output ``at`` of the
+    classifier ``onto``, and compare it with ``apply`` on difficult rows. name : of the
+    calibrator in messages, else its method. wide : takes scores in float64. Maps with
+    steps always do, where the last bit of a score decides, and Python takes any type.
 
-    Raises UsageError for a method that cannot be exported, or a package that is missing.
+    Raises UsageError for a method that cannot be exported, or a package that is
+    missing.
     """
     if artifact.input_kind == "confidence":
         raise UsageError(
@@ -126,7 +128,9 @@ def export_facts(
 
 
 def _behind(artifact: Artifact, path: str, output: str | None) -> Export:
-    """Export a calibrator behind an ONNX file's classifier; compared on random inputs, and alone on difficult rows."""
+    """Export a calibrator behind an ONNX file's classifier; compared on random inputs,
+    and alone on difficult rows.
+    """
     if groups_of(artifact):
         raise UsageError(
             f"--onto {path}: the calibrator takes the group of every row beside the"
@@ -167,7 +171,9 @@ def _behind(artifact: Artifact, path: str, output: str | None) -> Export:
 
 
 def tried(run: Run, artifact: Artifact, wide: bool = False) -> Agreement:
-    """Agreement of an export with ``apply`` on random and extreme rows, in float32, and in float64 if it takes that."""
+    """Agreement of an export with ``apply`` on random and extreme rows, in float32, and
+    in float64 if it takes that.
+    """
     agreement = Agreement(0, 0.0, 0)
     for dtype in (np.float32, np.float64) if wide else (np.float32,):
         for scores in trying_rows(artifact.n_classes, artifact.input_kind, dtype):
@@ -185,8 +191,10 @@ def _python(data: bytes) -> Run:
 
 
 def build_module(graph: Graph) -> Any:
-    """Build a ``torch.nn.Module``: scores (rows, classes) of any float type in; probs and confidence
-    of that type, prediction int64 out. Its constants are buffers, so they move with ``.to(device)``."""
+    """Build a ``torch.nn.Module``: scores (rows, classes) of any float type in; probs
+    and confidence of that type, prediction int64 out. Its constants are buffers, so
+    they move with ``.to(device)``.
+    """
     import torch
 
     nodes = graph.needed()
@@ -225,8 +233,9 @@ def build_module(graph: Graph) -> Any:
 
 
 def save_program(module: Any, k: int, by_group: bool, wide: bool) -> bytes:
-    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32 scores, or of float64 if ``wide``
-    (and int64 groups)."""
+    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32
+    scores, or of float64 if ``wide`` (and int64 groups).
+    """
     import torch
 
     rows = torch.export.Dim("rows")
@@ -247,7 +256,10 @@ def save_program(module: Any, k: int, by_group: bool, wide: bool) -> bytes:
 
 
 def torch_run(module: Any, wide: bool = False) -> Run:
-    """A torch module as a function of arrays. wide : it takes scores in float64, else in float32."""
+    """A torch module as a function of arrays.
+
+    wide : it takes scores in float64, else in float32.
+    """
     import torch
 
     dtype = np.float64 if wide else np.float32

@@ -1,7 +1,9 @@
-"""Computation graph of a calibrator: small operations on arrays, traced once and written for every target.
+"""Computation graph of a calibrator: small operations on arrays, traced once and
+written for every target.
 
-A ``GraphValue`` stands for an array of rows and turns calls of NumPy's functions (NEP 13 and 18) into nodes, so that
-``Calibrator.apply`` itself is traced. Anything that no graph can express is refused. Floats are float64, indices int64.
+A ``GraphValue`` stands for an array of rows and turns calls of NumPy's functions (NEP
+13 and 18) into nodes, so that ``Calibrator.apply`` itself is traced. Anything that no
+graph can express is refused. Floats are float64, indices int64.
 """
 
 from collections.abc import Callable
@@ -19,14 +21,19 @@ from calcli.exporting.operations import OPERATIONS
 from calcli.numerics import AnyArray, entries
 
 Operand = Any
-"""A ``GraphValue``, typed like the array that it stands for; or a number or array that becomes a constant."""
+"""A ``GraphValue``, typed like the array that it stands for; or a number or array that
+becomes a constant.
+"""
 
 Shape = tuple[int, ...]
 ALL = slice(None)
 
 
 def refused(what: str) -> UsageError:
-    """Error for code that no graph can express. what : the verb and object of its sentence."""
+    """Error for code that no graph can express.
+
+    what : the verb and object of its sentence.
+    """
     return UsageError(f"cannot be exported: its apply {what}, which no graph does")
 
 
@@ -42,9 +49,10 @@ class Node:
 class GraphValue(NDArrayOperatorsMixin):
     """Array that stands for the result of a node in NumPy's functions.
 
-    shape : (n,), (n, columns), or such an array viewed as (columns, n) or flat, where n is ``graph.rows``. The node is
-    (rows, columns) in every case, (rows, 1) for one number per row. cell : list of the node's index alone, shared by
-    the views of an array, so that a write to one is seen in all; a tuple is read-only.
+    shape : (n,), (n, columns), or such an array viewed as (columns, n) or flat, where n
+    is ``graph.rows``. The node is (rows, columns) in every case, (rows, 1) for one
+    number per row. cell : list of the node's index alone, shared by the views of an
+    array, so that a write to one is seen in all; a tuple is read-only.
     """
 
     def __init__(
@@ -171,7 +179,9 @@ class GraphValue(NDArrayOperatorsMixin):
         return (-self).argmax(axis, keepdims=keepdims)
 
     def any(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
-        """Per row; over all rows True, so that everything that may happen in a row is traced."""
+        """Per row; over all rows True, so that everything that may happen in a row is
+        traced.
+        """
         return True if axis is None else self.max(axis, keepdims=keepdims) > 0.5
 
     def all(self, axis: int | None = None, *, keepdims: bool = False) -> Operand:
@@ -288,9 +298,10 @@ class GraphValue(NDArrayOperatorsMixin):
 class Graph:
     """Nodes in the order in which they are computed; equal operations are one node.
 
-    jumps : whether a map in it is discontinuous, or nearly so, so that the last bit of a score can matter. nudge : (1,
-    classes) relative change of the inputs of such maps, to measure its effect. outputs : indices of the output nodes by
-    name. rows : ``len`` of a value, a prime number that divides no number of columns.
+    jumps : whether a map in it is discontinuous, or nearly so, so that the last bit of
+    a score can matter. nudge : (1, classes) relative change of the inputs of such maps,
+    to measure its effect. outputs : indices of the output nodes by name. rows : ``len``
+    of a value, a prime number that divides no number of columns.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -356,7 +367,9 @@ class Graph:
         return np.asarray(array)[()]
 
     def const(self, value: Any) -> int:
-        """Add a constant: integers of NumPy become int64, all else, also Python's numbers, float64."""
+        """Add a constant: integers of NumPy become int64, all else, also Python's
+        numbers, float64.
+        """
         array = np.asarray(value)
         whole = isinstance(value, np.ndarray | np.generic) and array.dtype.kind in "iu"
         array = np.ascontiguousarray(
@@ -452,7 +465,9 @@ def _as_column(x: Operand) -> Operand:
 
 
 def _matmul(a: Operand, b: Operand) -> GraphValue:
-    """Product of a value and a constant, or of a constant and a value viewed as (columns, rows)."""
+    """Product of a value and a constant, or of a constant and a value viewed as
+    (columns, rows).
+    """
     if isinstance(b, GraphValue) and b.turned and not isinstance(a, GraphValue):
         return _matmul(b.T, np.asarray(a).T).T
     if isinstance(b, GraphValue) or a.turned:
@@ -481,7 +496,9 @@ def _power(x: Operand, exponent: Operand) -> Operand:
 
 
 def _beside(parts: Any, axis: int = 0) -> GraphValue:
-    """Join columns side by side: ``concatenate`` or ``stack`` along axis 1, ``column_stack``."""
+    """Join columns side by side: ``concatenate`` or ``stack`` along axis 1,
+    ``column_stack``.
+    """
     if axis not in (1, -1):
         raise refused("puts rows below each other")
     first = next(p for p in parts if isinstance(p, GraphValue))
@@ -547,4 +564,6 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ndim: lambda x: x.ndim,
     np.shape: lambda x: x.shape,
 }
-"""Functions of NumPy and calcli (``numerics.overridable``) that are not operations; array methods need no entry."""
+"""Functions of NumPy and calcli (``numerics.overridable``) that are not operations;
+array methods need no entry.
+"""

@@ -1,4 +1,6 @@
-"""Isotonic regression, binning and splines in a graph: tables that a binary search of all rows together looks up."""
+"""Isotonic regression, binning and splines in a graph: tables that a binary search of
+all rows together looks up.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -62,10 +64,12 @@ IDENTITY = Pieces(np.empty(0), np.zeros(1), np.zeros(1), np.ones(1))
 def search(
     x: Operand, edges: Sequence[FloatArray], *, closed: bool
 ) -> tuple[Operand, int]:
-    """Number of edges below each x in its column's table (``closed``: or at x), and the padded number of pieces.
+    """Number of edges below each x in its column's table (``closed``: or at x), and the
+    padded number of pieces.
 
-    x : (rows, columns). edges : one sorted table for all columns, or one per column. A binary search of all rows
-    together: as many steps as the longest table has binary digits, at least one.
+    x : (rows, columns). edges : one sorted table for all columns, or one per column. A
+    binary search of all rows together: as many steps as the longest table has binary
+    digits, at least one.
     """
     steps = max(1, *map(len, edges)).bit_length()
     size = 2**steps - 1
@@ -91,7 +95,10 @@ def nudged(x: Operand, maps: int) -> Operand:
 def piecewise(
     x: GraphValue, maps: Sequence[Pieces], *, closed: bool = False
 ) -> Operand:
-    """Evaluate maps at x: one for all columns, or one per column. closed : a score on an edge belongs above it."""
+    """Evaluate maps at x: one for all columns, or one per column.
+
+    closed : a score on an edge belongs above it.
+    """
     score: Operand = nudged(x.view(x.graph.rows, x.width), len(maps))
     below, size = search(score, [pieces.edges for pieces in maps], closed=closed)
     tables = np.zeros((3, len(maps), size))
@@ -109,7 +116,10 @@ def steps(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
 
 
 def lines(x: Operand, maps: Sequence[Sequence[Any]]) -> Operand:
-    """Evaluate ``numpy.interp`` of each map. Knots can be adjacent floats, so it counts as a jump."""
+    """Evaluate ``numpy.interp`` of each map.
+
+    Knots can be adjacent floats, so it counts as a jump.
+    """
     x.graph.jumps = True
     return piecewise(x, [Pieces.line(*one) for one in maps], closed=True)
 
@@ -123,7 +133,9 @@ FUNCTIONS[evaluate] = lambda x, edges, slopes: piecewise(
 
 
 def curve(calibrator: binary.BinaryCalibrator, x: Operand, maps: Maps) -> Operand:
-    """Evaluate one map per class at x (rows, classes); class by class for methods not listed here."""
+    """Evaluate one map per class at x (rows, classes); class by class for methods not
+    listed here.
+    """
     if isinstance(calibrator, LogitSpline):
         return sigmoid(spline(x, maps))
     if isinstance(calibrator, binary.LogisticCalibrator):
@@ -158,7 +170,9 @@ def columns_of(maps: Maps) -> list[Any]:
 
 
 def spline(s: Operand, maps: Maps) -> Operand:
-    """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer knots have empty pieces."""
+    """``LogitSpline.logit``: quadratic between knots, linear beyond; maps of fewer
+    knots have empty pieces.
+    """
     count = max(len(knots) for _, knots, _ in maps)
     knots = np.array([_padded(one[1], count) for one in maps]).T
     slopes = np.array([_padded(one[2], count) for one in maps]).T

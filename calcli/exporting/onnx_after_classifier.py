@@ -31,7 +31,9 @@ USUAL = ("logits", "scores", "output", "outputs", "log_probs", "probs")
 
 PREFIX = "calcli/"
 OTHERWISE = "calibrated_"
-"""Prefixes of tensors inside, and of outputs whose usual names the classifier uses already."""
+"""Prefixes of tensors inside, and of outputs whose usual names the classifier uses
+already.
+"""
 
 ENDS = {"Softmax": "probs", "Sigmoid": "probs", "LogSoftmax": "log_probs"}
 """Kinds of scores by the operation that computes them."""
@@ -48,7 +50,9 @@ SIZES = (1.0, 10.0, 100.0)
 DRAWS = 20
 ROWS = 8
 FREE = (16, 64, 224, 1)
-"""Largest number of draws of random inputs, rows of a draw, and lengths tried for other dynamic axes."""
+"""Largest number of draws of random inputs, rows of a draw, and lengths tried for other
+dynamic axes.
+"""
 
 Outputs = Mapping[str, AnyArray]
 """Values of outputs on random inputs, by name."""
@@ -72,10 +76,11 @@ class Joined:
 def join(artifact: Artifact, path: str, output: str | None = None) -> Joined:
     """Append a calibrator to the classifier of an ONNX file; its own outputs stay.
 
-    output : its output with the scores, or a tensor inside that becomes one; by default the one output of fitting shape
-    and of the calibrator's kind, judged by its values on random inputs and its last operation. Outputs whose names the
-    classifier has are called ``calibrated_…``. Raises DataError for a file that is no such classifier and for
-    scores of another kind, UsageError for an output that it lacks.
+    output : its output with the scores, or a tensor inside that becomes one; by default
+    the one output of fitting shape and of the calibrator's kind, judged by its values
+    on random inputs and its last operation. Outputs whose names the classifier has are
+    called ``calibrated_…``. Raises DataError for a file that is no such classifier and
+    for scores of another kind, UsageError for an output that it lacks.
     """
     onnx = require_onnx()
     model = read_model(path)
@@ -132,7 +137,10 @@ def _free_names(model: Any, path: str) -> list[str]:
 
 
 def _checked_opset(model: Any, path: str) -> int:
-    """Opset of a model, which gets one where it has none. Raises DataError for an old one."""
+    """Opset of a model, which gets one where it has none.
+
+    Raises DataError for an old one.
+    """
     for known in model.opset_import:
         if known.domain in ("", "ai.onnx"):
             opset = int(known.version)
@@ -153,7 +161,10 @@ def _checked_opset(model: Any, path: str) -> int:
 
 
 def read_model(path: str) -> Any:
-    """Read the model of an ONNX file. Raises DataError for a file that is none, or has no outputs."""
+    """Read the model of an ONNX file.
+
+    Raises DataError for a file that is none, or has no outputs.
+    """
     if not Path(path).is_file():
         raise DataError(f"{path}: is no file; expected an ONNX model")
     note_onnx(Path(path))
@@ -170,7 +181,9 @@ def read_model(path: str) -> Any:
 
 
 def ending(model: Any, name: str) -> tuple[str, str]:
-    """Operation that computes an output, and the name of its first input; both empty if there is none."""
+    """Operation that computes an output, and the name of its first input; both empty if
+    there is none.
+    """
     makers = {}
     for node in model.graph.node:
         for output in node.output:
@@ -185,7 +198,9 @@ def ending(model: Any, name: str) -> tuple[str, str]:
 
 
 def other_kind(model: Any, name: str, kind: ScoreKind, outputs: Outputs) -> str | None:
-    """Actual kind of an output, by its last operation and its values; None if it can be the given kind."""
+    """Actual kind of an output, by its last operation and its values; None if it can be
+    the given kind.
+    """
     by_operation = ENDS.get(ending(model, name)[0], kind)
     if by_operation != kind:
         return by_operation
@@ -213,7 +228,10 @@ def _can_be(values: AnyArray, kind: ScoreKind) -> bool:
 def score_output(
     model: Any, path: str, artifact: Artifact, wanted: str | None, outputs: Outputs
 ) -> str:
-    """Name of the classifier's output with the scores. Raises UsageError or DataError for none, or another kind."""
+    """Name of the classifier's output with the scores.
+
+    Raises UsageError or DataError for none, or another kind.
+    """
     k = artifact.n_classes
     names = _output_names(model)
     if wanted is not None and wanted not in names:
@@ -273,7 +291,8 @@ def _of_another_kind(
 
 
 def observed(model: Any, path: str) -> tuple[dict[str, Any], Outputs]:
-    """Run a model on random inputs: returns the first of these, and its float outputs on all, finite rows alone.
+    """Run a model on random inputs: returns the first of these, and its float outputs
+    on all, finite rows alone.
 
     Raises DataError for a model that does not run.
     """
@@ -336,8 +355,9 @@ def _finite_rows(parts: Sequence[Any]) -> AnyArray | None:
 def made_up_inputs(
     model: Any, rng: np.random.Generator, size: float, free: int, most: int
 ) -> dict[str, Any]:
-    """Random values for every input: floats of a size, integers from 0 to ``most``; ``free`` is the length of dynamic
-    axes but the first."""
+    """Random values for every input: floats of a size, integers from 0 to ``most``;
+    ``free`` is the length of dynamic axes but the first.
+    """
     onnx = require_onnx()
     constants = {value.name for value in model.graph.initializer}
     inputs: dict[str, Any] = {}

@@ -13,7 +13,9 @@ from calcli.io.artifact import Artifact
 from calcli.optional_packages import optional_import
 
 OPSET = 17
-"""Opset of a calibrator alone; behind a classifier it is the classifier's, at least ``OLDEST_OPSET``."""
+"""Opset of a calibrator alone; behind a classifier it is the classifier's, at least
+``OLDEST_OPSET``.
+"""
 
 OLDEST_OPSET = 13
 
@@ -21,7 +23,8 @@ NAMES = ("probs", "prediction", "confidence")
 
 
 class Writer:
-    """ONNX nodes and constants of a graph that reads ``scores``; every name inside begins with ``prefix``.
+    """ONNX nodes and constants of a graph that reads ``scores``; every name inside
+    begins with ``prefix``.
 
     names : of the outputs probs, prediction and confidence.
     """
@@ -72,7 +75,8 @@ class Writer:
     def add(self, node: Node, inputs: list[str], name: str) -> str:
         """Write one node of the graph; returns the name of its result.
 
-        Axes are counted from the first, as onnxruntime keeps axis -1 of an array without rows when it reduces it.
+        Axes are counted from the first, as onnxruntime keeps axis -1 of an array
+        without rows when it reduces it.
         """
         out = self.prefix + name
         ranks = [self.ranks[i] for i in inputs]
@@ -159,8 +163,9 @@ class Writer:
 
 
 def build_model(artifact: Artifact, graph: Graph, wide: bool) -> Any:
-    """Build an ``onnx.ModelProto``: scores (rows, k) in, in float32, or float64 if ``wide``; probs float32, prediction
-    int64, confidence out."""
+    """Build an ``onnx.ModelProto``: scores (rows, k) in, in float32, or float64 if
+    ``wide``; probs float32, prediction int64, confidence out.
+    """
     onnx = require_onnx()
     writer = Writer(graph, artifact.n_classes, OPSET, "scores", "", NAMES)
     helper = onnx.helper

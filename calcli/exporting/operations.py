@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 class Operation(NamedTuple):
     """An operation on arrays (rows, columns).
 
-    source : NumPy expression. onnx : operator, with its attributes; "" where ``onnx_model.Writer`` builds it. axis :
-    constant of ``onnx_model.Writer`` that is its last input. torch : function; None for torch's of the same name.
+    source : NumPy expression. onnx : operator, with its attributes; "" where
+    ``onnx_model.Writer`` builds it. axis : constant of ``onnx_model.Writer`` that is
+    its last input. torch : function; None for torch's of the same name.
     """
 
     source: str

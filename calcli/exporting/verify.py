@@ -25,7 +25,9 @@ TOLERANCE = 1e-6
 """Largest allowed difference of a probability, as outputs are float32."""
 
 NUDGE = 16 * float(np.finfo(np.float64).eps)
-"""Relative change of a score that is within the rounding differences of machines' exponentials."""
+"""Relative change of a score that is within the rounding differences of machines'
+exponentials.
+"""
 
 NUDGES = 16
 """Number of tried combinations of moving each class up or down."""
@@ -34,17 +36,20 @@ SLAB = 1 << 21
 """Largest number of scores compared at once."""
 
 Run = Callable[..., tuple[AnyArray, IntArray]]
-"""Function of scores (n, k) of any float type, and groups (n,) for a calibrator by group, to probabilities (n, k) and
-predictions (n,). It converts the scores to the type that the export takes."""
+"""Function of scores (n, k) of any float type, and groups (n,) for a calibrator by
+group, to probabilities (n, k) and predictions (n,). It converts the scores to the type
+that the export takes.
+"""
 
 
 @dataclass(frozen=True)
 class Agreement:
     """Result of the comparison of an export with ``apply``.
 
-    rows : number compared. difference : largest of a probability. labels : number of rows with another
-    prediction. on_jumps : number of rows at a jump (or a slope as steep), where the last bit of a score
-    decides and the export took the other side; they count in neither.
+    rows : number compared. difference : largest of a probability. labels : number of
+    rows with another prediction. on_jumps : number of rows at a jump (or a slope as
+    steep), where the last bit of a score decides and the export took the other side;
+    they count in neither.
     """
 
     rows: int
@@ -68,8 +73,9 @@ class Agreement:
 
 
 def trying_rows(k: int, kind: ScoreKind, dtype: Any = np.float32) -> Iterator[AnyArray]:
-    """Yield test scores (n, k) of a kind and a type: random ones of many sizes, and extreme ones; some mebibytes at a
-    time."""
+    """Yield test scores (n, k) of a kind and a type: random ones of many sizes, and
+    extreme ones; some mebibytes at a time.
+    """
     rng = np.random.default_rng(0)
     sizes = np.repeat([0.1, 1.0, 3.0, 10.0, 40.0], 40)[:, None]
     one_hot = np.zeros((40, k))  # the rows of np.eye(k), which has k^2 entries
@@ -111,7 +117,8 @@ def compare(
 ) -> Agreement:
     """Compare an export with ``apply`` on scores (n, k), as they are.
 
-    columns : the groups of the rows, for a calibrator by group; left out, they take turns. zeros : see ``Rows.zeros``.
+    columns : the groups of the rows, for a calibrator by group; left out, they take
+    turns. zeros : see ``Rows.zeros``.
     """
     groups = {}
     for name, known in groups_of(artifact).items():
@@ -147,8 +154,9 @@ def compare(
 def beside_a_jump(
     artifact: Artifact, scores: AnyArray, probs: AnyArray, label: IntArray
 ) -> BoolArray:
-    """Mask of rows whose export lies within the outputs of the map as its scores and the inputs
-    of its tables move by some last bits; none where no map jumps."""
+    """Mask of rows whose export lies within the outputs of the map as its scores and
+    the inputs of its tables move by some last bits; none where no map jumps.
+    """
     rng = np.random.default_rng(0)
     k = scores.shape[1]
     exact = scores.astype(np.float64)

@@ -1,4 +1,5 @@
-"""Loaders of models: a torch.export program, TorchScript, ONNX, or a user's factory function.
+"""Loaders of models: a torch.export program, TorchScript, ONNX, or a user's factory
+function.
 
 torch and onnxruntime are imported here and nowhere else in ``extract``.
 """
@@ -104,11 +105,13 @@ def _without_pickles(torch: Any) -> Iterator[None]:
 
 
 def load_model(spec: str, weights: str | None, device: str) -> "Model":
-    """Load a model: a batch of inputs (b, ...) in, a batch of scores (b, k), (b, 1) or (b,) out, in float32.
+    """Load a model: a batch of inputs (b, ...) in, a batch of scores (b, k), (b, 1) or
+    (b,) out, in float32.
 
-    spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file, or ``package.module:factory``,
-    a callable without arguments that builds a torch module, with ``weights`` as its state dict (``.pt`` read
-    weights-only, or ``.safetensors``). device : auto, cpu or cuda. Raises UsageError and DataError.
+    spec : a ``.pt2`` program of torch.export, a ``.pt`` TorchScript, an ``.onnx`` file,
+    or ``package.module:factory``, a callable without arguments that builds a torch
+    module, with ``weights`` as its state dict (``.pt`` read weights-only, or
+    ``.safetensors``). device : auto, cpu or cuda. Raises UsageError and DataError.
     """
     path = Path(spec)
     if path.suffix in (".onnx", ".pt2", ".pt", ".pth") or path.exists():
@@ -130,8 +133,11 @@ def load_model(spec: str, weights: str | None, device: str) -> "Model":
 
 
 class TorchModel:
-    """Torch model of any of the three kinds. name : for messages. identity : properties that distinguish it from other
-    models, for the fingerprint of a job. batch : the only batch size it accepts, None for any."""
+    """Torch model of any of the three kinds.
+
+    name : for messages. identity : properties that distinguish it from other models,
+    for the fingerprint of a job. batch : the only batch size it accepts, None for any.
+    """
 
     identity: dict[str, Any]
     batch: int | None = None
@@ -178,7 +184,9 @@ class TorchModel:
         self.identity = {"model": path.name, "sha256": file_sha256(path)}
 
     def __call__(self, x: AnyArray) -> AnyArray:
-        """Compute scores of inputs: the model's output, its ``logits``, or the first of several outputs."""
+        """Compute scores of inputs: the model's output, its ``logits``, or the first of
+        several outputs.
+        """
         import torch
 
         inputs = torch.from_numpy(np.ascontiguousarray(x)).to(self.device)

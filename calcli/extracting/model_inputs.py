@@ -32,7 +32,9 @@ LAYOUTS = {
     "sequence": range(2, 99),
     "rows": range(2, 99),
 }
-"""Allowed numbers of dimensions by layout: colour images, grey images, (n, t, ...) sequences, anything else."""
+"""Allowed numbers of dimensions by layout: colour images, grey images, (n, t, ...)
+sequences, anything else.
+"""
 
 LARGEST_SIDE = 100_000  # maximum width and height of an image, in pixels
 
@@ -55,8 +57,9 @@ INPUT_NAMES = ("inputs", "images", "x", "data", "X")
 class Inputs(ABC):
     """Inputs of a model, n of them, read in blocks.
 
-    layout : see LAYOUTS. labels : (n,) int64 or None. ids, class_names : or None. identity : what tells these inputs
-    from others, for the fingerprint of a job. stamps : of their files. name : as messages say it.
+    layout : see LAYOUTS. labels : (n,) int64 or None. ids, class_names : or None.
+    identity : what tells these inputs from others, for the fingerprint of a job. stamps
+    : of their files. name : as messages say it.
     """
 
     n: int
@@ -80,8 +83,11 @@ class Inputs(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Options to run a model. resize : (height, width). transform : see ``transforms.choose``. mean, std : one
-    number or one per channel. Raises UsageError."""
+    """Options to run a model.
+
+    resize : (height, width). transform : see ``transforms.choose``. mean, std : one
+    number or one per channel. Raises UsageError.
+    """
 
     model: str | None = None
     inputs: str | None = None
@@ -109,8 +115,11 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelJob(ModelOptions):
-    """Model run on inputs. labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what the
-    model returns."""
+    """Model run on inputs.
+
+    labels : ARRAY of the same file, FILE or FILE:ARRAY, else found by name. kind : what
+    the model returns.
+    """
 
     model: str = field()
     inputs: str = field()
@@ -152,7 +161,9 @@ def _size(text: str | tuple[int, int] | None) -> tuple[int, int] | None:
 def open_inputs(
     job: ModelJob, path: Path, array: str | None, stack: ExitStack
 ) -> Inputs:
-    """Open inputs: a folder of images, or a file of arrays in any format that extract imports."""
+    """Open inputs: a folder of images, or a file of arrays in any format that extract
+    imports.
+    """
     check_choice("--layout", job.layout, LAYOUTS)
     if path.is_dir():
         return ImageFolder(path, job)
@@ -254,7 +265,10 @@ class ArrayInputs(Inputs):
 def _pick(
     table: Table, option: str | None, names: Sequence[str], path: Path, what: str
 ) -> Column:
-    """The array that an option names, else the first of these names. Raises DataError."""
+    """The array that an option names, else the first of these names.
+
+    Raises DataError.
+    """
     columns = table.columns
     if option is not None:
         if option not in columns:
@@ -298,8 +312,10 @@ def _layout(shape: tuple[int, ...], wish: str | None, where: str) -> str:
 
 
 class ImageFolder(Inputs):
-    """Images in one sub-folder per class, or all in one folder without labels. Classes are the sub-folders in
-    alphabetical order, ids the paths within the folder."""
+    """Images in one sub-folder per class, or all in one folder without labels.
+
+    Classes are the sub-folders in alphabetical order, ids the paths within the folder.
+    """
 
     layout = "nhwc"
 

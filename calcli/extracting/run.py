@@ -44,10 +44,10 @@ from calcli.workers.journal import Journal, key_of
 class KeptScores(Journal, AbstractContextManager["KeptScores"]):
     """The scores of a job: batches of rows, (rows, layers, k).
 
-    done : rows that are there. k : classes, once known. job : fingerprint that identifies
-    the job, JSON types. Use as a context manager: the file stays if the work is
-    interrupted, so that the job can resume. Raises UsageError for the file of another
-    job (unless ``force``, which starts anew), and as ``Journal`` does.
+    done : rows that are there. k : classes, once known. job : fingerprint that
+    identifies the job, JSON types. Use as a context manager: the file stays if the work
+    is interrupted, so that the job can resume. Raises UsageError for the file of
+    another job (unless ``force``, which starts anew), and as ``Journal`` does.
     """
 
     def __init__(self, path: Path, job: dict[str, Any], *, force: bool = False) -> None:

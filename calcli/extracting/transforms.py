@@ -1,8 +1,9 @@
 """Transforms of model inputs that remove information and preserve the label.
 
-A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+`` between them
-(``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32 with values in [0, 1] and 0 black; sequences are (b, t,
-...). Transforms act before the model's own normalisation. NumPy only, but for blur and JPEG.
+A transform is written ``name:argument`` (``zoom:0.62``), one after another with ``+``
+between them (``zoom:0.5+brightness:0.5``). Images are (b, h, w, c) float32 with values
+in [0, 1] and 0 black; sequences are (b, t, ...). Transforms act before the model's own
+normalisation. NumPy only, but for blur and JPEG.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +26,9 @@ Apply = Callable[[AnyArray, float, FloatArray], AnyArray]
 class Transform:
     """Transform of model inputs, with its range of arguments.
 
-    apply : inputs, argument and one random number in [0, 1) per row to inputs. low, high : allowed arguments, both
-    included. step : spacing of the values drawn. argument : meaning of the number. sequences : acts on sequences,
-    else on images.
+    apply : inputs, argument and one random number in [0, 1) per row to inputs. low,
+    high : allowed arguments, both included. step : spacing of the values drawn.
+    argument : meaning of the number. sequences : acts on sequences, else on images.
     """
 
     apply: Apply
@@ -41,17 +42,21 @@ class Transform:
 def zoom(x: Images, s: float, _: FloatArray) -> Images:
     """Zoom out: the image shrinks to the fraction s of its size, on black.
 
-    Black is padded around it, int(w (1 - s) / s) pixels along an axis of w (the odd one right or below), and the whole
-    is resized back to w by linear interpolation with a triangle as wide as the shrinking asks for.
+    Black is padded around it, int(w (1 - s) / s) pixels along an axis of w (the odd one
+    right or below), and the whole is resized back to w by linear interpolation with a
+    triangle as wide as the shrinking asks for.
 
-    Reference: Jang, Lee, Weimer (2020), section 5, with the padding of the released code.
+    Reference: Jang, Lee, Weimer (2020), section 5, with the padding of the released
+    code.
     """
     return _separable(x, _zoom_matrix, s)
 
 
 @lru_cache(maxsize=64)
 def _zoom_matrix(size: int, s: float) -> Images:
-    """Make the (size, size) matrix of one axis: padding, then linear resizing with a triangle as wide as Pillow's."""
+    """Make the (size, size) matrix of one axis: padding, then linear resizing with a
+    triangle as wide as Pillow's.
+    """
     padding = int(size * (1 - s) / s + 1e-9)
     wide = size + padding
     before = padding // 2
@@ -70,7 +75,9 @@ def _zoom_matrix(size: int, s: float) -> Images:
 def _separable(
     x: Images, matrix: Callable[[int, float], Images], argument: float
 ) -> Images:
-    """Multiply every channel of every image by the (size, size) matrices of its height and its width."""
+    """Multiply every channel of every image by the (size, size) matrices of its height
+    and its width.
+    """
     wide = np.einsum("ih,bhwc->biwc", matrix(x.shape[1], argument), x, optimize=True)
     return np.ascontiguousarray(
         np.einsum("jw,biwc->bijc", matrix(x.shape[2], argument), wide, optimize=True)
@@ -95,7 +102,9 @@ def contrast(x: Images, f: float, _: FloatArray) -> Images:
 
 
 def blur(x: Images, sigma: float, _: FloatArray) -> Images:
-    """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its edges."""
+    """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its
+    edges.
+    """
     from scipy.ndimage import gaussian_filter  # the only transform that needs SciPy
 
     reach = int(np.ceil(4 * sigma))
@@ -103,7 +112,9 @@ def blur(x: Images, sigma: float, _: FloatArray) -> Images:
 
 
 def pixelate(x: Images, s: float, _: FloatArray) -> Images:
-    """Pixelate: shrink to max(1, round(s w)) pixels by averaging areas, repeat them to w."""
+    """Pixelate: shrink to max(1, round(s w)) pixels by averaging areas, repeat them to
+    w.
+    """
     return _separable(x, _pixelate_matrix, s)
 
 
@@ -209,9 +220,11 @@ DRAWS = 10
 def choose(wanted: Sequence[str], seed: int) -> tuple[str, ...]:
     """Expand requested transforms into specs with exact arguments.
 
-    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9:20`` stands for 20 values, ``zoom:0.5:0.9`` for ``DRAWS``,
-    drawn without replacement from {0.5, 0.51, ... < 0.9} (whole numbers for jpeg), written in increasing order; in
-    ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for invalid or repeated requests.
+    wanted : ``zoom:0.62`` is used as it is; ``zoom:0.5:0.9:20`` stands for 20 values,
+    ``zoom:0.5:0.9`` for ``DRAWS``, drawn without replacement from {0.5, 0.51, ... <
+    0.9} (whole numbers for jpeg), written in increasing order; in
+    ``zoom:0.5:0.9+brightness:0.5`` for a part. Raises UsageError for invalid or
+    repeated requests.
 
     Reference: Jang, Lee, Weimer (2020), section 5.
     """

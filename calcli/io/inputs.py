@@ -137,8 +137,9 @@ def open_document(
 ) -> Iterator[IO[bytes]]:
     """Open a file to read sequentially; ``-`` is standard input.
 
-    is_output : it is this command's own earlier output, to resume from. Raises DataError for
-    one that cannot be opened, and for a pipe or device that no shell has opened.
+    is_output : it is this command's own earlier output, to resume from. Raises
+    DataError for one that cannot be opened, and for a pipe or device that no shell has
+    opened.
     """
     if path == "-":
         yield sys.stdin.buffer

@@ -32,7 +32,8 @@ COPIED = 0.25
 EVEN = 3.0
 """Maximum index of dispersion (variance by mean) of the counts of duplicated rows.
 
-Copies repeat all rows equally often, rounded scores and trees mostly the confident ones.
+Copies repeat all rows equally often, rounded scores and trees mostly the confident
+ones.
 """
 
 HUGE = 1e38

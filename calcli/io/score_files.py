@@ -76,9 +76,9 @@ class Sheet(NewBundle):
 
     attributes : returns texts about the whole output (calibrator, calibrated_by) for
     formats with metadata; called last where a format allows it, when all rows have been
-    read. source_columns : columns by their names in the source, by their name in a bundle.
-    label_name : name of the labels in the source, for tables. zeros : resolution of the
-    probabilities that were calibrated, where they were rounded.
+    read. source_columns : columns by their names in the source, by their name in a
+    bundle. label_name : name of the labels in the source, for tables. zeros :
+    resolution of the probabilities that were calibrated, where they were rounded.
     """
 
     dtype: np.dtype[Any]
@@ -114,7 +114,9 @@ class Sheet(NewBundle):
 
     @property
     def taken(self) -> frozenset[str]:
-        """Names reserved or used: ``meant``, the label's and those of ``source_columns``."""
+        """Names reserved or used: ``meant``, the label's and those of
+        ``source_columns``.
+        """
         return self.meant.union([self.label_name], *self.source_columns.values())
 
     def table(self, slab: Slab) -> tuple[AnyArray, dict[str, AnyArray]]:

@@ -16,9 +16,9 @@ def with_splits_beside(
 ) -> Location:
     """The location of a bundle, with the other labelled splits beside it.
 
-    There are some if the groups have usual names. kind, shape : of its scores. A calibrator is fitted on the
-    calibration split, even if it is this bundle, when there is another to evaluate it
-    on.
+    There are some if the groups have usual names. kind, shape : of its scores. A
+    calibrator is fitted on the calibration split, even if it is this bundle, when there
+    is another to evaluate it on.
     """
     folder, slash, split = group.rpartition("/")
     if split not in (*CALIBRATION, *HELD_OUT):

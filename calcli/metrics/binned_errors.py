@@ -1,7 +1,7 @@
 """Binned calibration errors: the ECE and its relatives.
 
-Functions of bin sums accept leading axes (classes, resamples), so that a null distribution
-costs one call.
+Functions of bin sums accept leading axes (classes, resamples), so that a null
+distribution costs one call.
 """
 
 import math
@@ -25,7 +25,9 @@ from calcli.statistics.units import Units
 
 
 def gap_variance(bins: BinStats) -> FloatArray:
-    """Spread of the bins' gaps around the ECE: sum_b share_b (|gap_b| - ECE)^2 (ReCal's "VCE")."""
+    """Spread of the bins' gaps around the ECE: sum_b share_b (|gap_b| - ECE)^2 (ReCal's
+    "VCE").
+    """
     ece = binned_error(bins)[..., None]
     return (bins.share * (np.abs(bins.gaps) - ece) ** 2).sum(axis=-1)
 
@@ -33,9 +35,10 @@ def gap_variance(bins: BinStats) -> FloatArray:
 def monotone_mass_bins(
     scores: FloatArray, outcomes: FloatArray, weight: FloatArray | None = None
 ) -> int:
-    """Largest number of mass bins up to which the bins' accuracies keep rising (ECE-sweep). The number of bins grows
-    from 1 until the accuracies are no longer non-decreasing. Reference: Roelofs, Cain, Shlens, Mozer (2022), section
-    5."""
+    """Largest number of mass bins up to which the bins' accuracies keep rising
+    (ECE-sweep). The number of bins grows from 1 until the accuracies are no longer
+    non-decreasing. Reference: Roelofs, Cain, Shlens, Mozer (2022), section 5.
+    """
     best = 1
     for bins in range(2, len(scores) + 1):
         stats = BinStats.of(scores, outcomes, mass_edges(scores, bins, weight), weight)
@@ -72,7 +75,9 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
 def error_and_null(
     context: MetricContext, scheme: str, norm: float = 1.0
 ) -> tuple[float, Null]:
-    """Binned error of the scores and its null under calibration, whose mean is in closed form for norm 1, no units."""
+    """Binned error of the scores and its null under calibration, whose mean is in
+    closed form for norm 1, no units.
+    """
     bins = context.bins(scheme)
     value = float(binned_error(bins, norm))
     draws = binned_error(bins.with_outcomes(context.null_outcomes(scheme)), norm)
@@ -99,7 +104,9 @@ def _bracket(context: MetricContext, scheme: str) -> Interval:
 
 
 def _compat_signature(context: MetricContext, scheme: str) -> dict[str, str]:
-    """Signature entries of another program's bins, which replace ours entirely; empty for our own."""
+    """Signature entries of another program's bins, which replace ours entirely; empty
+    for our own.
+    """
     program = context.settings.compat
     if program is None or context.foreign(scheme) is None:
         return {}

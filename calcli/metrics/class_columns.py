@@ -1,4 +1,6 @@
-"""Probabilities class by class, through a calibrator, for metrics that need every class's own bins."""
+"""Probabilities class by class, through a calibrator, for metrics that need every
+class's own bins.
+"""
 
 from collections.abc import Iterator
 
@@ -19,8 +21,10 @@ COLUMN_BYTES = 96 << 20
 def class_columns(
     rows: Rows, calibrator: Calibrator | None = None, *, raw: bool = False
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded memory. raw : each class's own
-    value, before a calibrator with one map per class divides by the row's sum."""
+    """Walk over (class, probabilities (n,) float64), classes ascending, in bounded
+    memory. raw : each class's own value, before a calibrator with one map per class
+    divides by the row's sum.
+    """
     width = max(1, min(rows.k, COLUMN_BYTES // (8 * rows.n)))
     wanted = rows.places_of(
         () if calibrator is None else calibrator.required_transforms

@@ -11,7 +11,8 @@ from calcli.statistics.intervals import exact_intervals, t_quantile
 def class_gap_intervals(
     table: RowTable, level: float
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Lower and upper ends, (k,) each, as ``losses.gap_interval`` has them for one class.
+    """Lower and upper ends, (k,) each, as ``losses.gap_interval`` has them for one
+    class.
 
     From the sums by class and the probabilities of the labels: no second walk over all
     probabilities. None where the table has no class sums, fewer than two rows, weights

@@ -1,4 +1,6 @@
-"""Sums over (class, width bin) of the probabilities of every class, gathered piece by piece."""
+"""Sums over (class, width bin) of the probabilities of every class, gathered piece by
+piece.
+"""
 
 from dataclasses import dataclass
 
@@ -14,8 +16,12 @@ PAIRS_AT_ONCE = 1 << 15  # pairs that are buffered before they are added up
 
 @dataclass(frozen=True)
 class Piece(Sums):
-    """Class sums of some rows. Adds. totals : (6, k) sums of ``ClassStats`` of each class over all bins. pairs : arrays
-    (cell, p, weight, is it the label) of the p above the first bin. jumps : of ``ClassStats``."""
+    """Class sums of some rows.
+
+    Adds. totals : (6, k) sums of ``ClassStats`` of each class over all bins. pairs :
+    arrays (cell, p, weight, is it the label) of the p above the first bin. jumps : of
+    ``ClassStats``.
+    """
 
     totals: FloatArray
     pairs: list[tuple[AnyArray, ...]]
@@ -69,7 +75,10 @@ def _jumps_of_classes(
     weight: FloatArray,
     variance: FloatArray,
 ) -> FloatArray:
-    """``ClassStats.jumps`` of rows with p = e / norm. variance : (k,) sums of w^2 p (1 - p)."""
+    """``ClassStats.jumps`` of rows with p = e / norm.
+
+    variance : (k,) sums of w^2 p (1 - p).
+    """
     fourth = (weight**4 / norm) @ e - (weight**4 / norm**2) @ e2
     row, c = np.nonzero(e >= 0.5 * norm[:, None])  # at most two of a row
     p = e[row, c] / norm[row]
@@ -78,8 +87,11 @@ def _jumps_of_classes(
 
 
 class ClassSums:
-    """Sums over (class, width bin). At most ``bins`` classes of a row lie above the first bin, so only those are binned
-    one by one; the first bin is what remains of the column sums."""
+    """Sums over (class, width bin).
+
+    At most ``bins`` classes of a row lie above the first bin, so only those are binned
+    one by one; the first bin is what remains of the column sums.
+    """
 
     def __init__(self, k: int, bins: int) -> None:
         self.totals, self.cells = np.zeros((6, k)), np.zeros((6, k * bins))
@@ -97,7 +109,9 @@ class ClassSums:
             self.flush()
 
     def flush(self) -> None:
-        """Add up the buffered pairs; doing so for every piece would cost k x bins each time."""
+        """Add up the buffered pairs; doing so for every piece would cost k x bins each
+        time.
+        """
         if not self.waiting:
             return
         columns = zip(*self.waiting, strict=True)

@@ -37,15 +37,20 @@ from calcli.rows import Block, Rows, Walk
 from calcli.zeros import Zeros
 
 UNKNOWN = -1
-"""Entry of ``RowTable.zeros`` where nothing says how small the label's probability of 0 is: numbers that were not
-rounded to some decimals, or a calibrator's own zeros."""
+"""Entry of ``RowTable.zeros`` where nothing says how small the label's probability of 0
+is: numbers that were not rounded to some decimals, or a calibrator's own zeros.
+"""
 
 CALIBRATED = Zeros((TINY,), floor=TINY)
-"""A calibrator's own zeros, which it was sure of: they count as the smallest normal number, which ``apply`` writes."""
+"""A calibrator's own zeros, which it was sure of: they count as the smallest normal
+number, which ``apply`` writes.
+"""
 
 
 SMALLEST = math.exp(LOG_ZERO)
-"""Largest probability that stands for one of exactly 0, as ``apply`` writes what a calibrator gave no weight."""
+"""Largest probability that stands for one of exactly 0, as ``apply`` writes what a
+calibrator gave no weight.
+"""
 
 
 MOST_TIED = 0.5 + 1e-9
@@ -76,8 +81,11 @@ def tied_labels(
 def label_zeros(
     p: FloatArray, y: IntArray, zero: BoolArray | None
 ) -> NDArray[np.int32]:
-    """``RowTable.zeros`` of stored probabilities. p : (b,) of the labels y. zero : (b, k) mask of zeros whose rounding
-    says how large they are, or None."""
+    """``RowTable.zeros`` of stored probabilities.
+
+    p : (b,) of the labels y. zero : (b, k) mask of zeros whose rounding says how large
+    they are, or None.
+    """
     zeros = np.where(p <= SMALLEST, UNKNOWN, 0).astype(np.int32)
     if zero is not None:
         stored = in_column(zero, y)
@@ -90,7 +98,10 @@ Calibrators = Sequence[Calibrator | None]
 
 
 def collect(rows: Rows, calibrator: Calibrator | None = None, **asked: Any) -> RowTable:
-    """Gather the row table of scores, through a calibrator when one is given. asked : as for ``collect_all``."""
+    """Gather the row table of scores, through a calibrator when one is given.
+
+    asked : as for ``collect_all``.
+    """
     return collect_all(rows, [calibrator], **asked)[0]
 
 
@@ -103,12 +114,14 @@ def collect_all(
     against: int | Prediction | None = None,
     **wanted: Any,
 ) -> list[RowTable]:
-    """Row tables of several calibrators (None: uncalibrated) from one walk over the file.
+    """Row tables of several calibrators (None: uncalibrated) from one walk over the
+    file.
 
     Blocks are processed in parallel; sums are added in the order of the rows, so that
-    the number of threads changes nothing. against : the calibrator, or the rows of another model, that the others are
-    compared with (``RowTable.expected``). wanted : ``class_bins``, ``tops`` and ``top_only`` of ``_GatherBlock``.
-    Raises DataError for transforms that a calibrator needs and the rows lack.
+    the number of threads changes nothing. against : the calibrator, or the rows of
+    another model, that the others are compared with (``RowTable.expected``). wanted :
+    ``class_bins``, ``tops`` and ``top_only`` of ``_GatherBlock``. Raises DataError for
+    transforms that a calibrator needs and the rows lack.
     """
     which: int | None = None
     along: tuple[AnyArray, ...] = ()
@@ -136,8 +149,10 @@ def reduced(
     add_up: bool = False,
     **wanted: Any,
 ) -> Iterator[Made]:
-    """Iterate over ``reduce(tables)``, the tables of some rows through every calibrator; ``reduce`` can be pickled.
-    wanted : as for ``collect_all``; several calibrators are compared with the first. add_up : as of ``rows.Walk``."""
+    """Iterate over ``reduce(tables)``, the tables of some rows through every
+    calibrator; ``reduce`` can be pickled. wanted : as for ``collect_all``; several
+    calibrators are compared with the first. add_up : as of ``rows.Walk``.
+    """
     work = _GatherBlock.of(
         rows,
         calibrators,
@@ -149,7 +164,10 @@ def reduced(
 
 
 def summarise(rows: Rows, calibrator: Calibrator | None, progress: Progress) -> Summary:
-    """Summary of its rows that a fit records, from one pass. Raises DataError for transforms that are missing."""
+    """Summary of its rows that a fit records, from one pass.
+
+    Raises DataError for transforms that are missing.
+    """
     total: Summary | None = None
     for part in reduced(rows, [calibrator], partial(_summary, rows.k), add_up=True):
         total = part if total is None else total + part
@@ -189,7 +207,9 @@ def predicted(rows: Rows, calibrator: Calibrator | None) -> Prediction:
 
 @dataclass
 class _Part(Sums):
-    """Gathered statistics of some rows: arrays of consecutive rows by column, and the sums of ``RowTable``. Adds."""
+    """Gathered statistics of some rows: arrays of consecutive rows by column, and the
+    sums of ``RowTable``. Adds.
+    """
 
     columns: dict[str, list[AnyArray]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -210,9 +230,11 @@ class _Parts(Sums):
 
 
 class _Tile(NamedTuple):
-    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare : scratch array like e.
+    """Some rows with their predictions and p = e / norm = exp(d) / norm; spare :
+    scratch array like e.
 
-    zero : mask of probabilities stored as 0, where there are some. Their e is 0, and d what they count as.
+    zero : mask of probabilities stored as 0, where there are some. Their e is 0, and d
+    what they count as.
     """
 
     block: Block
@@ -226,11 +248,13 @@ class _Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class _GatherBlock:
-    """Gather the statistics of a block through every calibrator, in tiles that are small enough to stay in cache.
+    """Gather the statistics of a block through every calibrator, in tiles that are
+    small enough to stay in cache.
 
-    needed, places : specs of the transforms that come with the block, and their places in the source. class_bins :
-    width bins of the class sums, 0 for none. tops : numbers of largest classes whose probability and labels are wanted,
-    each below k. top_only : nothing but ``TOP_COLUMNS``. against : calibrator that the others are compared with.
+    needed, places : specs of the transforms that come with the block, and their places
+    in the source. class_bins : width bins of the class sums, 0 for none. tops : numbers
+    of largest classes whose probability and labels are wanted, each below k. top_only :
+    nothing but ``TOP_COLUMNS``. against : calibrator that the others are compared with.
     reduce : function of the tables of a block, or None. spare : scratch arrays.
     """
 
@@ -253,7 +277,10 @@ class _GatherBlock:
         tops: Sequence[int] = (),
         **wanted: Any,
     ) -> "_GatherBlock":
-        """Gather rows with the transforms that the calibrators read. Raises DataError for one that is missing."""
+        """Gather rows with the transforms that the calibrators read.
+
+        Raises DataError for one that is missing.
+        """
         needed = transforms_read_by(c for c in calibrators if c is not None)
         places = tuple(rows.places_of(needed))
         tops = tuple(j for j in tops if j < rows.k)
@@ -282,7 +309,9 @@ class _GatherBlock:
     def through(
         self, number: int, block: Block, room: list[FloatArray], base: Prediction | None
     ) -> _Part:
-        """Statistics of the rows through one calibrator, compared with the predictions ``base``."""
+        """Statistics of the rows through one calibrator, compared with the predictions
+        ``base``.
+        """
         calibrator = self.calibrators[number]
         is_baseline = number == self.against
         if is_baseline and calibrator is not None:
@@ -317,7 +346,9 @@ class _GatherBlock:
     def tiles(
         self, block: Block, prediction: Prediction | None, room: list[FloatArray]
     ) -> Iterator[_Tile]:
-        """Iterate over tiles; in uncalibrated ones p is the softmax of the scores, or the stored probabilities."""
+        """Iterate over tiles; in uncalibrated ones p is the softmax of the scores, or
+        the stored probabilities.
+        """
         step = len(room[0])
         for start in range(0, len(block), step):
             some = block.cut(start, start + step)
@@ -353,7 +384,9 @@ class _GatherBlock:
     def add_confidences(
         self, part: _Part, block: Block, prediction: Prediction | None
     ) -> None:
-        """Append rows of confidences alone, with losses of the event that the prediction is correct."""
+        """Append rows of confidences alone, with losses of the event that the
+        prediction is correct.
+        """
         q = np.asarray(
             block.scores[:, 0] if prediction is None else prediction.confidence,
             dtype=np.float64,
@@ -442,7 +475,9 @@ class _GatherBlock:
     def largest(
         self, d: FloatArray, e: FloatArray, norm: FloatArray, y: IntArray
     ) -> dict[str, FloatArray]:
-        """Sums of the largest probabilities, and whether the label is among them (by d: e may underflow)."""
+        """Sums of the largest probabilities, and whether the label is among them (by d:
+        e may underflow).
+        """
         here = np.arange(len(d))
         d_y = d[here, y][:, None]
         e_y = e[here, y][:, None]

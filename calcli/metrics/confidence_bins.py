@@ -1,4 +1,6 @@
-"""Accuracy by bins of confidence that people ask about, each with the p-value of its gap."""
+"""Accuracy by bins of confidence that people ask about, each with the p-value of its
+gap.
+"""
 
 import math
 from collections.abc import Callable
@@ -31,11 +33,11 @@ EDGES = np.array([*np.arange(0, 10) / 10, 0.99, 1.0])
 class ConfidenceBin(Record):
     """Rows whose confidence lies in (low, high], 0 in the first.
 
-    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval (Wilson's).
-    p_adjusted : of their difference, all bins considered (Benjamini and Hochberg);
-    significant : as the verdict decides. chosen_low, chosen_high : interval of the accuracy
-    if this bin is chosen for its gap: all bins hold theirs together (Bonferroni). NaN where
-    n is 0.
+    confidence : mean. accuracy, accuracy_low, accuracy_high : with its interval
+    (Wilson's). p_adjusted : of their difference, all bins considered (Benjamini and
+    Hochberg); significant : as the verdict decides. chosen_low, chosen_high : interval
+    of the accuracy if this bin is chosen for its gap: all bins hold theirs together
+    (Bonferroni). NaN where n is 0.
     """
 
     low: float
@@ -61,9 +63,12 @@ class ConfidenceBin(Record):
 def bin_p_values(
     bins: BinStats, variance: FloatArray, scores: Callable[[int], FloatArray]
 ) -> FloatArray:
-    """P-values of the number of correct rows in every bin, (bins,), under calibration. variance : of the numbers
-    of outcomes under calibration. scores : the confidences of a bin. By the normal law; where the variance is below 10
-    by the exact law, or of very many rows by Poisson's, which is wider."""
+    """P-values of the number of correct rows in every bin, (bins,), under calibration.
+
+    variance : of the numbers of outcomes under calibration. scores : the confidences of
+    a bin. By the normal law; where the variance is below 10 by the exact law, or of
+    very many rows by Poisson's, which is wider.
+    """
     out = np.ones(len(bins.count))
     for b in np.flatnonzero(bins.weight > 0).tolist():
         expected = float(bins.score[b])
@@ -81,7 +86,9 @@ def bin_p_values(
 def confidence_bins(
     context: MetricContext, label: Label = "top"
 ) -> tuple[ConfidenceBin, ...]:
-    """The bins of the confidence, or of P(class 1); significance at a false discovery rate of 5 %."""
+    """The bins of the confidence, or of P(class 1); significance at a false discovery
+    rate of 5 %.
+    """
     bins, p_values, effect = binned(context.labelled(label))
     with np.errstate(invalid="ignore", divide="ignore"):
         confidence = bins.score / bins.weight
@@ -115,7 +122,9 @@ def confidence_bins(
 
 @made_once
 def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
-    """Sums over the bins, the p-value of each, and by how much its variance grows as rows belong together."""
+    """Sums over the bins, the p-value of each, and by how much its variance grows as
+    rows belong together.
+    """
     t = context.table
     c = context.scores
     y = context.outcomes

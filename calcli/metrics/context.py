@@ -1,4 +1,6 @@
-"""Metrics: their definition and registry, the context they are computed from, and the value they return."""
+"""Metrics: their definition and registry, the context they are computed from, and the
+value they return.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -46,25 +48,33 @@ COPIED = 100.0
 """Times the fewest carrying rows, below which these may be copies of fewer."""
 
 MOST_OUTCOMES = 1 << 30
-"""Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer draws, to ``HEAVY_RESAMPLES``."""
+"""Most outcomes of rows in units that are drawn, eight to a byte; more rows: fewer
+draws, to ``HEAVY_RESAMPLES``.
+"""
 
 FEWEST_CONTENTS = 30
 EVEN = 0.5
 LEAST_COPIES = 1.9
-"""Different rows from which on counts alone tell copies, largest variance of the counts in units
-of the mean, and least mean count: rounded scores that repeat by chance vary far more."""
+"""Different rows from which on counts alone tell copies, largest variance of the counts
+in units of the mean, and least mean count: rounded scores that repeat by chance vary
+far more.
+"""
 
 FEWEST_COPIED = 4
-"""Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of scores with one
-outcome each tell, which drawn rows have with chance .002 at 4 x 100, and less of more rows."""
+"""Fewest different rows that may be copies; below ``FEWEST_CONTENTS`` equal counts of
+scores with one outcome each tell, which drawn rows have with chance .002 at 4 x 100,
+and less of more rows.
+"""
 
 # how nulls of rows that belong together are drawn (``statistics.shared_luck.SharedLuck``)
 SHARED_LUCK = "shared luck"
 
 
 def made_once(make: Work) -> Work:
-    """Cache the results of a function of a context, and perhaps of more arguments, in the context.
-    ``MetricContext.instead`` may replace the function where there is no row table."""
+    """Cache the results of a function of a context, and perhaps of more arguments, in
+    the context. ``MetricContext.instead`` may replace the function where there is no
+    row table.
+    """
 
     @wraps(make)
     def found(context: "MetricContext", *args: Any) -> Any:
@@ -78,11 +88,12 @@ def made_once(make: Work) -> Work:
 class MetricContext:
     """One set of calibrated rows, with what several metrics share computed once.
 
-    table : of very many rows ``running_sums.RunningSums`` in its place. columns : probabilities class by class, or None
-    where only the row table is at hand. raw_columns : each class's own value, before rows are divided by their sums;
-    likewise. instead : how a subclass makes what is ``made_once``, where it has no table of the rows. neighbours :
-    contexts of other groups of rows, itself among them, whose laws are made together with its own. heavy : most
-    ``heavy_resamples``.
+    table : of very many rows ``running_sums.RunningSums`` in its place. columns :
+    probabilities class by class, or None where only the row table is at hand.
+    raw_columns : each class's own value, before rows are divided by their sums;
+    likewise. instead : how a subclass makes what is ``made_once``, where it has no
+    table of the rows. neighbours : contexts of other groups of rows, itself among them,
+    whose laws are made together with its own. heavy : most ``heavy_resamples``.
     """
 
     instead: ClassVar[Mapping[Any, Callable[..., Any]]] = {}
@@ -109,7 +120,9 @@ class MetricContext:
         return MetricContext(self.table, settings, self.columns, self.raw_columns)
 
     def rng(self, name: str) -> np.random.Generator:
-        """Random generator of its own for each use, so that asking for more metrics changes none."""
+        """Random generator of its own for each use, so that asking for more metrics
+        changes none.
+        """
         return np.random.default_rng([self.settings.seed, crc32(name.encode())])
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -126,12 +139,16 @@ class MetricContext:
 
     @property
     def right(self) -> FloatArray:
-        """1.0 where the prediction is the label, (n,); with two classes it follows the threshold."""
+        """1.0 where the prediction is the label, (n,); with two classes it follows the
+        threshold.
+        """
         return (self.predicted == self.table.y).astype(np.float64)
 
     @property
     def predicted(self) -> IntArray:
-        """Predicted class, (n,): as the calibrator says, or by the threshold where one is set."""
+        """Predicted class, (n,): as the calibrator says, or by the threshold where one
+        is set.
+        """
         t = self.table
         threshold = self.settings.threshold
         if threshold == 0.5:
@@ -162,7 +179,9 @@ class MetricContext:
 
     @property
     def outcomes(self) -> FloatArray:
-        """Outcomes of the scores, (n,): 1.0 where the prediction is correct, or where the label is class 1."""
+        """Outcomes of the scores, (n,): 1.0 where the prediction is correct, or where
+        the label is class 1.
+        """
         if self.settings.label == "positive":
             return (self.table.y == 1).astype(np.float64)
         return self.table.correct
@@ -183,8 +202,8 @@ class MetricContext:
     def copies(self) -> float:
         """How often each row occurs, where all occur about equally often; else 1.
 
-        Rounded scores repeat too, but those of confident rows far more often than others,
-        and with more than one outcome.
+        Rounded scores repeat too, but those of confident rows far more often than
+        others, and with more than one outcome.
         """
         t = self.table
         of_scores = self._counts_of(t.confidence, t.prediction, t.entropy)
@@ -223,7 +242,9 @@ class MetricContext:
 
     @property
     def few_wrong(self) -> str | None:
-        """Reason why means over units have no interval (too few hold, or should hold, a wrong row), else None."""
+        """Reason why means over units have no interval (too few hold, or should hold, a
+        wrong row), else None.
+        """
         luck = self.luck
         if luck is None or luck.few_wrong is None:
             return None
@@ -232,8 +253,10 @@ class MetricContext:
 
     @cached_property
     def shared(self) -> SharedOutcomes | None:
-        """Outcomes of the rows of units under calibration; None where each row is alone. Raises DataError for too many.
-        One fewer than resamples, so that with the observed ones they are a round number; of very many rows fewer."""
+        """Outcomes of the rows of units under calibration; None where each row is
+        alone. Raises DataError for too many. One fewer than resamples, so that with the
+        observed ones they are a round number; of very many rows fewer.
+        """
         t = self.table
         luck = self.luck
         if luck is None or t.units is None:
@@ -255,7 +278,10 @@ class MetricContext:
         )
 
     def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, AnyArray]]:
-        """Outcomes under calibration in the order of the scores, some draws at a time. name : of their generator."""
+        """Outcomes under calibration in the order of the scores, some draws at a time.
+
+        name : of their generator.
+        """
         if self.shared is not None:
             return self.shared.some(draws)
         return outcome_draws(np.sort(self.scores), draws, self.rng(name))
@@ -272,8 +298,9 @@ class MetricContext:
 
     @cached_property
     def few_jumps(self) -> bool:
-        """True if so few rows carry the sum of outcomes that it is not normal, and their
-        outcomes can be drawn."""
+        """True if so few rows carry the sum of outcomes that it is not normal, and
+        their outcomes can be drawn.
+        """
         jumps = JumpSums.of(self.scores, self.table.weight)
         return expected_jumps(jumps) < FEW_JUMPS
 
@@ -289,8 +316,11 @@ class MetricContext:
 
     @cached_property
     def discrete(self) -> FloatArray | None:
-        """Edges midway between the distinct scores, when there are at most n/4 of them. The output of a binning method
-        is then binned by its own values. (verified_calibration switches likewise.)"""
+        """Edges midway between the distinct scores, when there are at most n/4 of them.
+
+        The output of a binning method is then binned by its own values.
+        (verified_calibration switches likewise.)
+        """
         return edges_of_values(self.scores)
 
     @made_once
@@ -391,8 +421,11 @@ class MetricContext:
     def each_class(
         self, raw: bool = False
     ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """Iterate over class, its probabilities (n,), is it the label (n,). raw : its own value instead. Raises
-        Undefined where only the row table is at hand."""
+        """Iterate over class, its probabilities (n,), is it the label (n,).
+
+        raw : its own value instead. Raises Undefined where only the row table is at
+        hand.
+        """
         columns = self.columns
         what = "probabilities"
         if raw:
@@ -406,8 +439,10 @@ class MetricContext:
             yield c, p, (self.table.y == c).astype(np.float64)
 
     def class_bins(self, scheme: str) -> Iterator[BinStats]:
-        """Bin sums of every class against "this is the label", from the probabilities themselves. By ``values`` they
-        end at the first class that takes more than n/4 of them."""
+        """Bin sums of every class against "this is the label", from the probabilities
+        themselves. By ``values`` they end at the first class that takes more than n/4
+        of them.
+        """
         bins = self.settings.bins
         weight = self.table.weight
         other = self.foreign(scheme)
@@ -435,7 +470,9 @@ def edges_of(
 
 
 def edges_of_values(scores: FloatArray) -> FloatArray | None:
-    """Edges of [0, 1] midway between the distinct scores, None where more than n/4 of them differ."""
+    """Edges of [0, 1] midway between the distinct scores, None where more than n/4 of
+    them differ.
+    """
     ordered = np.sort(scores)
     first = starts_of_ties(ordered)
     if len(first) > len(scores) / 4:

@@ -1,4 +1,6 @@
-"""Accuracy of the most confident rows: the risk-coverage curve read at one point, with intervals."""
+"""Accuracy of the most confident rows: the risk-coverage curve read at one point, with
+intervals.
+"""
 
 from typing import Any
 
@@ -65,7 +67,9 @@ def _value(
     interval: Interval | None,
     signature: dict[str, str],
 ) -> Value:
-    """Value with its threshold and interval; no interval for rows in units, and neither with weights."""
+    """Value with its threshold and interval; no interval for rows in units, and neither
+    with weights.
+    """
     if context.table.weight is not None:
         return Value(value, signature=signature | {"share": "weight"})
     more: dict[str, Any] = {}

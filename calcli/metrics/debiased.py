@@ -39,7 +39,9 @@ def squared_of(context: MetricContext, scheme: str) -> SquaredError:
 def square_and_draws(
     context: MetricContext, scheme: str, square: Callable[[BinStats], FloatArray]
 ) -> tuple[float, FloatArray]:
-    """Squared error over the bins of a scheme, and its draws under calibration, (draws,)."""
+    """Squared error over the bins of a scheme, and its draws under calibration,
+    (draws,).
+    """
     if context.shared is not None and square is signed_square:
         return _of_units(context, scheme, context.shared)
     bins = context.bins(scheme)
@@ -51,7 +53,9 @@ def square_and_draws(
 def _of_units(
     context: MetricContext, scheme: str, shared: SharedOutcomes
 ) -> tuple[float, FloatArray]:
-    """Squared error by pairs of rows of different units, and its draws under calibration."""
+    """Squared error by pairs of rows of different units, and its draws under
+    calibration.
+    """
     t = context.table
     c = context.scores
     edges = context.edges(scheme)
@@ -88,7 +92,9 @@ def _no_pairs(context: MetricContext) -> Undefined:
 
 
 def _l2_scheme(context: MetricContext) -> str:
-    """Bins of the L2 errors: ``mass``, or ``values`` (each value is a bin) where the scores take few."""
+    """Bins of the L2 errors: ``mass``, or ``values`` (each value is a bin) where the
+    scores take few.
+    """
     return "mass" if context.discrete is None else "values"
 
 
@@ -267,7 +273,9 @@ def class_squares(context: MetricContext, stats: ClassStats) -> FloatArray | Non
 
 
 def class_p_values_of(context: MetricContext) -> FloatArray | None:
-    """``class_p_values`` of the rows of a context, by unit where they have units; None without class sums."""
+    """``class_p_values`` of the rows of a context, by unit where they have units; None
+    without class sums.
+    """
     t = context.table
     if t.classes is None or (t.units is not None and context.columns is None):
         return None
@@ -279,9 +287,9 @@ def class_p_values_of(context: MetricContext) -> FloatArray | None:
 class RawErrors(NamedTuple):
     """Errors of the classes' own values, means over classes.
 
-    debiased, plugin : squared errors over bins. difference : from the outcomes, squared.
-    sums : least, mean and largest sum of a row. has_pairs : whether any bin holds two
-    rows, or rows of two units.
+    debiased, plugin : squared errors over bins. difference : from the outcomes,
+    squared. sums : least, mean and largest sum of a row. has_pairs : whether any bin
+    holds two rows, or rows of two units.
     """
 
     debiased: float

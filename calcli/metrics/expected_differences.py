@@ -1,4 +1,6 @@
-"""Differences of the losses of two calibrators on the same rows, as either of them expects them."""
+"""Differences of the losses of two calibrators on the same rows, as either of them
+expects them.
+"""
 
 import numpy as np
 
@@ -14,8 +16,10 @@ from calcli.statistics.paired import expected_powers
 def expected_differences(
     block: Block, one: Prediction, other: Prediction
 ) -> dict[str, FloatArray]:
-    """``PairedSums.expected`` of the losses that depend on more of the label than whether it is the prediction. For
-    confidences alone the label is whether the prediction is correct."""
+    """``PairedSums.expected`` of the losses that depend on more of the label than
+    whether it is the prediction. For confidences alone the label is whether the
+    prediction is correct.
+    """
     expected: dict[str, FloatArray] = {}
     step = tile_rows(block.scores.shape[1])
     for start in range(0, len(block), step):
@@ -43,7 +47,9 @@ def expected_differences(
 def _of_classes(
     one: Prediction, other: Prediction
 ) -> dict[str, tuple[FloatArray, FloatArray, FloatArray]]:
-    """Difference for every outcome, and the probabilities of the outcomes under either prediction, by loss."""
+    """Difference for every outcome, and the probabilities of the outcomes under either
+    prediction, by loss.
+    """
     p = np.exp(one.log_probs)
     q = np.exp(other.log_probs)
     nll = other.log_probs - one.log_probs

@@ -1,9 +1,11 @@
-"""Joint test of calibration at one level, from three tests: mean gap, gap of sharpness and smooth error.
+"""Joint test of calibration at one level, from three tests: mean gap, gap of sharpness
+and smooth error.
 
-The three look at different departures (all scores too high; overconfident or underconfident, as a temperature changes
-it; any shape) and depend on each other, so their joint law under calibration is drawn. Of two classes the scores are
-P(class 1), of more the confidence with the whole vector behind its sharpness: outcomes are drawn from the confidences,
-and the label's probability given these from its first two moments.
+The three look at different departures (all scores too high; overconfident or
+underconfident, as a temperature changes it; any shape) and depend on each other, so
+their joint law under calibration is drawn. Of two classes the scores are P(class 1), of
+more the confidence with the whole vector behind its sharpness: outcomes are drawn from
+the confidences, and the label's probability given these from its first two moments.
 """
 
 import math
@@ -27,8 +29,10 @@ from calcli.statistics.p_values import MeanGap
 
 @dataclass(frozen=True)
 class JointDraws:
-    """Draws under calibration: smooth errors, and sums of the gap and entropy gap, (draws,) each. sd_gap, sd_entropy :
-    standard deviations of the sums. observed : smooth error of the outcomes, computed as those of the draws."""
+    """Draws under calibration: smooth errors, and sums of the gap and entropy gap,
+    (draws,) each. sd_gap, sd_entropy : standard deviations of the sums. observed :
+    smooth error of the outcomes, computed as those of the draws.
+    """
 
     smooth: FloatArray
     observed: float
@@ -49,7 +53,8 @@ def log_odds(p: FloatArray) -> FloatArray:
 
 
 def residual_slope(v: float, vl: float, vll: float) -> tuple[float, float]:
-    """Mean m of log-odds l with weights v, and the root of sum v (l - m)^2: 0 where they hardly differ.
+    """Mean m of log-odds l with weights v, and the root of sum v (l - m)^2: 0 where
+    they hardly differ.
 
     v, vl, vll : sums of v, v l and v l^2.
     """
@@ -92,10 +97,12 @@ def _widening(context: MetricContext) -> float:
 
 @made_once
 def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
-    """Residual slope of P(class 1), and draws of the three statistics, with outcomes drawn from it.
+    """Residual slope of P(class 1), and draws of the three statistics, with outcomes
+    drawn from it.
 
-    z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2), with r = p - y, w = p (1 - p),
-    l the log-odds and m their mean with weights w: the two are uncorrelated under calibration.
+    z_gap = sum r / sqrt(sum w) and z_slope = sum r (l - m) / sqrt(sum w (l - m)^2),
+    with r = p - y, w = p (1 - p), l the log-odds and m their mean with weights w: the
+    two are uncorrelated under calibration.
     """
     t = context.table
     p = context.scores
@@ -118,19 +125,28 @@ def drawn_from_positive(context: MetricContext) -> tuple[MeanGap, JointDraws]:
 
 TOP_SHARES = (0.3, 0.45, 0.25)
 POSITIVE_SHARES = (0.4, 0.35, 0.25)
-"""Shares of the level that gap, sharpness and smooth error have. The commonest miscalibration of a confidence is a
-temperature, whose score test is the entropy gap, so that has the largest share; that of P(class 1) is a bias."""
+"""Shares of the level that gap, sharpness and smooth error have.
+
+The commonest miscalibration of a confidence is a temperature, whose score test is the
+entropy gap, so that has the largest share; that of P(class 1) is a bias.
+"""
 
 FINER = (((0.01, 0.15), 400), ((0.03, 0.08), 1000))
-"""Ranges of p-values so near the level that the draws so far could decide the verdict wrongly, and the number of draws
-there: the second range is looked at with the draws of the first."""
+"""Ranges of p-values so near the level that the draws so far could decide the verdict
+wrongly, and the number of draws there: the second range is looked at with the draws of
+the first.
+"""
 
 
 @dataclass(frozen=True)
 class JointTest:
-    """Result of the joint test. gap, sharpness : mean gaps with their z. p_value : of all three tests together, from
-    ``draws`` draws. positive : true of P(class 1): the sharpness is then the residual slope, the part of the log-odds'
-    slope that a bias does not explain, else the entropy gap."""
+    """Result of the joint test.
+
+    gap, sharpness : mean gaps with their z. p_value : of all three tests together, from
+    ``draws`` draws. positive : true of P(class 1): the sharpness is then the residual
+    slope, the part of the log-odds' slope that a bias does not explain, else the
+    entropy gap.
+    """
 
     gap: MeanGap
     sharpness: MeanGap
@@ -144,12 +160,14 @@ def joint_test(
 ) -> JointTest:
     """Test mean gap, sharpness and smooth error of the scores together.
 
-    Each statistic is turned into a p-value (normal; the smooth error by mean and standard
-    deviation of its draws), the least of them over their shares is the joint statistic, and its
-    p-value its rank among the draws: the level is exact, for a confidence up to the normal noise
-    that stands for the labels of wrong rows. Reference: Westfall, Young (1993), section 2 (min-p).
+    Each statistic is turned into a p-value (normal; the smooth error by mean and
+    standard deviation of its draws), the least of them over their shares is the joint
+    statistic, and its p-value its rank among the draws: the level is exact, for a
+    confidence up to the normal noise that stands for the labels of wrong rows.
+    Reference: Westfall, Young (1993), section 2 (min-p).
 
-    factor : by which the error of a calibrator's fit widens all three statistics; 1 tests exact calibration.
+    factor : by which the error of a calibrator's fit widens all three statistics; 1
+    tests exact calibration.
     """
     labelled = context.labelled("positive" if positive else "top")
     test = _tested(labelled, positive, factor)
@@ -196,7 +214,9 @@ def min_p(
     smooth_z: FloatArray,
     shares: tuple[float, float, float],
 ) -> FloatArray:
-    """Joint statistic (m,): the least of three p-values, each over its share, from standard scores (m,) each."""
+    """Joint statistic (m,): the least of three p-values, each over its share, from
+    standard scores (m,) each.
+    """
     p_values = [
         [normal_p_value(z) for z in gap_z],
         [normal_p_value(z) for z in sharpness_z],

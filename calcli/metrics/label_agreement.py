@@ -1,4 +1,6 @@
-"""Agreement of predictions and labels: the same rows, and the same classes in the same order?"""
+"""Agreement of predictions and labels: the same rows, and the same classes in the same
+order?
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +32,9 @@ SAME_ORDER = "are the classes of scores and labels in the same order?"
 
 SHIFTED = 0.3
 MORE = 0.2
-"""Proportion of labels equal to the prediction +1 or -1, and its excess over the accuracy, that are reported."""
+"""Proportion of labels equal to the prediction +1 or -1, and its excess over the
+accuracy, that are reported.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,10 @@ class UnitAnswers:
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """Rows of each (prediction, label) pair found. Adds. code : (m,) prediction * k + label, ascending. count : (m,)
-    rows."""
+    """Rows of each (prediction, label) pair found.
+
+    Adds. code : (m,) prediction * k + label, ascending. count : (m,) rows.
+    """
 
     k: int
     code: IntArray
@@ -102,8 +108,8 @@ class LabelAgreement:
     def all_right(self, confidence: float, by_unit: UnitAnswers | None) -> str | None:
         """Ask whether labels without a single error are predictions; None if not.
 
-        confidence : mean confidence of the rows. by_unit : the same rows where they have
-        units.
+        confidence : mean confidence of the rows. by_unit : the same rows where they
+        have units.
         """
         n = int(self.count.sum())
         if n < FEWEST or self.k < 2 or self.n_right < n:
@@ -129,8 +135,8 @@ class LabelAgreement:
         """Reason to doubt that the labels belong to these scores, None without one.
 
         confidence : mean confidence of the rows. names : of the classes. by_unit : the
-        same rows where they have units. ranking : of two classes, which decides in place
-        of the accuracy where it is known.
+        same rows where they have units. ranking : of two classes, which decides in
+        place of the accuracy where it is known.
         """
         if int(self.count.sum()) < FEWEST or self.k < 2:
             return None
@@ -224,7 +230,9 @@ class LabelAgreement:
     def _exchanged(
         self, predicted: IntArray, label: IntArray, by_unit: UnitAnswers | None
     ) -> tuple[int, int, int, int] | None:
-        """Classes (a, b) most clearly exchanged, and rows predicted as a with label b and a; None for none."""
+        """Classes (a, b) most clearly exchanged, and rows predicted as a with label b
+        and a; None for none.
+        """
         wrong = predicted != label
         if not wrong.any():
             return None

@@ -1,4 +1,5 @@
-"""Metrics of ordered classes: levels 0 to k - 1 from low to high, as of a rating or a grade.
+"""Metrics of ordered classes: levels 0 to k - 1 from low to high, as of a rating or a
+grade.
 
 Bundles say with the attribute ``ordered`` = 1 that their classes are levels.
 """

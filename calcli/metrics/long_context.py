@@ -1,8 +1,11 @@
-"""Metrics of too many rows for a row table: computed from running sums and from the scores in order.
+"""Metrics of too many rows for a row table: computed from running sums and from the
+scores in order.
 
-Values equal those from a table up to rounding, counts exactly; draws under calibration are made from cells of similar
-scores, not row by row. It is a second way to the same metrics, and worth it: ``evaluate`` of 1e7 x 10 logits takes
-0.24 GiB and 19 s of one processor, through a table 2.0 GiB and 51 s; of 1e6 x 10 half the memory and half the time.
+Values equal those from a table up to rounding, counts exactly; draws under calibration
+are made from cells of similar scores, not row by row. It is a second way to the same
+metrics, and worth it: ``evaluate`` of 1e7 x 10 logits takes 0.24 GiB and 19 s of one
+processor, through a table 2.0 GiB and 51 s; of 1e6 x 10 half the memory and half the
+time.
 """
 
 import math
@@ -60,7 +63,9 @@ from calcli.statistics.ties import Ranked
 from calcli.statistics.weighted_sums import FEW_JUMPS, JumpSums, jump_p_value
 
 FEW_VALUES = 1 << 14
-"""Distinct scores up to which errors over bins of equal scores are drawn; beyond, a normal law approximates them."""
+"""Distinct scores up to which errors over bins of equal scores are drawn; beyond, a
+normal law approximates them.
+"""
 
 
 def _even(count: int, parts: int) -> list[int]:
@@ -69,7 +74,9 @@ def _even(count: int, parts: int) -> list[int]:
 
 
 class LongContext(MetricContext):
-    """``MetricContext`` of too many rows for a table: has their running sums and, where requested, sorted scores."""
+    """``MetricContext`` of too many rows for a table: has their running sums and, where
+    requested, sorted scores.
+    """
 
     def __init__(
         self, tally: RunningSums, settings: MetricSettings, orders: Sequence[SortedRows]
@@ -136,7 +143,9 @@ class LongContext(MetricContext):
 
     @made_once
     def null_outcomes(self, scheme: str) -> FloatArray:
-        """Outcomes per bin under calibration, (resamples, bins): every fine cell of a width bin is a binomial."""
+        """Outcomes per bin under calibration, (resamples, bins): every fine cell of a
+        width bin is a binomial.
+        """
         if scheme != "width":
             return self._mass_outcomes()
         fine = self.scored.fine
@@ -150,7 +159,9 @@ class LongContext(MetricContext):
         return coarse(drawn)
 
     def _mass_outcomes(self) -> FloatArray:
-        """Draws of mass bins like ``nulls.bin_outcomes``: exact laws of small bins, groups of like scores of large."""
+        """Draws of mass bins like ``nulls.bin_outcomes``: exact laws of small bins,
+        groups of like scores of large.
+        """
         order = self.order
         rng = self.rng("hits:mass")
         draws = self.settings.resamples
@@ -199,8 +210,11 @@ class LongContext(MetricContext):
     # ---- bins of equal scores
 
     def _values(self) -> Iterator[BinSums]:
-        """Iterate over bins with edges midway between distinct scores, some at a time. Every score is a bin of its own,
-        unless the midpoint below it rounds to the score itself."""
+        """Iterate over bins with edges midway between distinct scores, some at a time.
+
+        Every score is a bin of its own, unless the midpoint below it rounds to the
+        score itself.
+        """
         last_bin = np.empty((6, 0))  # more scores may belong to it
         last_score = -1.0
         offset = 0
@@ -246,7 +260,9 @@ class LongContext(MetricContext):
     def _values_square(
         self, square: Callable[[BinStats], FloatArray]
     ) -> tuple[float, FloatArray]:
-        """Squared error over bins of equal scores, and its draws: binomials, or for very many values a normal law."""
+        """Squared error over bins of equal scores, and its draws: binomials, or for
+        very many values a normal law.
+        """
         n = self.n
         draws = self.settings.resamples
         rng = self.rng("hits:values")
@@ -300,7 +316,9 @@ class LongContext(MetricContext):
 
     @cached_property
     def _cell_hits(self) -> FloatArray:
-        """Outcomes per cell of the smooth error's grid under calibration, (draws, cells)."""
+        """Outcomes per cell of the smooth error's grid under calibration, (draws,
+        cells).
+        """
         rows, score, _ = self.scored.grid
         chance = np.clip(
             np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0
@@ -319,7 +337,9 @@ class LongContext(MetricContext):
         return of_draws([(residuals, np.arange(len(score)))], len(score))[0]
 
     def _joint_draws(self) -> JointDraws:
-        """``drawn_from_confidences`` by cells: the NLL of a cell's labels is drawn normal, given the correct ones."""
+        """``drawn_from_confidences`` by cells: the NLL of a cell's labels is drawn
+        normal, given the correct ones.
+        """
         joint = self.scored.joint
         assert joint is not None
         _, score, _ = self.scored.grid
@@ -436,7 +456,9 @@ WITHOUT_ORDER = (
 
 
 def measured_long(names: Iterable[str], settings: MetricSettings, k: int) -> bool:
-    """Test whether metrics with these settings need no row table of rows with k classes."""
+    """Test whether metrics with these settings need no row table of rows with k
+    classes.
+    """
     if settings.label not in ("top", "positive") or settings.compat is not None:
         return False
     if settings.threshold != 0.5 or settings.interval == "bootstrap":
@@ -455,10 +477,11 @@ def long_contexts(
     report: bool,
     progress: Progress | None,
 ) -> Iterator[LongContext]:
-    """Walk once over the rows, and make their contexts through every calibrator (None: uncalibrated).
+    """Walk once over the rows, and make their contexts through every calibrator (None:
+    uncalibrated).
 
-    report : will the judgement be made? Raises FitError where memory has no room for the
-    scores in order.
+    report : will the judgement be made? Raises FitError where memory has no room for
+    the scores in order.
     """
     n_orders = _orders_needed(rows.k, names, settings, report)
     check_memory(

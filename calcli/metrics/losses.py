@@ -43,7 +43,9 @@ Rows = TypeVar("Rows", bound=Callable[[MetricContext], FloatArray])
 def paired_columns(
     context: MetricContext, baseline: MetricContext
 ) -> dict[str, FloatArray]:
-    """Differences to the baseline, this minus that, row by row, of the means over rows of the default report."""
+    """Differences to the baseline, this minus that, row by row, of the means over rows
+    of the default report.
+    """
     known = [
         (name, m)
         for name, m in METRICS.items()
@@ -69,7 +71,9 @@ def paired_sums(
 
 
 def mean_over_rows(signature: str, **facts: Any) -> Callable[[Rows], Rows]:
-    """Register the mean of the column that the decorated function finds, and nothing more."""
+    """Register the mean of the column that the decorated function finds, and nothing
+    more.
+    """
 
     def register(rows: Rows) -> Rows:
         name = rows.__name__
@@ -145,8 +149,9 @@ MANY_ZEROS = 0.01
 
 
 def nll_between(context: MetricContext, nll: float) -> list[float] | None:
-    """Range of the NLL as zeros at labels count as half of the last digit, or as a twentieth of that; None where at
-    most 1 % of the labels have one."""
+    """Range of the NLL as zeros at labels count as half of the last digit, or as a
+    twentieth of that; None where at most 1 % of the labels have one.
+    """
     table = context.table
     lower, higher = table.zero_shifts.tolist()
     if table.clipped <= MANY_ZEROS * table.n or lower == 0.0:
@@ -228,12 +233,14 @@ def _reaching(
 
 
 def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
-    """Ends of Wilson's interval of a proportion of rows in units, where few independent rows would be right, or wrong.
+    """Ends of Wilson's interval of a proportion of rows in units, where few independent
+    rows would be right, or wrong.
 
-    rate : the proportion. mean : of which it is a part, with its standard error by unit. As of so many independent rows
-    as have this error, in Student's measure of as many degrees as units; one of 0 or 1 has one row a unit. Student's
-    own interval is short where by chance few rows are wrong, and missed so in up to .22 of samples. Reference: Korn,
-    Graubard (1998), Survey Methodology 24, 193-201.
+    rate : the proportion. mean : of which it is a part, with its standard error by
+    unit. As of so many independent rows as have this error, in Student's measure of as
+    many degrees as units; one of 0 or 1 has one row a unit. Student's own interval is
+    short where by chance few rows are wrong, and missed so in up to .22 of samples.
+    Reference: Korn, Graubard (1998), Survey Methodology 24, 193-201.
     """
     spread = rate * (1.0 - rate)
     n = mean.n
@@ -248,16 +255,20 @@ def share_of_units(rate: float, mean: Mean, level: float) -> list[float]:
 
 FEW = 30
 CARRYING = 10
-"""Rows below which no verdict is given, and right or wrong rows below which these do not tell a rate's own spread."""
+"""Rows below which no verdict is given, and right or wrong rows below which these do
+not tell a rate's own spread.
+"""
 
 
 def gap_interval(context: MetricContext, level: float | None = None) -> Interval:
-    """Interval of the mean score minus the share of outcomes, of what ``--label`` says, within -1..1.
+    """Interval of the mean score minus the share of outcomes, of what ``--label`` says,
+    within -1..1.
 
-    Student's. Where fewer than ten rows are right, or wrong, they do not tell their own spread: that of the share is
-    Clopper and Pearson's, to which Student's of the mean score is added, the roots of the sums of squares (Zou, Donner
-    2008, Statistics in Medicine 27, 1693-1702). Over units it is Student's (see ``share_of_units``); NaN, with the
-    reason as its method, where too few are wrong.
+    Student's. Where fewer than ten rows are right, or wrong, they do not tell their own
+    spread: that of the share is Clopper and Pearson's, to which Student's of the mean
+    score is added, the roots of the sums of squares (Zou, Donner 2008, Statistics in
+    Medicine 27, 1693-1702). Over units it is Student's (see ``share_of_units``); NaN,
+    with the reason as its method, where too few are wrong.
     """
     if level is None:
         level = context.settings.level
@@ -323,8 +334,10 @@ RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as 
 
 @dataclass(frozen=True)
 class GroupGap:
-    """Mean gap of one group of rows: mean confidence minus accuracy, or mean P(class 1) minus the
-    frequency of class 1. p_adjusted : the p-value that decides, of all gaps that were considered together."""
+    """Mean gap of one group of rows: mean confidence minus accuracy, or mean P(class 1)
+    minus the frequency of class 1. p_adjusted : the p-value that decides, of all gaps
+    that were considered together.
+    """
 
     gap: float
     p_value: float
@@ -333,12 +346,16 @@ class GroupGap:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Sort key, least for the most significant gap; equal for gaps that differ by rounding."""
+        """Sort key, least for the most significant gap; equal for gaps that differ by
+        rounding.
+        """
         return max(self.p_value, RESOLVED), -round(abs(self.gap), 12)
 
 
 def _gap_p_value(context: MetricContext) -> float:
-    """P-value under calibration; where the 95 % interval holds 0, that of the interval: a star is never beside it."""
+    """P-value under calibration; where the 95 % interval holds 0, that of the interval:
+    a star is never beside it.
+    """
     table = context.table
     p_value = sum_p_value(context.scores, context.outcomes, table.weight, table.units)
     level = 0.95
@@ -359,9 +376,11 @@ def _gap_p_value(context: MetricContext) -> float:
 def group_gaps(
     groups: Sequence[MetricContext], about: Label | None
 ) -> dict[Label, list[GroupGap]]:
-    """Gaps of every group by label, with p-values adjusted for all of them. about : ``top`` or
-    ``positive`` for one quantity alone; else two classes have both, P(class 1) first.
-    Raises UsageError for P(class 1) of more than two classes."""
+    """Gaps of every group by label, with p-values adjusted for all of them.
+
+    about : ``top`` or ``positive`` for one quantity alone; else two classes have both,
+    P(class 1) first. Raises UsageError for P(class 1) of more than two classes.
+    """
     wanted: list[Label] = ["positive", "top"]
     if about in ("top", "positive"):
         wanted = [about]
@@ -387,9 +406,10 @@ def interval_of_test(
 ) -> Interval:
     """Interval of the gap that holds 0 unless the adjusted test finds it significant.
 
-    level : of the interval, 1 - 0.05 R / m where R of m tests are significant (Benjamini,
-    Yekutieli 2005, Journal of the American Statistical Association 100, 71-81). Its test
-    and the one under calibration may part near 0: the level then moves as far as they agree.
+    level : of the interval, 1 - 0.05 R / m where R of m tests are significant
+    (Benjamini, Yekutieli 2005, Journal of the American Statistical Association 100,
+    71-81). Its test and the one under calibration may part near 0: the level then moves
+    as far as they agree.
     """
     interval = gap_interval(context, level)
     if math.isnan(interval.low) or interval.holds(0.0) is not is_significant:
@@ -447,7 +467,9 @@ def entropy_gap(context: MetricContext) -> Value:
 
 
 def _tested(context: MetricContext, value: Value, direction: MeanGap) -> Value:
-    """A mean gap with its z and p-value, and how that was drawn where rows belong together."""
+    """A mean gap with its z and p-value, and how that was drawn where rows belong
+    together.
+    """
     more = {**value.more, "z": finite(direction.z), **direction.resamples}
     if context.table.units is not None:
         more["null_method"] = SHARED_LUCK

@@ -39,9 +39,13 @@ def _quantile(scores: FloatArray, bins: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Convention:
-    """One program's binning. edges : its edges for scores and a number of bins. closed : which end of a bin belongs to
-    it. below : what happens to scores at or below the lowest edge, ``first`` bin or ``dropped`` (they stay in the
-    divisor). top : where a score of 1 goes, the ``last`` bin or one of its ``own``."""
+    """One program's binning.
+
+    edges : its edges for scores and a number of bins. closed : which end of a bin
+    belongs to it. below : what happens to scores at or below the lowest edge, ``first``
+    bin or ``dropped`` (they stay in the divisor). top : where a score of 1 goes, the
+    ``last`` bin or one of its ``own``.
+    """
 
     edges: Callable[[FloatArray, int], FloatArray]
     closed: Literal["left", "right"]
@@ -89,4 +93,6 @@ CONVENTIONS: dict[str, Convention] = {
 }
 
 PROGRAMS = [*CONVENTIONS, "relplot"]
-"""Programs whose numbers can be reproduced: those with bins of their own, and relplot with its smooth error."""
+"""Programs whose numbers can be reproduced: those with bins of their own, and relplot
+with its smooth error.
+"""

@@ -91,8 +91,8 @@ def _with_interval(
 ) -> Value:
     """Give an area its interval, Student's on the scale of its log-odds.
 
-    It has one degree of freedom less than rows that carry the area, or by ``unit t`` than
-    units. There is none for weighted rows, and where fewer than ``LEAST`` rows or
+    It has one degree of freedom less than rows that carry the area, or by ``unit t``
+    than units. There is none for weighted rows, and where fewer than ``LEAST`` rows or
     ``LEAST_UNITS`` units carry the area; rows that are copies of each other count once.
     """
     area = value.value

@@ -1,4 +1,5 @@
-"""What a metric is: one decorated function of a context in a family file of this package.
+"""What a metric is: one decorated function of a context in a family file of this
+package.
 
 Lists, help, signatures, limits and the generic tests find it by that.
 """
@@ -22,17 +23,20 @@ Better = Literal["low", "high", "zero", "one"]
 class Metric:
     """One metric.
 
-    title : help line. formula : in one line. reference : authors, year. better : which way is good, or None where
-    neither end is. signature : settings and constants that pin the definition; a value ``None`` means "as set". needs :
-    ``classes`` class sums, ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its context:
-    the row table, or only what ``LongContext`` has without one, sums over rows or the scores in order too. aliases :
-    what else people call it. whole : needs the probabilities of all classes, not the confidence alone; where there are
-    ``needs`` it does. report : which report shows it: always, for two classes, ``--full``, or None on request only.
-    in_table : is it in the table for people, or in the JSON only? meaning : a few words beside its name in that table;
-    ``gap``, ``of`` and ``bins`` in them are as the settings say. rows : for a mean over rows, its column (n,).
-    argument : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name that ``measure`` gives
-    the number; it has a default. pools : has a value for all classes pooled (``--label all``); reports on these leave
-    others out.
+    title : help line. formula : in one line. reference : authors, year. better : which
+    way is good, or None where neither end is. signature : settings and constants that
+    pin the definition; a value ``None`` means "as set". needs : ``classes`` class sums,
+    ``tops`` the largest classes, or nothing beyond rows. reads : what it asks of its
+    context: the row table, or only what ``LongContext`` has without one, sums over rows
+    or the scores in order too. aliases : what else people call it. whole : needs the
+    probabilities of all classes, not the confidence alone; where there are ``needs`` it
+    does. report : which report shows it: always, for two classes, ``--full``, or None
+    on request only. in_table : is it in the table for people, or in the JSON only?
+    meaning : a few words beside its name in that table; ``gap``, ``of`` and ``bins`` in
+    them are as the settings say. rows : for a mean over rows, its column (n,). argument
+    : of a metric that is asked for at a number, ``accuracy_at_coverage(0.9)``, the name
+    that ``measure`` gives the number; it has a default. pools : has a value for all
+    classes pooled (``--label all``); reports on these leave others out.
     """
 
     name: str
@@ -58,15 +62,20 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 SAID = {"Reference": "reference", "Also called": "aliases", "In tables": "meaning"}
-"""Labels in docstrings of metrics, after title and formula, and the field of ``Metric`` that each fills."""
+"""Labels in docstrings of metrics, after title and formula, and the field of ``Metric``
+that each fills.
+"""
 
 
 def metric(
     signature: str = "", name: str = "", text: str = "", **facts: Any
 ) -> Callable[[Measure], Measure]:
-    """Register the decorated function as a metric. signature : a word each, ``closed:right``, or ``bins`` as set.
-    name : where it is not the function's. text : in place of its docstring, which is title, formula and what else is
-    said of it (``SAID``). facts : fields of ``Metric``."""
+    """Register the decorated function as a metric.
+
+    signature : a word each, ``closed:right``, or ``bins`` as set. name : where it is
+    not the function's. text : in place of its docstring, which is title, formula and
+    what else is said of it (``SAID``). facts : fields of ``Metric``.
+    """
     facts = {"whole": "needs" in facts} | facts
     entries = []
     for word in signature.split():

@@ -35,11 +35,13 @@ FEWEST_DEGREES = 2.0
 
 
 def column(context: MetricContext, name: str) -> FloatArray:
-    """Column (n,) whose mean has this name: a registered metric; ``score gap``, the score minus the outcome.
+    """Column (n,) whose mean has this name: a registered metric; ``score gap``, the
+    score minus the outcome.
 
-    ``nll expected``, ``nll squared``: what a loss and its square are expected to be were the scores right, of all
-    classes' Brier score roughly. ``top3 mass``, ``top3 accuracy``, ``top3 gap``: the probability of the three largest
-    classes, whether the label is among them, and the difference.
+    ``nll expected``, ``nll squared``: what a loss and its square are expected to be
+    were the scores right, of all classes' Brier score roughly. ``top3 mass``, ``top3
+    accuracy``, ``top3 gap``: the probability of the three largest classes, whether the
+    label is among them, and the difference.
     """
     t = context.table
     c = context.table.confidence
@@ -80,8 +82,10 @@ def row_mean(mean: Mean, interval: Interval | None) -> Value:
 
 
 def resampled(context: MetricContext) -> bool:
-    """True where intervals of means are bootstraps. ``auto`` resamples up to five million rows x resamples; beyond, the
-    means are normal. Weighted means, and those over units, always take Student's t."""
+    """True where intervals of means are bootstraps. ``auto`` resamples up to five
+    million rows x resamples; beyond, the means are normal. Weighted means, and those
+    over units, always take Student's t.
+    """
     s = context.settings
     n = context.n
     wanted = s.interval == "bootstrap" or (
@@ -97,11 +101,12 @@ def bootstrap_of(context: MetricContext, columns: FloatArray) -> list[Interval]:
 
 
 def few_rows_carry(context: MetricContext, name: str, mean: Mean) -> str | None:
-    """Reason why a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2, here or as the scores expect.
+    """Reason why a loss has no interval: too few rows carry it, (sum l)^2 / sum l^2,
+    here or as the scores expect.
 
     A sample without any of the rare wrong rows has a small loss in every row and looks
-    sound; so half the carrying rows of the losses and their expectations together are asked
-    for too. Rows that are copies of each other count once.
+    sound; so half the carrying rows of the losses and their expectations together are
+    asked for too. Rows that are copies of each other count once.
     """
     if context.few_wrong is not None and name != "mean_confidence":
         return context.few_wrong
@@ -150,7 +155,10 @@ def _carrying(mean: float, square: float, n: float) -> float:
 
 
 def registered_mean(context: MetricContext, name: str) -> Value:
-    """A registered mean over rows. All share their resamples, which cost more than the sums."""
+    """A registered mean over rows.
+
+    All share their resamples, which cost more than the sums.
+    """
     mean = mean_named(context, name)
     reason = few_rows_carry(context, name, mean)
     if reason is not None:
@@ -166,8 +174,9 @@ def _unit_interval(context: MetricContext, name: str, mean: Mean) -> Interval | 
     """Student's interval of a loss by unit, with the end on the side of its skewness s
     further away by s (2 t^2 + 1) / 6 standard errors.
 
-    Few units carry a loss, and samples without them have one that is too small: Student's
-    missed it in .07 to .12 of simulated sets of 40 to 120 units, this in .03 to .09.
+    Few units carry a loss, and samples without them have one that is too small:
+    Student's missed it in .07 to .12 of simulated sets of 40 to 120 units, this in .03
+    to .09.
 
     Reference: Hall (1992), The Bootstrap and Edgeworth Expansion, section 3.
     """

@@ -1,6 +1,8 @@
-"""Row table of a score file, from which metrics are computed: one number per row and statistic.
+"""Row table of a score file, from which metrics are computed: one number per row and
+statistic.
 
-``calcli.metrics.collect`` fills these columns in one pass. Statistics of (class, row) pairs are kept as bin sums.
+``calcli.metrics.collect`` fills these columns in one pass. Statistics of (class, row)
+pairs are kept as bin sums.
 """
 
 from collections.abc import Mapping
@@ -34,21 +36,27 @@ ROW_COLUMNS = (
 )
 
 FARTHEST_ZERO = 20.0
-"""The NLL of a stored zero is given as between that of half a digit and of this part of it."""
+"""The NLL of a stored zero is given as between that of half a digit and of this part of
+it.
+"""
 
 
 @dataclass(frozen=True)
 class ClassStats(BinStats):
-    """Width-bin sums (k, bins) of every class's probability against "this is the label". Adds. variance : (k, bins)
-    sums of w^2 p (1 - p), the variance of ``outcome`` under calibration. jumps : of weighted rows sums over all bins,
-    (2, k), of w^4 p (1 - p), and of w^2 p (1 - p) where p < 1/2. Right-closed bins of [0, 1]."""
+    """Width-bin sums (k, bins) of every class's probability against "this is the
+    label". Adds. variance : (k, bins) sums of w^2 p (1 - p), the variance of
+    ``outcome`` under calibration. jumps : of weighted rows sums over all bins, (2, k),
+    of w^4 p (1 - p), and of w^2 p (1 - p) where p < 1/2. Right-closed bins of [0, 1].
+    """
 
     variance: FloatArray
     jumps: FloatArray | None = None
 
     @property
     def whole(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Expected number of labels of each class, the number found, and its variance, (k,) each."""
+        """Expected number of labels of each class, the number found, and its variance,
+        (k,) each.
+        """
         return (
             self.score.sum(axis=1),
             self.outcome.sum(axis=1),
@@ -73,21 +81,27 @@ Tops = Mapping[int, tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class RowTable(Sums):
-    """Statistics of every evaluated row, (n,) each, in the file's order. Adds by concatenation, units apart.
+    """Statistics of every evaluated row, (n,) each, in the file's order.
 
-    For confidences alone k is 1, prediction is 1 throughout and y is 1 where it is correct, else 0:
-    losses and entropies are those of being correct or not.
+    Adds by concatenation, units apart.
 
-    confidence : probability of the predicted class, 0..1. correct : 1.0 where the prediction is the label, else 0.0.
-    prediction, y : int64 classes. nll : -ln p_y, where a stored 0 counts as ``Zeros`` says. brier : sum over classes of
-    (p - 1[y = c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive, log_odds :
-    probability of class 1 where there are two classes, and its log-odds, which are exact where it rounds to 1; else
-    None. weight : float64 or None. group : any labels or None. units : unit of every row, None where rows are
-    independent. Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. zeros : number of stored
-    zeros in a row whose label's probability is one of them, -1 where its size is unknown (not rounded, or made by a
-    calibrator), else 0; None where there can be none. counts : of events that the calibrator reported. tops : j ->
-    (sum of the j largest p, 1.0 where the label is among them), when asked for. expected : by loss
-    ``PairedSums.expected`` of the difference to the rows that these are compared with.
+    For confidences alone k is 1, prediction is 1 throughout and y is 1 where it is
+    correct, else 0: losses and entropies are those of being correct or not.
+
+    confidence : probability of the predicted class, 0..1. correct : 1.0 where the
+    prediction is the label, else 0.0. prediction, y : int64 classes. nll : -ln p_y,
+    where a stored 0 counts as ``Zeros`` says. brier : sum over classes of (p - 1[y =
+    c])^2. entropy : -sum p ln p. varentropy : variance of -ln p_Y when Y ~ p. positive,
+    log_odds : probability of class 1 where there are two classes, and its log-odds,
+    which are exact where it rounds to 1; else None. weight : float64 or None. group :
+    any labels or None. units : unit of every row, None where rows are independent.
+    Where only ``TOP_COLUMNS`` were asked for, the other statistics are empty. zeros :
+    number of stored zeros in a row whose label's probability is one of them, -1 where
+    its size is unknown (not rounded, or made by a calibrator), else 0; None where there
+    can be none. counts : of events that the calibrator reported. tops : j -> (sum of
+    the j largest p, 1.0 where the label is among them), when asked for. expected : by
+    loss ``PairedSums.expected`` of the difference to the rows that these are compared
+    with.
     """
 
     k: Annotated[int, min]
@@ -131,8 +145,10 @@ class RowTable(Sums):
 
     @property
     def zero_shifts(self) -> FloatArray:
-        """How far the weighted sum of the NLL would fall if each rounded zero at a label
-        counted as half a digit, and rise if it counted as a twentieth of that, (2,)."""
+        """How far the weighted sum of the NLL would fall if each rounded zero at a
+        label counted as half a digit, and rise if it counted as a twentieth of that,
+        (2,).
+        """
         if self.zeros is None:
             return np.zeros(2)
         stored = self.zeros > 0
@@ -152,7 +168,9 @@ class RowTable(Sums):
 
     @property
     def label_counts(self) -> IntArray:
-        """Number of rows of every class, (k,); for confidences alone of the wrong and the correct ones."""
+        """Number of rows of every class, (k,); for confidences alone of the wrong and
+        the correct ones.
+        """
         return np.bincount(self.y, minlength=self.k)
 
     @property
@@ -188,7 +206,9 @@ class RowTable(Sums):
 
     @property
     def certain(self) -> int:
-        """Number of confidences alone that are exactly 0 or 1, which have no log-odds; 0 where there are classes."""
+        """Number of confidences alone that are exactly 0 or 1, which have no log-odds;
+        0 where there are classes.
+        """
         if self.k > 1:
             return 0
         return int(np.isin(self.confidence, (0.0, 1.0)).sum())
@@ -207,7 +227,9 @@ class RowTable(Sums):
 
     @cached_property
     def null_outcomes(self) -> dict[tuple[Any, ...], FloatArray]:
-        """Cache of ``MetricContext.null_outcomes`` by scheme and settings, shared by the contexts of these rows."""
+        """Cache of ``MetricContext.null_outcomes`` by scheme and settings, shared by
+        the contexts of these rows.
+        """
         return {}
 
     @cached_property
@@ -218,8 +240,11 @@ class RowTable(Sums):
         return design_effect(self.correct, self.units, self.weight)
 
     def take(self, index: AnyArray) -> "RowTable":
-        """Table of the rows at ``index`` (indices or a mask), without sums over rows. Their weights sum to the
-        effective number of these rows, and are None where all are equal."""
+        """Table of the rows at ``index`` (indices or a mask), without sums over rows.
+
+        Their weights sum to the effective number of these rows, and are None where all
+        are equal.
+        """
         columns_by_name = {name: getattr(self, name) for name in ROW_COLUMNS}
         columns = {
             name: c[index]

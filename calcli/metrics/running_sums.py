@@ -30,7 +30,10 @@ FINE = 64
 
 @dataclass(frozen=True)
 class Moments:
-    """Number, mean and summed squared deviation of values. Adds (Chan, Golub, LeVeque 1983)."""
+    """Number, mean and summed squared deviation of values.
+
+    Adds (Chan, Golub, LeVeque 1983).
+    """
 
     n: int
     mean: float
@@ -57,7 +60,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class SumsRequest:
-    """Request for sums over rows. total : their number; ordered, joint : are sort keys, sums of the joint test made?"""
+    """Request for sums over rows.
+
+    total : their number; ordered, joint : are sort keys, sums of the joint test made?
+    """
 
     names: tuple[str, ...]
     settings: MetricSettings
@@ -68,8 +74,9 @@ class SumsRequest:
     def __call__(
         self, tables: list[RowTable]
     ) -> "list[tuple[RunningSums, list[Keys]]]":
-        """Sums of some rows through every calibrator and, where their order is wanted, sort keys of the confidence and,
-        for two classes, of the log-odds of class 1."""
+        """Sums of some rows through every calibrator and, where their order is wanted,
+        sort keys of the confidence and, for two classes, of the log-odds of class 1.
+        """
         sums = []
         first: RowTable | None = None
         for table in tables:
@@ -86,7 +93,9 @@ class SumsRequest:
 
 @dataclass(frozen=True)
 class BinSums(BinStats):
-    """Bin statistics with sums of (y - c)^2, and of c (1 - c), the variance of ``outcome``, (bins,) each. Adds."""
+    """Bin statistics with sums of (y - c)^2, and of c (1 - c), the variance of
+    ``outcome``, (bins,) each. Adds.
+    """
 
     squares: FloatArray
     variance: FloatArray
@@ -117,12 +126,15 @@ def coarse(values: AnyArray) -> AnyArray:
 
 @dataclass(frozen=True)
 class Joint(Sums):
-    """Sums for the joint test over the cells of the smooth error's grid, (cells,) each, and of all rows. Adds.
+    """Sums for the joint test over the cells of the smooth error's grid, (cells,) each,
+    and of all rows. Adds.
 
-    cells: sums of v, v a, v a^2, c a and c l, with c the score, v = c (1 - c), a the effect of an outcome of 1 on the
-    sharpness and l a variance. For the confidence a is the NLL of a correct row minus the expected NLL of a wrong one,
-    l the variance of the latter, and totals the sums of that expected NLL minus the entropy, and of l. For P(class 1) a
-    is its log-odds, l is 0, and totals are the sum of a (p - y), and 0.
+    cells: sums of v, v a, v a^2, c a and c l, with c the score, v = c (1 - c), a the
+    effect of an outcome of 1 on the sharpness and l a variance. For the confidence a is
+    the NLL of a correct row minus the expected NLL of a wrong one, l the variance of
+    the latter, and totals the sums of that expected NLL minus the entropy, and of l.
+    For P(class 1) a is its log-odds, l is 0, and totals are the sum of a (p - y), and
+    0.
     """
 
     cells: FloatArray
@@ -147,8 +159,10 @@ class Joint(Sums):
     def right(
         self, hits: FloatArray, score: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        """Sums of a over rows with outcome 1, (draws,), given their number in every cell. hits : (draws, cells) that
-        number. score : (cells,) summed c. Their distribution within a cell is drawn as normal."""
+        """Sums of a over rows with outcome 1, (draws,), given their number in every
+        cell. hits : (draws, cells) that number. score : (cells,) summed c. Their
+        distribution within a cell is drawn as normal.
+        """
         v, va, vaa, ca, _ = self.cells
         mean_effect = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
         rest = math.sqrt(max(float((vaa - va * mean_effect).sum()), 0.0))
@@ -163,9 +177,10 @@ class Joint(Sums):
 class Scored(Sums):
     """Sums over rows with scores in [0, 1] and outcomes 0/1. Adds.
 
-    moments, gap : of the score, and of score minus outcome. fine : ``FINE`` cells of every width bin. smooth :
-    residuals on the grid of the smooth error (its spectrum). grid : rows, summed score and summed outcome of its cells,
-    (3, cells). spiegelhalter : sums of (y - c)(1 - 2c) and of its variance. joint : for the report's joint test.
+    moments, gap : of the score, and of score minus outcome. fine : ``FINE`` cells of
+    every width bin. smooth : residuals on the grid of the smooth error (its spectrum).
+    grid : rows, summed score and summed outcome of its cells, (3, cells). spiegelhalter
+    : sums of (y - c)(1 - 2c) and of its variance. joint : for the report's joint test.
     """
 
     moments: Moments
@@ -214,11 +229,14 @@ MATCHED_CLASSES = 1000
 
 @dataclass(frozen=True)
 class RunningSums(Sums):
-    """Sums over rows, with the totals that a ``RowTable`` has of all rows. Adds, in the order of the rows.
+    """Sums over rows, with the totals that a ``RowTable`` has of all rows.
 
-    means : moments behind the requested means over rows, by name. top, positive : sums for the confidence, and for
-    P(class 1) of two classes. entropy : sums of -ln p_y - H and of its variance. classes : sums over (class, bin)
-    pairs, where requested. paired : sums of the differences to the first set of scores, by loss. agreement : of
+    Adds, in the order of the rows.
+
+    means : moments behind the requested means over rows, by name. top, positive : sums
+    for the confidence, and for P(class 1) of two classes. entropy : sums of -ln p_y - H
+    and of its variance. classes : sums over (class, bin) pairs, where requested. paired
+    : sums of the differences to the first set of scores, by loss. agreement : of
     predictions and labels, for the first set of scores only.
     """
 
@@ -248,7 +266,11 @@ class RunningSums(Sums):
     def of(
         cls, table: RowTable, wanted: SumsRequest, first: RowTable | None
     ) -> "RunningSums":
-        """Sums over some rows. first : the table of these rows in the first set of scores, for paired differences."""
+        """Sums over some rows.
+
+        first : the table of these rows in the first set of scores, for paired
+        differences.
+        """
         context = MetricContext(table, wanted.settings)
         joint: Joint | None = None
         joint_of_positive: Joint | None = None
@@ -314,7 +336,10 @@ class RunningSums(Sums):
 
 
 def _means_needed(names: Sequence[str], tops: Iterable[int]) -> list[str]:
-    """Names of the columns (``row_means.column``) whose means metrics need. tops : as of ``RowTable``."""
+    """Names of the columns (``row_means.column``) whose means metrics need.
+
+    tops : as of ``RowTable``.
+    """
     means = [name for name in names if metric(name).rows is not None]
     for name in [name for name in means if name in row_means.LOSSES]:
         means += [f"{name} expected", f"{name} squared"]

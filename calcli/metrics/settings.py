@@ -17,11 +17,12 @@ LARGEST_NORM = 100.0  # beyond it powers of small gaps are 0; the limit is ``max
 class MetricSettings:
     """Settings of metrics.
 
-    label : what the errors of a score are about: the prediction (``top``), P(class 1) of two
-    classes (``positive``), every class, or all classes pooled. threshold : P(class 1) above
-    which class 1 is predicted. level : of intervals. compat : another program's bins, or None.
-    unit : what rows that belong together share, ``none`` where they are said to be independent; for the signature.
-    ordered_levels : are the classes levels from low to high?
+    label : what the errors of a score are about: the prediction (``top``), P(class 1)
+    of two classes (``positive``), every class, or all classes pooled. threshold :
+    P(class 1) above which class 1 is predicted. level : of intervals. compat : another
+    program's bins, or None. unit : what rows that belong together share, ``none`` where
+    they are said to be independent; for the signature. ordered_levels : are the classes
+    levels from low to high?
     """
 
     bins: Annotated[int, Meta(ge=1, le=10_000)] = 15

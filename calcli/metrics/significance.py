@@ -58,8 +58,8 @@ def direction_of(context: MetricContext, name: str) -> MeanGap:
     """Compute the ``direction`` of the rows of a context, with its p-value.
 
     In units z allows for their design effect, and the p-value is from draws. Else the
-    p-value of a gap of scores is that of their sum (``sum_p_value``); that of the entropy
-    is from draws where few rows are wrong.
+    p-value of a gap of scores is that of their sum (``sum_p_value``); that of the
+    entropy is from draws where few rows are wrong.
     """
     t = context.table
     gap = direction(t, name)
@@ -95,7 +95,9 @@ def entropy_columns(t: RowTable) -> FloatArray:
 
 
 DRAWN_ROWS = 5_000_000
-"""Rows times draws of the entropy gap up to which there are as many draws as are asked for."""
+"""Rows times draws of the entropy gap up to which there are as many draws as are asked
+for.
+"""
 
 
 @made_once
@@ -126,8 +128,8 @@ def entropy_draws(context: MetricContext, sums: FloatArray) -> FloatArray:
 
     sums : (draws, 3) of ``entropy_columns`` over right rows. The NLL of the labels of
     wrong rows is drawn normal. In units its variance is at most that of rows that share
-    the luck of their unit as the outcomes do: P(both wrong) <= the root of the product of
-    both chances.
+    the luck of their unit as the outcomes do: P(both wrong) <= the root of the product
+    of both chances.
     """
     t = context.table
     w = t.weights

@@ -94,9 +94,9 @@ def null_draws(
     """Compute smooth errors with outcomes y drawn from the scores, and sums of columns.
 
     columns : (n, m) in the order of the rows. Returns the errors (draws,) with the
-    observed one to compare with them, and the sums of the columns over y = 1, (draws, m).
-    The draws are the same whatever the columns, so statistics of different calls belong
-    together.
+    observed one to compare with them, and the sums of the columns over y = 1, (draws,
+    m). The draws are the same whatever the columns, so statistics of different calls
+    belong together.
     """
     if context.shared is not None:
         return smooth_draws(context), context.shared.sums(columns, context.heavy_draws)

@@ -1,6 +1,7 @@
 """Scores of many rows in order, with their outcomes, in 8 bytes a row.
 
-A row is one sort key: the bits of its score, which sort as the score does, with the outcome in the last place.
+A row is one sort key: the bits of its score, which sort as the score does, with the
+outcome in the last place.
 """
 
 from collections.abc import Callable, Iterator
@@ -100,7 +101,9 @@ class SortedRows:
         return self._score_of(self._keys[start:stop])
 
     def edge(self, rank: int) -> float:
-        """Set the bin edge between the scores of rank - 1 and rank as ``binning.mass_edges`` does."""
+        """Set the bin edge between the scores of rank - 1 and rank as
+        ``binning.mass_edges`` does.
+        """
         below, above = self.scores(rank - 1, rank + 1).tolist()
         if len(starts_of_ties(np.array([below, above]))) > 1:
             return 0.5 * (below + above)
@@ -116,7 +119,10 @@ class SortedRows:
     def slabs(
         self, score_of: Callable[[Keys], FloatArray] | None = None
     ) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Iterate over scores and outcomes in order, some rows at a time. score_of : maps keys to scores."""
+        """Iterate over scores and outcomes in order, some rows at a time.
+
+        score_of : maps keys to scores.
+        """
         for start in range(0, self.n, AT_ONCE):
             keys = self._keys[start : start + AT_ONCE]
             scores = self._score_of(keys) if score_of is None else score_of(keys)
@@ -153,7 +159,9 @@ class SortedRows:
             yield waiting
 
     def sums(self, ranks: NDArray[np.int64]) -> FloatArray:
-        """Sum scores between neighbouring ranks, (len(ranks) - 1,); ranks ascending from 0 to n."""
+        """Sum scores between neighbouring ranks, (len(ranks) - 1,); ranks ascending
+        from 0 to n.
+        """
         total = np.zeros(len(ranks))
         for start in range(0, self.n, AT_ONCE):
             part = self.scores(start, start + AT_ONCE)

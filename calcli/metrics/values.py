@@ -10,8 +10,10 @@ from calcli.statistics.nulls import Null
 
 @dataclass(frozen=True)
 class Value:
-    """One measured metric: its value or the reason why it has none, and what belongs to it. signature : what this value
-    adds to its metric's signature. more : further facts of one metric."""
+    """One measured metric: its value or the reason why it has none, and what belongs to
+    it. signature : what this value adds to its metric's signature. more : further facts
+    of one metric.
+    """
 
     value: float | None
     reason: str | None = None

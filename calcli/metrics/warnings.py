@@ -38,8 +38,8 @@ def data_warnings(
 ) -> list[str]:
     """Warn about rows that are evaluated or fitted to.
 
-    n : rows. classes : how many occur, None where there are none. spread : largest minus
-    smallest confidence. bins : None where none are asked for.
+    n : rows. classes : how many occur, None where there are none. spread : largest
+    minus smallest confidence. bins : None where none are asked for.
     """
     warnings = []
     if bins is not None and n < ROWS_PER_BIN * bins:
@@ -60,7 +60,9 @@ def data_warnings(
 
 
 def tie_doubts(table: "RowTable | RunningSums") -> list[str]:
-    """Labels that share the highest score, so that the order of classes makes the accuracy."""
+    """Labels that share the highest score, so that the order of classes makes the
+    accuracy.
+    """
     n = table.n
     tied = table.counts.get("tied_labels", 0)
     agreement = table.agreement
@@ -78,12 +80,11 @@ def tie_doubts(table: "RowTable | RunningSums") -> list[str]:
 def unit_warnings(table: RowTable) -> list[str]:
     """Warn where rows that count as independent seem to depend on each other.
 
-    table : in the order of the file. Neighbours are alike where
-    z = sum r_i r_(i+1) / sqrt(sum (r_i r_(i+1))^2) is large. r_i is the outcome after its
-    means by confidence (fifteen bins of equally many rows), label, prediction and group
-    are subtracted in turn, so that a file in the order of one of these does not count as
-    alike. There is no warning for files in the order of the confidence, or of right and
-    wrong answers.
+    table : in the order of the file. Neighbours are alike where z = sum r_i r_(i+1) /
+    sqrt(sum (r_i r_(i+1))^2) is large. r_i is the outcome after its means by confidence
+    (fifteen bins of equally many rows), label, prediction and group are subtracted in
+    turn, so that a file in the order of one of these does not count as alike. There is
+    no warning for files in the order of the confidence, or of right and wrong answers.
     """
     n = table.n
     if table.units is not None or table.weight is not None or n < FEWEST_NEIGHBOURS:
@@ -123,7 +124,9 @@ def _is_sorted(values: FloatArray) -> bool:
 
 
 def _in_order(code: IntArray) -> bool:
-    """Test whether the rows lie in runs of equal code, about one run for each of few codes."""
+    """Test whether the rows lie in runs of equal code, about one run for each of few
+    codes.
+    """
     values = len(np.unique(code))
     return bool(
         2 * values < len(code) and np.count_nonzero(np.diff(code)) < 1.2 * values
@@ -213,8 +216,8 @@ def label_warnings(
 ) -> list[str]:
     """Doubts about the labels, ties, and the question whether labels are predictions.
 
-    A model that is always right is underconfident, which is its verdict: the question is
-    no reason to withhold that. names : of the classes.
+    A model that is always right is underconfident, which is its verdict: the question
+    is no reason to withhold that. names : of the classes.
     """
     doubts = [*tie_doubts(table), *label_doubts(table, names)]
     agreement = table.agreement

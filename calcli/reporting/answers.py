@@ -1,7 +1,7 @@
 """Three short answers on a model: can I trust it, where is it wrong, what to do.
 
-They are made from verdict, findings and next step, which the evaluation has; each has at
-most ``MOST_WORDS`` words.
+They are made from verdict, findings and next step, which the evaluation has; each has
+at most ``MOST_WORDS`` words.
 """
 
 import shlex

@@ -93,8 +93,8 @@ class Version:
 
     name : for people. file : of the calibrator, as the user wrote it, and the artifact.
     top, positive : curves of the confidence, and of P(class 1) of two classes.
-    positive_bins, benefit : of P(class 1); benefit is the decision curve. n_changed : predictions that differ from the
-    uncalibrated ones.
+    positive_bins, benefit : of P(class 1); benefit is the decision curve. n_changed :
+    predictions that differ from the uncalibrated ones.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Text that may come from anywhere, made harmless: the templates' environment.
 
-Every value that a template prints is spelled (``visible``), then escaped. Markup that is
-finished already, such as a figure, has the type ``Markup``.
+Every value that a template prints is spelled (``visible``), then escaped. Markup that
+is finished already, such as a figure, has the type ``Markup``.
 """
 
 import json

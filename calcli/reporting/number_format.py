@@ -1,7 +1,7 @@
 """The notation of numbers on a page, the same everywhere.
 
-Percent with one decimal, a minus sign (U+2212), thin spaces between thousands, intervals as
-``12.1 to 14.2``. Nothing rounds to 0 % or 100 %.
+Percent with one decimal, a minus sign (U+2212), thin spaces between thousands,
+intervals as ``12.1 to 14.2``. Nothing rounds to 0 % or 100 %.
 """
 
 import math
@@ -30,7 +30,9 @@ def samples(n: int) -> str:
 
 
 def share(value: float) -> str:
-    """A share in percent with one decimal, ``under 0.1%`` or ``over 99.9%`` near an end."""
+    """A share in percent with one decimal, ``under 0.1%`` or ``over 99.9%`` near an
+    end.
+    """
     if not math.isfinite(value):
         return NONE
     if value in (0.0, 1.0):

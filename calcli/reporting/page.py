@@ -46,7 +46,8 @@ from calcli.reporting.views.where_wrong import readings, switches
 LARGEST = 1_900_000
 """Most bytes of a page.
 
-One that would be larger gets less detail per model, and in the end fewer models in full.
+One that would be larger gets less detail per model, and in the end fewer models in
+full.
 """
 
 MOST_VERSIONS = (60, 120, 120)
@@ -223,7 +224,10 @@ def _model_part(
 
 
 def _body(chapter: Chapter, drawn: Chapter) -> Markup:
-    """All sections about one model. drawn : with those of its versions that are drawn."""
+    """All sections about one model.
+
+    drawn : with those of its versions that are drawn.
+    """
     batches = None
     parts = [parts_view(drawn, "groups"), parts_view(drawn, "classes")]
     if chapter.model.ordered:

@@ -10,7 +10,9 @@ from calcli.statistics.intervals import exact_intervals
 
 @dataclass(frozen=True)
 class Accepted:
-    """Rows accepted at a confidence threshold: their number out of n, and how many are correct; or sums of weights."""
+    """Rows accepted at a confidence threshold: their number out of n, and how many are
+    correct; or sums of weights.
+    """
 
     threshold: float
     n: float
@@ -36,7 +38,9 @@ class Accepted:
         )
 
     def lower(self, alpha: float) -> float:
-        """Lower end of the one-sided exact interval of the accuracy at level 1 - ``alpha`` (Clopper, Pearson 1934)."""
+        """Lower end of the one-sided exact interval of the accuracy at level 1 -
+        ``alpha`` (Clopper, Pearson 1934).
+        """
         from scipy.special import betaincinv
 
         return (
@@ -48,8 +52,9 @@ class Accepted:
 
 @dataclass(frozen=True)
 class AcceptanceCurve:
-    """Distinct confidences as thresholds, highest first, with the numbers of rows accepted and correct at each, (g,);
-    sums of weights where the rows have them."""
+    """Distinct confidences as thresholds, highest first, with the numbers of rows
+    accepted and correct at each, (g,); sums of weights where the rows have them.
+    """
 
     threshold: FloatArray
     accepted: AnyArray
@@ -85,7 +90,9 @@ class AcceptanceCurve:
         return Accepted(float(self.threshold[j]), n, accepted, right)
 
     def at_coverage(self, coverage: float) -> Accepted:
-        """Counts at the highest threshold that has at least this coverage; ties are accepted together."""
+        """Counts at the highest threshold that has at least this coverage; ties are
+        accepted together.
+        """
         # a share such as 0.07 times 100 rows is 7.000000000000001
         return self.at(
             int(
@@ -98,18 +105,22 @@ class AcceptanceCurve:
         )
 
     def at_accuracy(self, accuracy: float) -> Accepted | None:
-        """Counts at the lowest threshold with this accuracy on these rows (no guarantee for others); None for none."""
+        """Counts at the lowest threshold with this accuracy on these rows (no guarantee
+        for others); None for none.
+        """
         good = np.flatnonzero(self.right >= accuracy * self.accepted)
         return self.at(int(good[-1])) if len(good) else None
 
     def coverage_interval(
         self, accuracy: float, level: float = 0.95
     ) -> tuple[float, float]:
-        """Confidence interval of the coverage of ``at_accuracy``, by inverting exact tests of the accuracy.
+        """Confidence interval of the coverage of ``at_accuracy``, by inverting exact
+        tests of the accuracy.
 
-        Where the accuracy of the accepted crosses the target once, the test at the true coverage
-        errs with probability 1 - level, so the set of coverages not rejected holds it with ``level``;
-        returned is the part of that set around the estimate, from 0 where no coverage has the accuracy.
+        Where the accuracy of the accepted crosses the target once, the test at the true
+        coverage errs with probability 1 - level, so the set of coverages not rejected
+        holds it with ``level``; returned is the part of that set around the estimate,
+        from 0 where no coverage has the accuracy.
         """
         low, high = exact_intervals(self.right, self.accepted, level)
         good = np.flatnonzero(self.right >= accuracy * self.accepted)

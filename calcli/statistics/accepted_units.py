@@ -63,9 +63,9 @@ class AcceptedUnits:
     def design_effect(self, accuracy: float) -> float:
         """Compute the design effect of the number right, at least 1.
 
-        It is its variance by units over the binomial's, both about ``accuracy``. Centred
-        there and not at the observed rate, a set without a wrong row counts each unit as
-        one draw.
+        It is its variance by units over the binomial's, both about ``accuracy``.
+        Centred there and not at the observed rate, a set without a wrong row counts
+        each unit as one draw.
         """
         cross = 2.0 * accuracy * self.cross
         by_unit = self.right_square - cross + accuracy**2 * self.square

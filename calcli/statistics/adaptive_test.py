@@ -57,9 +57,9 @@ def adaptive_test(
     For 2^b width bins, b = 1..floor(2 log2(n / sqrt(ln n))) but no more than 20, this
     takes the pairwise squared error of ``debiased.squared_error`` in units of its null
     standard deviation; the statistic is the largest over b. Its p-value comes from
-    outcomes drawn from the scores, so the level is exact; the paper splits the level over
-    the b instead. Certain scores alone leave no spread: 0 where all are right, else
-    infinite, with p-value 0.
+    outcomes drawn from the scores, so the level is exact; the paper splits the level
+    over the b instead. Certain scores alone leave no spread: 0 where all are right,
+    else infinite, with p-value 0.
 
     Reference: Lee, Huang, Hassani, Dobriban (2023), JMLR 24(335), section 4.
     """

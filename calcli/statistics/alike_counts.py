@@ -1,8 +1,8 @@
 """Are two sets of scores more alike than independent ones could be?
 
-Scores and outcomes are counted by cells of the log-odds, which rounding leaves alone but
-near their edges. Of two sets of one source the rows of a cell are split by chance: given
-the counts of both, those of the first are hypergeometric, and the sum of squared
+Scores and outcomes are counted by cells of the log-odds, which rounding leaves alone
+but near their edges. Of two sets of one source the rows of a cell are split by chance:
+given the counts of both, those of the first are hypergeometric, and the sum of squared
 standardised differences is about its degrees of freedom. For a copy it is near 0.
 """
 

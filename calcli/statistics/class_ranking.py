@@ -1,4 +1,5 @@
-"""How scores rank two classes, which tells labels of other rows from wrong probabilities.
+"""How scores rank two classes, which tells labels of other rows from wrong
+probabilities.
 
 The accuracy at 1/2 is near chance where samples were drawn by class, or where a task is
 hard. The area under the ROC curve does not depend on the shares of the classes.

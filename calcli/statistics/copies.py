@@ -15,8 +15,9 @@ BY_CHANCE = 0.05
 rounded ones do between units, may explain."""
 
 FEWEST_CONTENTS = 20
-"""Different rows from which on a common divisor of their numbers shows copies: numbers of
-2 and more, all even by chance, are a case in 2^20."""
+"""Different rows from which on a common divisor of their numbers shows copies: numbers
+of 2 and more, all even by chance, are a case in 2^20.
+"""
 
 
 MOST_ROWS = 1 << 22
@@ -29,10 +30,10 @@ STEP = math.sqrt(2.0)
 def first_copies(keys: FloatArray, labels: IntArray, units: Units) -> IntArray | None:
     """Find the first of the copies of each row inside its unit, (n,) indices.
 
-    keys : (n,) a number of each row's scores, equal for equal scores only. labels : (n,).
-    None unless rows were copied. They were if every row of every unit occurs twice, or
-    three times, and so on; or if equal scores are far more frequent inside units than
-    between them and have one label, but for what chance explains.
+    keys : (n,) a number of each row's scores, equal for equal scores only. labels :
+    (n,). None unless rows were copied. They were if every row of every unit occurs
+    twice, or three times, and so on; or if equal scores are far more frequent inside
+    units than between them and have one label, but for what chance explains.
     """
     n = len(keys)
     least = LEAST_COPIES * n

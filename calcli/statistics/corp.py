@@ -1,8 +1,10 @@
-"""CORP reliability curve by isotonic regression, its score decomposition, and its band under calibration.
+"""CORP reliability curve by isotonic regression, its score decomposition, and its band
+under calibration.
 
-The curve is the isotonic regression of correctness on confidence (no bins to choose), and the same fit splits a proper
-score into miscalibration, discrimination and uncertainty. Every such curve is noisy, so its null is drawn beside it:
-the same rows with outcomes drawn from their own confidences. Pure functions of arrays.
+The curve is the isotonic regression of correctness on confidence (no bins to choose),
+and the same fit splits a proper score into miscalibration, discrimination and
+uncertainty. Every such curve is noisy, so its null is drawn beside it: the same rows
+with outcomes drawn from their own confidences. Pure functions of arrays.
 """
 
 from dataclasses import dataclass
@@ -23,11 +25,15 @@ RESAMPLES = 400
 CELLS = 1000
 
 ENDS = 100
-"""Rows at either end that are not merged for the band: there the curve follows single rows."""
+"""Rows at either end that are not merged for the band: there the curve follows single
+rows.
+"""
 
 FINE_CELLS = 50_000
-"""Cells for the expected miscalibration of a calibrated model: merging lowers it (by a tenth at
-``CELLS``), because it takes freedom from the isotonic fit, so it is drawn nearly unmerged."""
+"""Cells for the expected miscalibration of a calibrated model: merging lowers it (by a
+tenth at ``CELLS``), because it takes freedom from the isotonic fit, so it is drawn
+nearly unmerged.
+"""
 
 FINE_DRAWS = 500_000
 """Most cells times resamples for the mean of that miscalibration: its standard error
@@ -38,9 +44,10 @@ is then about 2 % of it or less, in a tenth of a second."""
 class Decomposition:
     """score = miscalibration - discrimination + uncertainty, for a proper score.
 
-    score : mean Brier score (c - correct)^2 or log score of the confidence. miscalibration (MCB) : reduction by perfect
-    recalibration. discrimination (DSC) : reduction of the recalibrated confidence against predicting the accuracy for
-    every row. uncertainty (UNC) : score of predicting the accuracy. All >= 0.
+    score : mean Brier score (c - correct)^2 or log score of the confidence.
+    miscalibration (MCB) : reduction by perfect recalibration. discrimination (DSC) :
+    reduction of the recalibrated confidence against predicting the accuracy for every
+    row. uncertainty (UNC) : score of predicting the accuracy. All >= 0.
     """
 
     kind: Score
@@ -61,9 +68,10 @@ def decompose(
 ) -> Decomposition:
     """Split the mean score of the confidences into MCB - DSC + UNC.
 
-    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in nats. sure_miss : (n,) log score
-    of rows whose outcome had probability 0, so that it stays finite. The in-sample MCB is biased upwards;
-    ``consistency_band`` has its mean under calibration. Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8),
+    Arguments as in ``fit_isotonic``; ``fit`` saves repeating it. The log score is in
+    nats. sure_miss : (n,) log score of rows whose outcome had probability 0, so that it
+    stays finite. The in-sample MCB is biased upwards; ``consistency_band`` has its mean
+    under calibration. Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8),
     equations 3 and 4.
     """
     fit = fit_isotonic(confidence, correct, weight) if fit is None else fit
@@ -93,9 +101,12 @@ def _entropy(rate: FloatArray, kind: Score) -> FloatArray:
 
 @dataclass(frozen=True)
 class Cells:
-    """Merged rows of almost equal confidence. confidence : (g,) mean confidence, increasing. weight : (g,). bin :
-    (g,) the bin that the cell lies in. first : (g,) index of the cell's first row in ``order``. order : (n,) rows by
-    confidence."""
+    """Merged rows of almost equal confidence.
+
+    confidence : (g,) mean confidence, increasing. weight : (g,). bin : (g,) the bin
+    that the cell lies in. first : (g,) index of the cell's first row in ``order``.
+    order : (n,) rows by confidence.
+    """
 
     confidence: FloatArray
     weight: FloatArray
@@ -111,14 +122,16 @@ def merge_cells(
     cells: int = CELLS,
     ends: int = 0,
 ) -> Cells:
-    """Merge neighbouring confidences into at most ``cells`` cells (plus the number of bins).
+    """Merge neighbouring confidences into at most ``cells`` cells (plus the number of
+    bins).
 
     A cell is at most 2 / cells wide, holds at most 2 n / cells rows (ties apart), and
-    never crosses a bin, so a statistic of the bins is as if nothing had been merged. With
-    no more distinct confidences than that, every distinct one is a cell of its own, and so
-    are those of the first and last ``ends`` rows.
+    never crosses a bin, so a statistic of the bins is as if nothing had been merged.
+    With no more distinct confidences than that, every distinct one is a cell of its
+    own, and so are those of the first and last ``ends`` rows.
 
-    confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence. weight : (n,) > 0 or None.
+    confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
+    weight : (n,) > 0 or None.
     """
     order = np.argsort(confidence, kind="stable")
     x = confidence[order]
@@ -164,12 +177,13 @@ class Band:
 
 @dataclass(frozen=True)
 class ConsistencyBand(Band):
-    """Band of the curve and of bin accuracies of the same confidences under calibration, from r resamples.
+    """Band of the curve and of bin accuracies of the same confidences under
+    calibration, from r resamples.
 
-    x : (g,) confidences of the cells. low, high : (g,) simultaneous band of the isotonic
-    curve. bin_low, bin_high : (bins,) band of the accuracies of all bins together, NaN where
-    one is empty. mcb_mean : mean Brier miscalibration, from as many resamples as
-    ``FINE_DRAWS`` allows (10 to r).
+    x : (g,) confidences of the cells. low, high : (g,) simultaneous band of the
+    isotonic curve. bin_low, bin_high : (bins,) band of the accuracies of all bins
+    together, NaN where one is empty. mcb_mean : mean Brier miscalibration, from as many
+    resamples as ``FINE_DRAWS`` allows (10 to r).
     """
 
     bin_low: FloatArray
@@ -203,14 +217,16 @@ def consistency_band(
     level: float = 0.95,
     cells: int = CELLS,
 ) -> ConsistencyBand:
-    """Consistency band by resampling: draw every outcome from its own confidence, and fit the curve again.
+    """Consistency band by resampling: draw every outcome from its own confidence, and
+    fit the curve again.
 
-    The confidences stay as they are and outcomes are Bernoulli, so the band and the null
-    values are conditional on the confidences of these rows. The band is simultaneous: a
-    calibrated model's whole curve stays inside it with probability ``level``, and so do all
-    bins inside theirs. Confidences are merged into ``cells`` first (at most 0.002 wide by
-    default), which moves the band by less than its sampling error; without weights the right
-    outcomes of a cell are then one binomial draw. rng : ``UnitDraws`` for rows in units.
+    The confidences stay as they are and outcomes are Bernoulli, so the band and the
+    null values are conditional on the confidences of these rows. The band is
+    simultaneous: a calibrated model's whole curve stays inside it with probability
+    ``level``, and so do all bins inside theirs. Confidences are merged into ``cells``
+    first (at most 0.002 wide by default), which moves the band by less than its
+    sampling error; without weights the right outcomes of a cell are then one binomial
+    draw. rng : ``UnitDraws`` for rows in units.
 
     Reference: Bröcker, Smith (2007), Weather and Forecasting 22; for the isotonic curve
     Dimitriadis, Gneiting, Jordan (2021).
@@ -248,7 +264,9 @@ def consistency_band(
 
 
 def _fit_each(right: FloatArray, weight: FloatArray) -> FloatArray:
-    """Isotonic fit of every row of sums of right outcomes (r, g) with weights (g,), (r, g)."""
+    """Isotonic fit of every row of sums of right outcomes (r, g) with weights (g,), (r,
+    g).
+    """
     begins = np.zeros(right.size, dtype=np.bool_)
     begins[:: len(weight)] = True
     total = right.ravel()
@@ -289,10 +307,12 @@ def _draw_right(
 
 
 def _together(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
-    """Limits of columns (r, g) between which at least ``level`` of the draws lie in all columns at once.
+    """Limits of columns (r, g) between which at least ``level`` of the draws lie in all
+    columns at once.
 
-    They are the central interval of each column, stretched about its mean by one factor for
-    all: the quantile over the draws of the largest deviation, in units of that interval.
+    They are the central interval of each column, stretched about its mean by one factor
+    for all: the quantile over the draws of the largest deviation, in units of that
+    interval.
     """
     ordered = np.sort(values, axis=0)
     centre = values.mean(axis=0)

@@ -50,7 +50,9 @@ def scaled_tail(tail: Callable[[float], float], sigma: float, x: float) -> float
 
 @dataclass(frozen=True)
 class Cumulative:
-    """Cumulative gaps of sorted scores. mad: largest |C_k|; kuiper: their range; sigma: null scale."""
+    """Cumulative gaps of sorted scores. mad: largest |C_k|; kuiper: their range; sigma:
+    null scale.
+    """
 
     mad: float
     kuiper: float
@@ -60,9 +62,9 @@ class Cumulative:
 def cumulative_gaps(ranked: Ranked, variance: float) -> Cumulative:
     """Sum differences C_k = (1/N) sum_{i <= k} (y_i - c_i) in the order of the scores.
 
-    Equal scores count at once, so the order of rows does not matter. ``mad`` is also the
-    KS calibration error. variance : sum c (1 - c), weights squared; sigma is its root
-    over N.
+    Equal scores count at once, so the order of rows does not matter. ``mad`` is also
+    the KS calibration error. variance : sum c (1 - c), weights squared; sigma is its
+    root over N.
 
     Reference: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu (2022), JMLR 23(351), sections
     2-3; Gupta et al. (2021) for KS.

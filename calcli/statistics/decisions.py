@@ -2,7 +2,8 @@
 
 Whoever acts from a risk of t on weighs a needless action as t / (1 - t) of a missed
 one. Net benefit counts in rows of class 1 that are acted on, per row: TP / n - (FP / n)
-t / (1 - t). "Treat all" acts on every row, "treat none" on no row and has net benefit 0.
+t / (1 - t). "Treat all" acts on every row, "treat none" on no row and has net benefit
+0.
 
 Reference: Vickers, Elkin (2006), Medical Decision Making 26, 565-574.
 """

@@ -13,9 +13,10 @@ from calcli.records import Record
 class Friedman(Record):
     """Average ranks (1 is best) and the Friedman test that all calibrators are alike.
 
-    ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic, corrected for ties, k - 1 degrees of
-    freedom. f, f_p_value : Iman and Davenport's, which is less conservative, with k - 1 and (k - 1)(n - 1); where all
-    data sets agree it is infinite, and its p-value the chance of that, (1/k!)^(n-1).
+    ranks : (k,) averages over data sets. chi2, p_value : Friedman's statistic,
+    corrected for ties, k - 1 degrees of freedom. f, f_p_value : Iman and Davenport's,
+    which is less conservative, with k - 1 and (k - 1)(n - 1); where all data sets agree
+    it is infinite, and its p-value the chance of that, (1/k!)^(n-1).
     """
 
     ranks: FloatArray
@@ -37,9 +38,10 @@ def average_ranks(row: FloatArray) -> FloatArray:
 def friedman(values: FloatArray) -> Friedman | None:
     """Friedman test of values (n data sets, k calibrators), smaller is better.
 
-    chi2 = 12 n / (k (k+1)) (sum R_j^2 - k (k+1)^2 / 4) / (1 - sum (t^3 - t) / (n (k^3 - k))),
-    R_j average ranks, t sizes of tied groups; F = (n-1) chi2 / (n (k-1) - chi2).
-    None when there are fewer than two data sets or calibrators, or every row is all ties.
+    chi2 = 12 n / (k (k+1)) (sum R_j^2 - k (k+1)^2 / 4) / (1 - sum (t^3 - t) / (n (k^3 -
+    k))), R_j average ranks, t sizes of tied groups; F = (n-1) chi2 / (n (k-1) - chi2).
+    None when there are fewer than two data sets or calibrators, or every row is all
+    ties.
 
     Reference: Friedman (1937); Iman, Davenport (1980); Demsar (2006), section 3.2.2.
     """
@@ -76,10 +78,11 @@ def friedman(values: FloatArray) -> Friedman | None:
 
 
 def nemenyi_distance(k: int, n: int, level: float) -> float:
-    """Critical difference of average ranks of k calibrators over n data sets, all pairs considered.
+    """Critical difference of average ranks of k calibrators over n data sets, all pairs
+    considered.
 
-    CD = q sqrt(k (k+1) / (6 n)), where q sqrt(2) is the quantile of the range of k standard normals,
-    P(range <= r) = k int phi(z) (Phi(z) - Phi(z - r))^(k-1) dz.
+    CD = q sqrt(k (k+1) / (6 n)), where q sqrt(2) is the quantile of the range of k
+    standard normals, P(range <= r) = k int phi(z) (Phi(z) - Phi(z - r))^(k-1) dz.
 
     Reference: Nemenyi (1963); Demsar (2006), section 3.2.2.
     """
@@ -100,7 +103,9 @@ def nemenyi_distance(k: int, n: int, level: float) -> float:
 
 
 def not_told_apart(ranks: FloatArray, distance: float) -> list[list[int]]:
-    """Largest sets of two or more calibrators whose average ranks all lie within the distance, best first."""
+    """Largest sets of two or more calibrators whose average ranks all lie within the
+    distance, best first.
+    """
     order = np.argsort(ranks, kind="stable")
     line = ranks[order]
     groups = []

@@ -1,4 +1,5 @@
-"""Means over rows, their standard errors and confidence intervals; for per-row losses only.
+"""Means over rows, their standard errors and confidence intervals; for per-row losses
+only.
 
 A bootstrap of a calibration error does not cover (its bins' noise is resampled along
 with the signal), so nothing here is meant for one; means of losses are another matter.
@@ -27,7 +28,9 @@ MANY_DEGREES = 200.0
 
 @dataclass(frozen=True)
 class Interval:
-    """Confidence interval, its level (0..1) and method; where it has no ends (NaN), the method is the reason."""
+    """Confidence interval, its level (0..1) and method; where it has no ends (NaN), the
+    method is the reason.
+    """
 
     low: float
     high: float
@@ -126,7 +129,9 @@ def t_to_normal(t: float, df: float) -> float:
 
 
 def t_p_value(t: float, df: float) -> float:
-    """Two-sided p-value of Student's t, any degrees of freedom > 0; beyond 200 by a normal deviate."""
+    """Two-sided p-value of Student's t, any degrees of freedom > 0; beyond 200 by a
+    normal deviate.
+    """
     if not math.isfinite(t):
         return 0.0
     if df > MANY_DEGREES:
@@ -150,7 +155,9 @@ def t_quantile(p: float, df: float) -> float:
 def mean_of(
     values: FloatArray, weight: FloatArray | None = None, units: Units | None = None
 ) -> Mean:
-    """Mean and standard error of values (n,); with weights by linearisation of the ratio, with units by their sums."""
+    """Mean and standard error of values (n,); with weights by linearisation of the
+    ratio, with units by their sums.
+    """
     if units is not None:
         return _mean_of_units(values, weight, units)
     if weight is None:
@@ -198,12 +205,15 @@ def t_interval(mean: Mean, level: float) -> Interval | None:
 def bootstrap_interval(
     values: FloatArray, level: float, resamples: int, rng: np.random.Generator
 ) -> list[Interval]:
-    """Studentised bootstrap intervals of the means of columns, all from the same draws of places.
+    """Studentised bootstrap intervals of the means of columns, all from the same draws
+    of places.
 
-    values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses its own standard error, which
-    corrects the skewness of a loss (Efron, Tibshirani 1993, section 12.5). With few rows each misses a skewed mean on
-    one side, so an end is never nearer than Student's. A column without spread has an interval of no length.
-    Each column is sorted first: its interval depends neither on the order of the rows nor on the other columns.
+    values : (n, m). Rows are drawn with replacement; each resample's t-statistic uses
+    its own standard error, which corrects the skewness of a loss (Efron, Tibshirani
+    1993, section 12.5). With few rows each misses a skewed mean on one side, so an end
+    is never nearer than Student's. A column without spread has an interval of no
+    length. Each column is sorted first: its interval depends neither on the order of
+    the rows nor on the other columns.
     """
     n, m = values.shape
     values = np.sort(values, axis=0)
@@ -271,8 +281,10 @@ def exact_intervals(
 def wilson_interval(
     rate: FloatArray, n: FloatArray, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of width 0. rate, n : (…,) observed
-    proportion and number of rows (with weights the effective number), NaN results where it is 0."""
+    """Wilson's score interval of proportions (Wilson 1927): inside [0, 1], never of
+    width 0. rate, n : (…,) observed proportion and number of rows (with weights the
+    effective number), NaN results where it is 0.
+    """
     z2 = normal_quantile(0.5 + level / 2.0) ** 2
     n = np.where(np.asarray(n) > 0, n, np.nan)
     centre = (rate + z2 / (2.0 * n)) / (1.0 + z2 / n)

@@ -41,13 +41,14 @@ def class_shares(
 ) -> FloatArray:
     """Estimate the class frequencies q among rows by maximum penalised likelihood.
 
-    Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two steps
-    of which are extrapolated (SQUAREM).
+    Maximises sum_i count_i log sum_k p_ik q_k / s_k + m sum_k s_k log q_k by EM, two
+    steps of which are extrapolated (SQUAREM).
 
-    p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among the
-    rows of the fit. prior_rows : m, weight of the prior in rows of frequencies s. count :
-    (n,) or (n, r) multiplicity of each row, for r resamples at once. fixed : bool as
-    source, classes that keep their share (absent from the source). Returns (k,) or (k, r).
+    p : (n, k) calibrated probabilities, 0..1. source : (k,) or (k, r) shares s among
+    the rows of the fit. prior_rows : m, weight of the prior in rows of frequencies s.
+    count : (n,) or (n, r) multiplicity of each row, for r resamples at once. fixed :
+    bool as source, classes that keep their share (absent from the source). Returns (k,)
+    or (k, r).
 
     Reference: Saerens et al. (2002); Varadhan, Roland (2008) for SQUAREM.
     """
@@ -195,7 +196,9 @@ class Resampling:
     expected: float
 
     def draw(self, rng: np.random.Generator, units: int, total: float) -> FloatArray:
-        """Multiplicity of every row, (n,), in a draw of units with ``total`` rows expected."""
+        """Multiplicity of every row, (n,), in a draw of units with ``total`` rows
+        expected.
+        """
         drawn = rng.multinomial(units, self.chance)
         scale = total / (units * self.expected)
         return drawn[self.unit] * self.times * scale
@@ -206,9 +209,9 @@ class Source:
     """Labelled rows of the model before the shift.
 
     p : (n, k) held-out calibrated probabilities. y : (n,) labels. raw : (n, k)
-    uncalibrated probabilities. The check bins rows by them: the calibrated scores of the
-    rows of its fit differ in distribution from new ones. sampling : of independent rows
-    where it is None.
+    uncalibrated probabilities. The check bins rows by them: the calibrated scores of
+    the rows of its fit differ in distribution from new ones. sampling : of independent
+    rows where it is None.
     """
 
     p: FloatArray
@@ -236,9 +239,9 @@ class Shift:
     """Estimated class frequencies of unlabelled rows, with two tests.
 
     shares : (k,). low, high : (k,) ends of 95 % bootstrap intervals. ratio, ratio_p :
-    likelihood ratio against no shift, and its p-value. distance : chi-square distance of
-    the rows from the source reweighted to these shares. distance_p : its p-value, small
-    where the assumption of label shift does not hold.
+    likelihood ratio against no shift, and its p-value. distance : chi-square distance
+    of the rows from the source reweighted to these shares. distance_p : its p-value,
+    small where the assumption of label shift does not hold.
     """
 
     shares: FloatArray
@@ -261,9 +264,9 @@ def estimate_shift(
     """Estimate class frequencies with intervals, and test two hypotheses.
 
     They are that of no shift, and the assumption of label shift. p, raw : (n, k)
-    calibrated and uncalibrated probabilities of the unlabelled rows. sampling : of these
-    rows. All draws are of units, as rows of a unit depend on each other. Neither the order
-    of the rows nor the names of the units change the draws.
+    calibrated and uncalibrated probabilities of the unlabelled rows. sampling : of
+    these rows. All draws are of units, as rows of a unit depend on each other. Neither
+    the order of the rows nor the names of the units change the draws.
     """
     k = p.shape[1]
     source = source.by_content()
@@ -334,7 +337,9 @@ def _bag_of(
     absent: BoolArray,
     rng: np.random.Generator,
 ) -> _Bag:
-    """Take some of the units of many rows, else all rows, of which the shares are known."""
+    """Take some of the units of many rows, else all rows, of which the shares are
+    known.
+    """
     if len(p) <= BAG:
         return _Bag(p, sampling, 1.0, shares)
     n_units = max(2, sampling.n_units * BAG // len(p))
@@ -353,10 +358,10 @@ def _bag_of(
 class _Simulation:
     """What both statistics and the estimate are where a hypothesis holds.
 
-    The source is resampled, and a target of the same size is drawn from it: unchanged, or
-    reweighted to the estimate (for the check). Class frequencies are estimated anew each
-    time. cells : (n,) of the source rows. same, shifted, from_bag : draws of a target.
-    n_units, n_rows : size of the target.
+    The source is resampled, and a target of the same size is drawn from it: unchanged,
+    or reweighted to the estimate (for the check). Class frequencies are estimated anew
+    each time. cells : (n,) of the source rows. same, shifted, from_bag : draws of a
+    target. n_units, n_rows : size of the target.
     """
 
     source: Source
@@ -447,7 +452,8 @@ def _distance(
 ) -> float:
     """Compute the chi-square distance of observed counts per cell from source rows.
 
-    The source rows, with labels y and multiplicities (n,), are reweighted to the shares.
+    The source rows, with labels y and multiplicities (n,), are reweighted to the
+    shares.
     """
     of_label = np.bincount(y, weights=times, minlength=len(shares))
     weight = times * (shares / np.where(of_label > 0.0, of_label, 1.0))[y]

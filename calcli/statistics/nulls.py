@@ -1,9 +1,10 @@
-"""Null distributions of estimators under perfect calibration, by consistency resampling.
+"""Null distributions of estimators under perfect calibration, by consistency
+resampling.
 
 Outcomes are drawn from the scores themselves, y_i ~ Bernoulli(c_i), and the same
-estimator is applied. For binned estimators only the number of successes per bin matters.
-Its law (Poisson-binomial) is computed and drawn from directly: a thousand resamples cost
-less than one more reading of the file.
+estimator is applied. For binned estimators only the number of successes per bin
+matters. Its law (Poisson-binomial) is computed and drawn from directly: a thousand
+resamples cost less than one more reading of the file.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -60,8 +61,8 @@ class Null:
 SAME = 1e-6
 """Relative difference up to which two statistics are equal.
 
-Also the relative spread up to which there is none. What is left is rounding, of a sum of
-squares that cancel or of a root that is found by iteration.
+Also the relative spread up to which there is none. What is left is rounding, of a sum
+of squares that cancel or of a root that is found by iteration.
 """
 
 ROUNDING = 1e-12
@@ -161,8 +162,8 @@ def expected_of_bin(c: FloatArray, law: FloatArray) -> FloatArray:
 Laws = Sequence[tuple[FloatArray, FloatArray | None, float]]
 """For every bin: its scores, the law of its successes X, and E|X - sum c|.
 
-The law is P(X <= 0..n); None where the bin has no rows or more than are convolved. There
-E|X - sum c| is by the normal law.
+The law is P(X <= 0..n); None where the bin has no rows or more than are convolved.
+There E|X - sum c| is by the normal law.
 """
 
 
@@ -299,9 +300,9 @@ def class_bin_outcomes(
     """Draw sums of outcomes per (class, bin) under calibration, resample by resample.
 
     score, variance : (k, bins) sums of w p and of w^2 p (1 - p). Each cell is drawn as
-    the binomial with that mean and (up to rounding its size) that variance, or where rows
-    have weights as the normal. Cells are drawn independently, though a row's classes
-    exclude each other. Yields (k, bins) float64.
+    the binomial with that mean and (up to rounding its size) that variance, or where
+    rows have weights as the normal. Cells are drawn independently, though a row's
+    classes exclude each other. Yields (k, bins) float64.
     """
     if weighted:
         for _ in range(resamples):

@@ -99,10 +99,11 @@ def luck_p_value(
 ) -> float:
     """Compute the two-sided p-value of the sum of outcomes (n,) of rows in units.
 
-    ``scores`` (n,) are their probabilities. The law is Student's with a degree of freedom
-    fewer than units. Where few outcomes are expected for their variance, it is Poisson's
-    of the rarer outcome in steps of as many rows as the variance grows by, or of weighted
-    rows Skellam's in such steps. So too in one unit, which has no degree of freedom.
+    ``scores`` (n,) are their probabilities. The law is Student's with a degree of
+    freedom fewer than units. Where few outcomes are expected for their variance, it is
+    Poisson's of the rarer outcome in steps of as many rows as the variance grows by, or
+    of weighted rows Skellam's in such steps. So too in one unit, which has no degree of
+    freedom.
     """
     w = row_weights(weight, len(scores))
     expected = float(w @ scores)
@@ -141,9 +142,9 @@ def sum_p_value(
 ) -> float:
     """Compute the two-sided p-value of the sum of outcomes (n,).
 
-    ``scores`` (n,) are their probabilities. It is by the normal law of the sum, or where
-    its variance is below 10 by its exact law; with weights by Skellam's law where few
-    rows carry the sum (``jump_p_value``); for rows in units by ``luck_p_value``.
+    ``scores`` (n,) are their probabilities. It is by the normal law of the sum, or
+    where its variance is below 10 by its exact law; with weights by Skellam's law where
+    few rows carry the sum (``jump_p_value``); for rows in units by ``luck_p_value``.
     """
     if units is not None:
         luck = SharedLuck.of(scores, outcomes, units, weight, both=True)

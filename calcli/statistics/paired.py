@@ -1,10 +1,10 @@
 """Test of a paired difference of mean losses.
 
 It keeps its level where few rows carry the difference. A t test of paired losses
-estimates the variance from the rows. Where most of it comes from rare errors, few or none
-of which are in the sample, the estimate is too small and the test rejects nearly always.
-Here variance and skewness come from the observed losses and from the two sets of
-probabilities together.
+estimates the variance from the rows. Where most of it comes from rare errors, few or
+none of which are in the sample, the estimate is too small and the test rejects nearly
+always. Here variance and skewness come from the observed losses and from the two sets
+of probabilities together.
 """
 
 import math
@@ -18,7 +18,9 @@ from calcli.numerics import FloatArray
 from calcli.records import Sums
 
 SHRINK = 10.0
-"""Weight of the probabilities' second moment, in rows; the observed one has ``carrying``."""
+"""Weight of the probabilities' second moment, in rows; the observed one has
+``carrying``.
+"""
 
 CONTINUITY = 0.75
 """Continuity correction in jumps: the usual one half is too little near certainty."""
@@ -54,12 +56,13 @@ class Tails(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedSums(Sums):
-    """Sums over rows of powers of d, the loss of the first minus that of the second; they add.
+    """Sums over rows of powers of d, the loss of the first minus that of the second;
+    they add.
 
-    observed : (4, 5), at [r - 1, j] the sum of w^r d^j at the labels, w the weight of the
-    row (1 without weights), so that rows of weight 0 do not count. expected : (2, 4, 5),
-    as observed, with the expectation of d^j if the label were drawn from the first's or
-    the second's probabilities; None where these are not known.
+    observed : (4, 5), at [r - 1, j] the sum of w^r d^j at the labels, w the weight of
+    the row (1 without weights), so that rows of weight 0 do not count. expected : (2,
+    4, 5), as observed, with the expectation of d^j if the label were drawn from the
+    first's or the second's probabilities; None where these are not known.
     """
 
     observed: FloatArray
@@ -109,8 +112,8 @@ class PairedSums(Sums):
 
         They are by a Poisson distribution shifted to mean 0. The null is the mixture of
         the two sets of probabilities under which the difference is delta (the nearer of
-        the two where there is none). Variance and third moment combine both sources, the
-        observed one as it would be at the null. For the NLL the difference is a
+        the two where there is none). Variance and third moment combine both sources,
+        the observed one as it would be at the null. For the NLL the difference is a
         log-likelihood ratio, so no test that holds at such nulls has more power against
         the two models themselves (Neyman, Pearson 1933).
         """
@@ -174,10 +177,10 @@ class PairedSums(Sums):
 def fair_signs(sums: PairedSums) -> float:
     """Test "as often better as worse" by McNemar's mid-p test, two-sided.
 
-    sums : of differences that are -1, 0 or 1. Given the rows that differ, each is better
-    with probability one half; weighted rows count by their effective number. The level
-    stays at the nominal one where the exact test's is far below (Fagerland, Lydersen,
-    Laake 2013).
+    sums : of differences that are -1, 0 or 1. Given the rows that differ, each is
+    better with probability one half; weighted rows count by their effective number. The
+    level stays at the nominal one where the exact test's is far below (Fagerland,
+    Lydersen, Laake 2013).
     """
     differ = float(sums.observed[0, 2])
     square = float(sums.observed[1, 2])
@@ -197,8 +200,8 @@ def fair_signs(sums: PairedSums) -> float:
 def share_ends(sums: PairedSums, z: float) -> tuple[float, float]:
     """Compute the score interval of a difference of paired shares.
 
-    z : normal quantile of its level. sums : of differences that are -1, 0 or 1; weighted
-    rows count by their effective number.
+    z : normal quantile of its level. sums : of differences that are -1, 0 or 1;
+    weighted rows count by their effective number.
 
     Reference: Tango (1998), section 3.
     """

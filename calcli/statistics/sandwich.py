@@ -24,9 +24,9 @@ class Sandwich:
     """Sandwich covariance of k parameters from the scores of g units.
 
     covariance : (k, k), with the factor g / (g - 1). jackknife : (k, k), with the score
-    that each unit has at the estimate without it; at least ``covariance`` of independent
-    rows in every variance. degrees : (k,) degrees of freedom of the variances of
-    ``jackknife``: few, where few units carry them.
+    that each unit has at the estimate without it; at least ``covariance`` of
+    independent rows in every variance. degrees : (k,) degrees of freedom of the
+    variances of ``jackknife``: few, where few units carry them.
     """
 
     covariance: FloatArray

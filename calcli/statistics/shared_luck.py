@@ -18,8 +18,9 @@ FEWEST_UNITS = 8  # units below which calibration is not judged
 def wrong_units(score: FloatArray, units: Units, both: bool = False) -> float:
     """Compute the expected number of units with a row whose outcome is 0.
 
-    It is sum_g (1 - prod c), as if rows were independent. score : (n,) probabilities c of
-    outcome 1. both : take the smaller of this for c and for 1 - c, as for P(class 1).
+    It is sum_g (1 - prod c), as if rows were independent. score : (n,) probabilities c
+    of outcome 1. both : take the smaller of this for c and for 1 - c, as for P(class
+    1).
     """
     ordered = score[units.order]
 
@@ -193,9 +194,9 @@ def fewer_than_expected(
     """Compare the variance of an outcome at the mean score and at the observed rate.
 
     Returns their ratio, at least 1. Shared luck shows in units with many wrong rows. A
-    sample that lacks them by chance has both few wrong rows and little visible luck: with
-    wrong rows in clusters, S^2 grows with their number. Without this correction, too few
-    wrong rows were read as underconfidence in up to .27 of samples.
+    sample that lacks them by chance has both few wrong rows and little visible luck:
+    with wrong rows in clusters, S^2 grows with their number. Without this correction,
+    too few wrong rows were read as underconfidence in up to .27 of samples.
     """
     total = float(weight @ np.ones(len(score)))
     expected = float(weight @ score)
@@ -212,12 +213,12 @@ def opposed_luck(
 ) -> list[float]:
     """Estimate two kinds of luck of P(class 1) that rows of a unit share.
 
-    They are that of being class 1, and that of being as predicted. The second moves rows
-    above and below one half apart, so that it hardly affects their sum, but does affect a
-    slope or a smooth error. With r the residuals, pairs on the same side have
+    They are that of being class 1, and that of being as predicted. The second moves
+    rows above and below one half apart, so that it hardly affects their sum, but does
+    affect a slope or a smooth error. With r the residuals, pairs on the same side have
     sum r r' = (a^2 + b^2) sum cov, those on opposite sides a^2 sum cov - b^2 sum cov',
-    where cov is as of ``SharedLuck`` and cov' that of being as predicted. Returns a^2 and b^2,
-    which are such that a + b <= 1.
+    where cov is as of ``SharedLuck`` and cov' that of being as predicted. Returns a^2
+    and b^2, which are such that a + b <= 1.
     """
     side = score >= 0.5
     turned = np.where(side, score, 1.0 - score)

@@ -39,9 +39,9 @@ class SharedOutcomes:
     ) -> "SharedOutcomes":
         """Draw outcomes from probabilities (n,).
 
-        share : a^2 of ``SharedLuck``; a row takes its unit's number with chance a. opposed :
-        b^2 of ``opposed_luck``; with chance b a row takes a second number of its unit,
-        mirrored (1 - V) for probabilities below one half.
+        share : a^2 of ``SharedLuck``; a row takes its unit's number with chance a.
+        opposed : b^2 of ``opposed_luck``; with chance b a row takes a second number of
+        its unit, mirrored (1 - V) for probabilities below one half.
         """
         order = _order_of_draws(score, units)
         n = len(order)

@@ -262,9 +262,9 @@ def _on_grid(
 def dyadic_smooth_error(coefficients: FloatArray) -> float:
     """Compute E of a spectrum (cells + 1,) at the width that relplot's rule finds.
 
-    The rule makes ten halvings, here on our exact integral. relplot 1.0.3 sums on a grid
-    whose last node is counted once where the reflection at 1 needs it twice, so its own
-    number is larger where confidences sit at 1; that is not imitated.
+    The rule makes ten halvings, here on our exact integral. relplot 1.0.3 sums on a
+    grid whose last node is counted once where the reflection at 1 needs it twice, so
+    its own number is larger where confidences sit at 1; that is not imitated.
 
     The width stays on the side where E(s) >= s or s < 0.001 has not been met. The error
     at that width, not the width, is the result.

@@ -13,16 +13,19 @@ from calcli.statistics.units import Units, numbered
 
 
 def plugin_square(bins: BinStats) -> FloatArray:
-    """Squared L2 calibration error of binned scores: sum_b share_b gap_b^2, biased upwards."""
+    """Squared L2 calibration error of binned scores: sum_b share_b gap_b^2, biased
+    upwards.
+    """
     return (bins.share * bins.gaps**2).sum(axis=-1)
 
 
 def signed_square(bins: BinStats) -> FloatArray:
     """Squared L2 calibration error without its sampling bias; may be negative.
 
-    sum_b share_b [ (s_b - y_b)^2 - y_b (1 - y_b) / (n_b - 1) ], s_b and y_b the bin's mean
-    score and outcome, n_b its number of rows (with weights the effective one); bins with
-    fewer than two rows contribute nothing. A negative value means: not distinguishable from 0.
+    sum_b share_b [ (s_b - y_b)^2 - y_b (1 - y_b) / (n_b - 1) ], s_b and y_b the bin's
+    mean score and outcome, n_b its number of rows (with weights the effective one);
+    bins with fewer than two rows contribute nothing. A negative value means: not
+    distinguishable from 0.
 
     Reference: Kumar, Liang, Ma (2019), definition 5.1; Broecker (2012).
     """
@@ -42,9 +45,11 @@ def signed_root(square: float) -> float:
 def debiased_error(
     bins: BinStats, norm: float, resamples: int, rng: np.random.Generator
 ) -> float:
-    """Debiased binned error of any norm: twice the plugin minus the mean of noisier copies. The copies draw every bin's
-    rate from N(y_b, y_b (1 - y_b) / n_b). For norm 2 prefer ``signed_square``, which is exact. Reference: Kumar, Liang,
-    Ma (2019), section 5 and their released code."""
+    """Debiased binned error of any norm: twice the plugin minus the mean of noisier
+    copies. The copies draw every bin's rate from N(y_b, y_b (1 - y_b) / n_b). For norm
+    2 prefer ``signed_square``, which is exact. Reference: Kumar, Liang, Ma (2019),
+    section 5 and their released code.
+    """
     rate = np.divide(
         bins.outcome,
         bins.weight,
@@ -67,9 +72,12 @@ def debiased_error(
 
 @dataclass(frozen=True)
 class SquaredError:
-    """Squared L2 error by pairs of rows, with what its interval and test need. value : unbiased for the binned squared
-    error. se : standard error away from 0. null_sd : standard deviation under calibration. lone : proportion of rows
-    that are alone in their bin, whose error is unknown."""
+    """Squared L2 error by pairs of rows, with what its interval and test need.
+
+    value : unbiased for the binned squared error. se : standard error away from 0.
+    null_sd : standard deviation under calibration. lone : proportion of rows that are
+    alone in their bin, whose error is unknown.
+    """
 
     value: float
     se: float
@@ -78,7 +86,9 @@ class SquaredError:
 
     @classmethod
     def of_sums(cls, parts: Iterable[Sequence[FloatArray]]) -> "SquaredError":
-        """Error from sums over bins (bins,), some bins at a time: rows, u = y - score, u^2 and score (1 - score)."""
+        """Error from sums over bins (bins,), some bins at a time: rows, u = y - score,
+        u^2 and score (1 - score).
+        """
         sums = np.zeros(6)
         for count, total, square, variance in parts:
             pairs = count >= 2
@@ -107,8 +117,11 @@ class SquaredError:
         )
 
     def interval(self, level: float) -> Interval:
-        """Interval of the squared error (Sun et al. 2024), never below 0. Away from 0 it is value +- z se. Near 0 the
-        lower end falls to 0 faster than the two-sided rule would, where the estimator is no longer normal."""
+        """Interval of the squared error (Sun et al. 2024), never below 0.
+
+        Away from 0 it is value +- z se. Near 0 the lower end falls to 0 faster than the
+        two-sided rule would, where the estimator is no longer normal.
+        """
         two = normal_quantile(0.5 + level / 2.0)
         one = normal_quantile(level)
         value = max(self.value, 0.0)
@@ -133,9 +146,10 @@ def squared_error(
 ) -> SquaredError:
     """Squared L2 error by pairs of rows within bins, with its two standard deviations.
 
-    T = (1/N) sum_b [ (sum U)^2 - sum U^2 ] / (n_b - 1), U = y - score. With bin means u, second moments m and shares w,
-    the variance away from 0 is sum w (4 u^2 m - 3 u^4) - (sum w u^2)^2 over N; under calibration it is sum_b 2 V_b^2 /
-    (n_b (n_b - 1)) over N^2, V_b = sum score (1 - score).
+    T = (1/N) sum_b [ (sum U)^2 - sum U^2 ] / (n_b - 1), U = y - score. With bin means
+    u, second moments m and shares w, the variance away from 0 is sum w (4 u^2 m - 3
+    u^4) - (sum w u^2)^2 over N; under calibration it is sum_b 2 V_b^2 / (n_b (n_b - 1))
+    over N^2, V_b = sum score (1 - score).
 
     scores, outcomes : (n,). Reference: Sun, Chaudhari, Barnett, Dobriban (2024),
     arXiv 2408.08998; Lee, Huang, Hassani, Dobriban (2023) for the null.
@@ -156,9 +170,11 @@ def squared_error(
 class UnitPairs:
     """Squared L2 error of binned rows by pairs of rows of different units.
 
-    T = sum_b (W_b / W) [(sum r)^2 - sum_g (sum of r in g and b)^2] / (W_b^2 - sum_g W_gb^2), with r = w (y - score) and
-    W the sums of weights: what rows of a unit have in common does not count as error. Bins of one unit contribute
-    nothing. cell : (n,) its (unit, bin) pair; bin_of : (cells,) its bin; share : (bins,) W_b / W over the last term.
+    T = sum_b (W_b / W) [(sum r)^2 - sum_g (sum of r in g and b)^2] / (W_b^2 - sum_g
+    W_gb^2), with r = w (y - score) and W the sums of weights: what rows of a unit have
+    in common does not count as error. Bins of one unit contribute nothing. cell : (n,)
+    its (unit, bin) pair; bin_of : (cells,) its bin; share : (bins,) W_b / W over the
+    last term.
     """
 
     cell: IntArray

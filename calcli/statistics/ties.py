@@ -10,8 +10,10 @@ from calcli.numerics import FloatArray, ends_of_runs, row_weights, starts_of_tie
 
 @dataclass(frozen=True)
 class TieBlocks:
-    """Distinct scores, ascending, with the weight of the right and of the wrong outcomes at each; (b,) each. Scores
-    that are equal but for rounding (``numerics.TIE``) are one, the largest of them."""
+    """Distinct scores, ascending, with the weight of the right and of the wrong
+    outcomes at each; (b,) each. Scores that are equal but for rounding
+    (``numerics.TIE``) are one, the largest of them.
+    """
 
     score: FloatArray
     right: FloatArray
@@ -20,8 +22,10 @@ class TieBlocks:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Tie blocks of all rows, some at a time, ascending; can be walked over again and again. right, wrong : total
-    weights of the outcomes. walk : begins a walk. weighted : whether rows count by weights."""
+    """Tie blocks of all rows, some at a time, ascending; can be walked over again and
+    again. right, wrong : total weights of the outcomes. walk : begins a walk. weighted
+    : whether rows count by weights.
+    """
 
     right: float
     wrong: float
@@ -36,7 +40,10 @@ class Ranked:
         weight: FloatArray | None = None,
         least: float = 0.0,
     ) -> "Ranked":
-        """Rank scores with outcomes (n,). least : as ``numerics.starts_of_ties`` takes it."""
+        """Rank scores with outcomes (n,).
+
+        least : as ``numerics.starts_of_ties`` takes it.
+        """
         order = np.argsort(scores, kind="stable")
         ordered = scores[order]
         w = row_weights(weight, len(scores))[order]

@@ -1,10 +1,10 @@
 """Statistics of rows that belong together.
 
-The rows of one unit (a patient, an image, a question) depend on each other. The effective
-information is neither the number of rows nor of units but ``wrong_units``: the expected
-number of units with a wrong row. Where it is small, tests that only flip the signs of the
-units' sums reject calibrated rows nearly always; the null by shared luck (``SharedLuck``) does
-not.
+The rows of one unit (a patient, an image, a question) depend on each other. The
+effective information is neither the number of rows nor of units but ``wrong_units``:
+the expected number of units with a wrong row. Where it is small, tests that only flip
+the signs of the units' sums reject calibrated rows nearly always; the null by shared
+luck (``SharedLuck``) does not.
 """
 
 import math
@@ -20,7 +20,10 @@ from calcli.records import cached_property
 
 @dataclass(frozen=True)
 class Units:
-    """The unit of every row. code : (n,) 0..g-1. count : (g,) rows of each unit, none empty."""
+    """The unit of every row.
+
+    code : (n,) 0..g-1. count : (g,) rows of each unit, none empty.
+    """
 
     code: IntArray
     count: IntArray
@@ -100,7 +103,8 @@ def unit_mean(
 ) -> tuple[float, float]:
     """Compute the mean of values (n,) and its standard error clustered by unit.
 
-    SE^2 = G/(G-1) sum_g (sum_{i in g} w_i (x_i - mean))^2 / (sum w)^2; NaN for one unit.
+    SE^2 = G/(G-1) sum_g (sum_{i in g} w_i (x_i - mean))^2 / (sum w)^2; NaN for one
+    unit.
     """
     w = row_weights(weight, len(values))
     total = float(w.sum())
@@ -114,9 +118,9 @@ def unit_mean(
 def label_effect(labels: IntArray, k: int, units: Units) -> float:
     """Compute the design effect of the frequencies of k classes, at least 1.
 
-    It is the mean over the classes of the variance of a class's count by units over that
-    of independent rows, sum_g (n_gc - n_g p_c)^2 / (n p_c (1 - p_c)). Counts divided by it
-    can be compared as if rows were independent.
+    It is the mean over the classes of the variance of a class's count by units over
+    that of independent rows, sum_g (n_gc - n_g p_c)^2 / (n p_c (1 - p_c)). Counts
+    divided by it can be compared as if rows were independent.
 
     Reference: Rao, Scott (1981), Journal of the American Statistical Association 76,
     221-230.
@@ -139,9 +143,10 @@ def uneven_error(
     """Compute the jackknife error of a sum of influences, and its degrees of freedom.
 
     influence : (n,). A unit that holds a share h of the rows draws the mean towards
-    itself: its sum S is treated as S / (1 - h), as without it. SE^2 = (G-1)/G sum_g (S_g / (1 - h_g))^2, with one
-    degree of freedom less than Kish's effective number of units, 1 / sum h^2, at least 1.
-    For units of one size these are the SE of ``unit_mean`` and G - 1.
+    itself: its sum S is treated as S / (1 - h), as without it. SE^2 = (G-1)/G sum_g
+    (S_g / (1 - h_g))^2, with one degree of freedom less than Kish's effective number of
+    units, 1 / sum h^2, at least 1. For units of one size these are the SE of
+    ``unit_mean`` and G - 1.
 
     Reference: MacKinnon, White (1985), Journal of Econometrics 29, 305-325 (HC3, of
     clusters CR3); Kish (1965), section 8.2.

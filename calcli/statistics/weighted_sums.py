@@ -1,9 +1,9 @@
 """The law of a weighted sum of few outcomes.
 
-The outcomes y of rows with chances p are summed with weights w. Where few rows carry the
-sum it is no normal variable: it moves in jumps, up where a row of small chance has y = 1,
-down where a row of large chance has y = 0. The jumps are of different sizes, and are
-replaced by jumps of one size c that have the same variance and fourth cumulant:
+The outcomes y of rows with chances p are summed with weights w. Where few rows carry
+the sum it is no normal variable: it moves in jumps, up where a row of small chance has
+y = 1, down where a row of large chance has y = 0. The jumps are of different sizes, and
+are replaced by jumps of one size c that have the same variance and fourth cumulant:
 
     c^2 = sum w^4 v / sum w^2 v,  v = p (1 - p)
 
@@ -26,8 +26,8 @@ REACH = 12.0  # standard deviations of a count, beyond which its chances are lef
 class JumpSums(Sums):
     """Sums over rows that give the law of sum w (y - p). They add.
 
-    variance : sum w^2 v. fourth : sum w^4 v. rising : the part of the variance of the rows
-    with p < 1/2.
+    variance : sum w^2 v. fourth : sum w^4 v. rising : the part of the variance of the
+    rows with p < 1/2.
     """
 
     variance: float

@@ -1,8 +1,9 @@
 """Sample weights in units of effective rows.
 
 What a weight means is known only up to a constant: survey weights sum to a population,
-importance weights to 1. Methods hold sums of weights against penalties, priors and counts
-of rows. So all weights are brought to one scale where rows enter, and nowhere else.
+importance weights to 1. Methods hold sums of weights against penalties, priors and
+counts of rows. So all weights are brought to one scale where rows enter, and nowhere
+else.
 """
 
 import numpy as np

@@ -30,10 +30,12 @@ AHEAD = 2  # tasks submitted at a time per thread of the workers
 
 
 class DaskCluster(Executor):
-    """Executor on the workers of the scheduler at an address, such as ``tcp://10.0.0.1:8786``.
+    """Executor on the workers of the scheduler at an address, such as
+    ``tcp://10.0.0.1:8786``.
 
-    They need the same calcli, and must see the files under the same names. say : called once a minute
-    while there are none. Raises UsageError where Dask is not installed, nobody answers, or a worker has another calcli.
+    They need the same calcli, and must see the files under the same names. say : called
+    once a minute while there are none. Raises UsageError where Dask is not installed,
+    nobody answers, or a worker has another calcli.
     """
 
     remote = True
@@ -61,10 +63,14 @@ class DaskCluster(Executor):
 
         class Client(distributed.Client):  # type: ignore[misc]  # Dask is untyped
             def __del__(self) -> None:
-                """Do nothing: Dask would wait a minute for a scheduler that never answered; ``close`` is called."""
+                """Do nothing: Dask would wait a minute for a scheduler that never
+                answered; ``close`` is called.
+                """
 
             async def _start(self, **how: Any) -> None:
-                """Start with a timeout, for a server that accepts the connection and never answers."""
+                """Start with a timeout, for a server that accepts the connection and
+                never answers.
+                """
                 await asyncio.wait_for(super()._start(**how), 2 * PATIENCE)
 
         try:
@@ -119,7 +125,10 @@ class DaskCluster(Executor):
             )
 
     def _asked_of(self, whom: Callable[..., Any], *words: Any, **how: Any) -> Any:
-        """Run a coroutine of the client with a timeout, as Dask would wait forever. Raises TimeoutError."""
+        """Run a coroutine of the client with a timeout, as Dask would wait forever.
+
+        Raises TimeoutError.
+        """
         return self._client.sync(whom, *words, callback_timeout=PATIENCE, **how)
 
     def run(
@@ -166,7 +175,10 @@ class DaskCluster(Executor):
                 raise self._lost() from problem
 
     def _look(self) -> None:
-        """Check once a minute that there are workers. Raises WorkersLost if there were none for ``LONELY`` seconds."""
+        """Check once a minute that there are workers.
+
+        Raises WorkersLost if there were none for ``LONELY`` seconds.
+        """
         now = time.monotonic()
         if now < self._asked + MINUTE:
             return
@@ -198,7 +210,9 @@ class DaskCluster(Executor):
 
 
 def _scheduler(address: str) -> str:
-    """Return the address, read from a scheduler's JSON file if given; Dask would wait forever for a missing file."""
+    """Return the address, read from a scheduler's JSON file if given; Dask would wait
+    forever for a missing file.
+    """
     if not address.endswith(".json"):
         return address
     what = "the JSON file of a Dask scheduler (dask scheduler --scheduler-file)"

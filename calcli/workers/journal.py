@@ -28,9 +28,10 @@ for package in ("numpy.core", "numpy._core"):  # the second from NumPy 2 on
 class Journal:
     """Results by key, appended to a private file of the user as they arrive.
 
-    A missing file is created; a truncated last entry is ignored, and so is all of a file that other users could have
-    written. Only numbers and calcli's own records are read back. Raises UsageError if the file is not a job file of
-    the user or is in use by another process, ResourceError if it cannot be created.
+    A missing file is created; a truncated last entry is ignored, and so is all of a
+    file that other users could have written. Only numbers and calcli's own records are
+    read back. Raises UsageError if the file is not a job file of the user or is in use
+    by another process, ResourceError if it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,7 +59,10 @@ class Journal:
         self._file.truncate(start)
 
     def _claim(self) -> None:
-        """Start a new job file or resume an existing one. Raises UsageError for any other file."""
+        """Start a new job file or resume an existing one.
+
+        Raises UsageError for any other file.
+        """
         facts = os.fstat(self._file.fileno())
         owned = hasattr(os, "getuid")
         if facts.st_size:
@@ -127,7 +131,9 @@ class Journal:
         self._places[key] = (start, len(text))
 
     def close(self, *, done: bool) -> None:
-        """Close the file; remove it if it is empty, or if the job is done and the file is not to be kept."""
+        """Close the file; remove it if it is empty, or if the job is done and the file
+        is not to be kept.
+        """
         if (done and not self.keep) or not self._places:
             remove(self._file, self.path)
         else:
@@ -135,7 +141,9 @@ class Journal:
 
 
 class _Numbers(pickle.Unpickler):
-    """Unpickler of arrays and of calcli's records that are not callable, as a pickle may call objects it builds."""
+    """Unpickler of arrays and of calcli's records that are not callable, as a pickle
+    may call objects it builds.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in ARRAY_MAKERS:

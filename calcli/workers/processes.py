@@ -41,7 +41,9 @@ class _Worker:
 
 
 def serve(descriptor: int) -> None:
-    """Main loop of a worker process, until the other end of its pipe (``descriptor``) is closed."""
+    """Main loop of a worker process, until the other end of its pipe (``descriptor``)
+    is closed.
+    """
     pipe: Connection[Any, Any] = Connection(descriptor)
     start_new_thread(
         _end_with_parent, (descriptor,)
@@ -79,7 +81,10 @@ def _end_with_parent(descriptor: int) -> None:
 
 
 class Processes(Executor):
-    """Executor on ``count`` processes with one task each; one that dies is replaced. say : called then."""
+    """Executor on ``count`` processes with one task each; one that dies is replaced.
+
+    say : called then.
+    """
 
     def __init__(
         self, count: int, say: Callable[[str], None] = lambda text: None
@@ -116,7 +121,9 @@ class Processes(Executor):
                 worker.end()
 
     def _give(self, tasks: Sequence[Named], todo: deque[int], head: int) -> None:
-        """Send tasks to idle workers, at most ``AHEAD`` per worker beyond task ``head``."""
+        """Send tasks to idle workers, at most ``AHEAD`` per worker beyond task
+        ``head``.
+        """
         for worker in self._workers:
             if worker.task is None and todo and todo[0] < head + AHEAD * self.count:
                 worker.task = todo.popleft()

@@ -40,7 +40,10 @@ class Named(Protocol):
 
 
 class Executor(ABC):
-    """Pool of workers. count : their number. remote : they may run in another folder, on other machines."""
+    """Pool of workers.
+
+    count : their number. remote : they may run in another folder, on other machines.
+    """
 
     count: int
     remote = False
@@ -51,9 +54,10 @@ class Executor(ABC):
     ) -> Iterator[Any]:
         """Yield the results of the tasks, in their order.
 
-        A task whose worker dies is repeated by another; an exception of a task is raised here. lost : makes
-        the result of a task during which several workers have died; without it WorkersLost is raised.
-        Raises WorkersLost also if no worker is left.
+        A task whose worker dies is repeated by another; an exception of a task is
+        raised here. lost : makes the result of a task during which several workers have
+        died; without it WorkersLost is raised. Raises WorkersLost also if no worker is
+        left.
         """
 
     @abstractmethod
@@ -62,7 +66,10 @@ class Executor(ABC):
 
 
 def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
-    """Return ``lost``'s result for a task during which workers died. Raises WorkersLost without ``lost``."""
+    """Return ``lost``'s result for a task during which workers died.
+
+    Raises WorkersLost without ``lost``.
+    """
     advice = "is there memory enough? fewer --workers need less"
     problem = WorkersLost(
         f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}"
@@ -81,8 +88,9 @@ SEEN_ALIKE = slice(2, 4)
 class Source:
     """Bundles of a data set: how to open them, and their state when the work began.
 
-    opening : arguments of ``open_rows`` besides the name. counts : rows of each that are kept. marks : stamps of the
-    files on this machine. small : whether scores stay in memory.
+    opening : arguments of ``open_rows`` besides the name. counts : rows of each that
+    are kept. marks : stamps of the files on this machine. small : whether scores stay
+    in memory.
     """
 
     names: tuple[str, ...]
@@ -156,9 +164,10 @@ class PartResult(NamedTuple):
 class PartsTask:
     """Task of a pass over parts ``first`` to ``last`` - 1.
 
-    walk : pickled without its arrays ``along``, of which only these parts' rows are sent. hashed : whether to
-    return digests of the parts' scores. zeros : see ``Rows.zeros``, of the whole data set. known : digests of parts
-    whose results an earlier run has stored.
+    walk : pickled without its arrays ``along``, of which only these parts' rows are
+    sent. hashed : whether to return digests of the parts' scores. zeros : see
+    ``Rows.zeros``, of the whole data set. known : digests of parts whose results an
+    earlier run has stored.
     """
 
     source: Source
@@ -227,7 +236,10 @@ MOST_PARTS = 8  # most parts of a task, as a worker holds all their results
 
 @dataclass(frozen=True)
 class Spread:
-    """Passes over a data set by an executor. journal : store for results of parts while the job runs."""
+    """Passes over a data set by an executor.
+
+    journal : store for results of parts while the job runs.
+    """
 
     executor: Executor
     source: Source
@@ -298,7 +310,9 @@ class Spread:
     def _stored(
         self, tasks: Sequence[PartsTask], rows: DataSet
     ) -> dict[int, list[PartResult]]:
-        """Read the results that an earlier run has stored, by the first part of their task."""
+        """Read the results that an earlier run has stored, by the first part of their
+        task.
+        """
         stored: dict[int, list[PartResult]] = {}
         if self.journal is None:
             return stored
@@ -339,7 +353,9 @@ def _with_stored(
 
 
 def _key(task: PartsTask, rows: DataSet) -> bytes:
-    """Key of a task's results in the journal; in the first pass digests of the scores are compared too."""
+    """Key of a task's results in the journal; in the first pass digests of the scores
+    are compared too.
+    """
     along = b"".join(np.ascontiguousarray(a).tobytes() for a in task.along)
     facts = (
         task.source,
@@ -362,7 +378,9 @@ def spread_over(
     opening: Any = None,
     journal: Journal | None = None,
 ) -> None:
-    """Let an executor run the passes over rows, opened by these names and arguments (see ``open_rows``)."""
+    """Let an executor run the passes over rows, opened by these names and arguments
+    (see ``open_rows``).
+    """
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts = tuple(part.n for part in parts)

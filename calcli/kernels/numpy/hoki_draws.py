@@ -1,10 +1,12 @@
-"""Hoki's retention probabilities by drawing: the share of noise vectors, the same for all rows, that change no
-prediction; and standard noise whose bytes any machine draws again from a seed.
+"""Hoki's retention probabilities by drawing: the share of noise vectors, the same for
+all rows, that change no prediction; and standard noise whose bytes any machine draws
+again from a seed.
 
-A random stream is only as lasting as what makes it. The integers here come from the counter-based Philox generator,
-whose stream NumPy guarantees, and become noise by nothing but IEEE additions, multiplications, divisions and square
-roots, which every machine rounds alike: libraries' logarithms differ in the last bit, and the distributions of NumPy's
-generators may change between releases.
+A random stream is only as lasting as what makes it. The integers here come from the
+counter-based Philox generator, whose stream NumPy guarantees, and become noise by
+nothing but IEEE additions, multiplications, divisions and square roots, which every
+machine rounds alike: libraries' logarithms differ in the last bit, and the
+distributions of NumPy's generators may change between releases.
 
 Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1.
 """
@@ -24,11 +26,13 @@ Draws = NDArray[np.float32]
 
 
 def standard_noise(noise: str, samples: int, k: int, seed: int) -> Draws:
-    """Draws of standard noise, (samples, k) float32: the same numbers everywhere, for ever.
+    """Draws of standard noise, (samples, k) float32: the same numbers everywhere, for
+    ever.
 
-    noise : gaussian (variance 1), uniform (on -1/2..1/2) or gumbel (scale 1). The i-th number
-    of the row-major matrix comes from the i-th word of Philox4x64-10 with key ``seed``:
-    its upper 53 bits, plus a half, are the quantile. Raises FitError when the matrix would not fit into memory.
+    noise : gaussian (variance 1), uniform (on -1/2..1/2) or gumbel (scale 1). The i-th
+    number of the row-major matrix comes from the i-th word of Philox4x64-10 with key
+    ``seed``: its upper 53 bits, plus a half, are the quantile. Raises FitError when the
+    matrix would not fit into memory.
     """
     count = samples * k
     if count > MOST_DRAWS:
@@ -56,7 +60,8 @@ def digest(draws: Draws) -> str:
 
 
 def exact_log(x: FloatArray) -> FloatArray:
-    """Natural logarithm by IEEE basic operations alone, to 1e-12 relative. x > 0, normal.
+    """Natural logarithm by IEEE basic operations alone, to 1e-12 relative. x > 0,
+    normal.
 
     x = m 2^e with m in [sqrt(1/2), sqrt(2)), log m = 2 artanh((m - 1) / (m + 1)).
     """
@@ -72,7 +77,9 @@ def exact_log(x: FloatArray) -> FloatArray:
 
 
 def gaussian_quantile(p: FloatArray) -> FloatArray:
-    """Quantile of the standard normal, to 1e-7 relative: PPND7 of Wichura (1988), Algorithm AS 241."""
+    """Quantile of the standard normal, to 1e-7 relative: PPND7 of Wichura (1988),
+    Algorithm AS 241.
+    """
     q = p - 0.5
     r = 0.180625 - q * q
     central = q * _ratio(r, CENTRAL)
@@ -125,7 +132,9 @@ QUANTILES: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 class Races:
-    """Shared draws of standard noise, (m, k) float32, in the orders in which races are decided."""
+    """Shared draws of standard noise, (m, k) float32, in the orders in which races are
+    decided.
+    """
 
     def __init__(self, draws: Draws) -> None:
         self.by_race = np.ascontiguousarray(draws)  # (m, k)
@@ -140,7 +149,9 @@ class Races:
 
     @cached_property
     def leaders(self) -> tuple[NDArray[np.int32], Draws]:
-        """The classes of the highest draws of every race, best first, and these, (m, min(k, STAGES[-1])) each."""
+        """The classes of the highest draws of every race, best first, and these, (m,
+        min(k, STAGES[-1])) each.
+        """
         m, k = self.by_race.shape
         count = min(k, STAGES[-1])
         who = np.empty((m, count), dtype=np.int32)
@@ -174,8 +185,9 @@ def sampled_retention(
 ) -> FloatArray:
     """Share of the draws under which the top class stays on top.
 
-    d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale) exceeds the draw of the top class for
-    any c, in float32 arithmetic: with or without leaving classes out, here or on a GPU, the count is the same.
+    d : (b, k) gaps, top : (b,). A race is lost when draw_c - float32(d_c / scale)
+    exceeds the draw of the top class for any c, in float32 arithmetic: with or without
+    leaving classes out, here or on a GPU, the count is the same.
     """
     behind = np.minimum(d / scale, BEYOND).astype(np.float32)
     return np.array(
@@ -186,10 +198,11 @@ def sampled_retention(
 def _races_won(behind: Draws, top: int, races: Races) -> float:
     """Share of the draws in which class ``top`` beats all others; behind : (k,).
 
-    A race is over when it is lost, and won when even the highest draw left would not make
-    up for the distance of the nearest rival left (subtraction rounds monotonically, so this
-    leaves the count exact). First race the nearest rivals, which decide most races; then
-    those with the highest draws of a race, of whom few can win; then, hardly ever, all.
+    A race is over when it is lost, and won when even the highest draw left would not
+    make up for the distance of the nearest rival left (subtraction rounds
+    monotonically, so this leaves the count exact). First race the nearest rivals, which
+    decide most races; then those with the highest draws of a race, of whom few can win;
+    then, hardly ever, all.
     """
     m, k = races.by_race.shape
     of_top = races.by_class[top]

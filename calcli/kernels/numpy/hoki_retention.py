@@ -1,14 +1,16 @@
 """Retention probabilities: how often a prediction survives noise added to the logits.
 
-Independent noise of one family and scale is added to every logit; the retention probability of a row is the chance that
-its largest logit stays the largest. It depends only on the gaps d_c = z_top - z_c >= 0 to the other classes:
+Independent noise of one family and scale is added to every logit; the retention
+probability of a row is the chance that its largest logit stays the largest. It depends
+only on the gaps d_c = z_top - z_c >= 0 to the other classes:
 
 - Gaussian, standard deviation s: integral of phi(u) prod_c Phi(u + d_c / s) du;
 - uniform, width w: integral over u in (0, 1) of prod_c min(u + d_c / w, 1) du;
 - Gumbel, scale s: the largest softmax(z / s);
 - any of them by drawing (``hoki_draws``).
 
-Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are the exact limits of.
+Reference: Jang, Ivanov, Lee, Weimer (2021), Algorithm 1, whose counts these are the
+exact limits of.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,15 +33,22 @@ from calcli.rows import AtOnce, Block, Rows
 
 
 NEGLIGIBLE = 24.0
-"""The integral stops where the product of the factors is below exp(-24): its logarithm is
-concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is left out."""
+"""The integral stops where the product of the factors is below exp(-24): its logarithm
+is concave, so its slope there is at least 24, and less than exp(-24) / 24 = 2e-12 is
+left out.
+"""
 NODES = ((0.1, 3), (0.5, 4), (2.0, 6), (8.0, 10), (np.inf, 18))
-"""(log variation of the integrand over a piece, Gauss-Legendre nodes). For exp(-v t) on [0, 1] these leave a relative
-error below 3e-12; pieces that vary by more than exp(-NEGLIGIBLE) are shortened first."""
+"""(log variation of the integrand over a piece, Gauss-Legendre nodes).
+
+For exp(-v t) on [0, 1] these leave a relative error below 3e-12; pieces that vary by
+more than exp(-NEGLIGIBLE) are shortened first.
+"""
 
 
 def uniform_retention(d: FloatArray, widths: Sequence[float]) -> FloatArray:
-    """Exact retention under uniform noise, (b, widths), of gaps (b, k), infinite for the top class itself."""
+    """Exact retention under uniform noise, (b, widths), of gaps (b, k), infinite for
+    the top class itself.
+    """
     near = max(1, int((d < max(widths)).sum(axis=1).max(initial=0)))
     nearest = np.partition(d, near - 1, axis=1)[:, :near] if near < d.shape[1] else d
     # Classes lie along the first axis: products over them run down contiguous rows of samples.
@@ -50,10 +59,11 @@ def uniform_retention(d: FloatArray, widths: Sequence[float]) -> FloatArray:
 def _one_width(ascending: FloatArray, width: float) -> FloatArray:
     """Retention of rows whose gaps (near, b) ascend along the first axis, (b,).
 
-    gamma = integral over u in (0, 1) of prod_c min(u + d_c / width, 1). Between neighbouring kinks 1 - d_c / width the
-    integrand is a polynomial: the j classes that are nearest have factors below 1. We go from u = 1 downwards, kink by
-    kink, all rows together, and stop where what is left cannot matter. j factors need (j + 1) / 2 Gauss-Legendre nodes
-    to be exact; fewer do where the integrand varies little.
+    gamma = integral over u in (0, 1) of prod_c min(u + d_c / width, 1). Between
+    neighbouring kinks 1 - d_c / width the integrand is a polynomial: the j classes that
+    are nearest have factors below 1. We go from u = 1 downwards, kink by kink, all rows
+    together, and stop where what is left cannot matter. j factors need (j + 1) / 2
+    Gauss-Legendre nodes to be exact; fewer do where the integrand varies little.
     """
     near = int((ascending < width).sum(axis=0).max(initial=0))
     delta = np.minimum(ascending[: max(1, near)] / width, 1.0)
@@ -82,10 +92,11 @@ def _one_width(ascending: FloatArray, width: float) -> FloatArray:
 def _piece(
     delta: FloatArray, low: FloatArray, high: FloatArray, variation: FloatArray
 ) -> FloatArray:
-    """Integral over (low, high) of the product of the factors u + delta, (j, rows); all (rows,).
+    """Integral over (low, high) of the product of the factors u + delta, (j, rows); all
+    (rows,).
 
-    variation : of its logarithm, NaN where the integral is not wanted. It alone decides how
-    many nodes a row gets: never what the other rows need.
+    variation : of its logarithm, NaN where the integral is not wanted. It alone decides
+    how many nodes a row gets: never what the other rows need.
     """
     exact = (len(delta) + 2) // 2
     total = np.zeros(len(high))
@@ -119,16 +130,22 @@ def _legendre(nodes: int) -> tuple[tuple[float, float], ...]:
 
 
 TOGETHER = 8
-"""Rows per matrix product. Always this many, the last padded: the sum that a row gets
-then does not depend on which rows stand beside it. So few, that a BLAS library starts no threads for
-one: at this size they gain nothing, and while the other cores are busy they wait for each other."""
+"""Rows per matrix product.
+
+Always this many, the last padded: the sum that a row gets then does not depend on which
+rows stand beside it. So few, that a BLAS library starts no threads for one: at this
+size they gain nothing, and while the other cores are busy they wait for each other.
+"""
 DEGREE = 9
 CELLS_PER_FOLD = 7
 KNEE = 3.0
-"""The grid of gaps: cells of equal length in log(1 + d / (KNEE s)), s the least scale, that many of them per factor e,
-and in each a polynomial of this degree. Fine near 0 for the least scale, and as coarse further out as the larger scales
-can bear. log Phi is analytic within 2.8 of the real axis, so the interpolation error is below 1e-12 per class. A higher
-degree means fewer columns in the matrix product and more sums to form them."""
+"""The grid of gaps: cells of equal length in log(1 + d / (KNEE s)), s the least scale,
+that many of them per factor e, and in each a polynomial of this degree. Fine near 0 for
+the least scale, and as coarse further out as the larger scales can bear. log Phi is
+analytic within 2.8 of the real axis, so the interpolation error is below 1e-12 per
+class. A higher degree means fewer columns in the matrix product and more sums to form
+them.
+"""
 # classes whose chances of overtaking the top class add up to less than this are left
 # out
 DROPPED = 1e-11
@@ -149,8 +166,8 @@ def retention_rates(
     """Retention probability of every row at every scale, in one pass over the rows.
 
     noise : gaussian, uniform or gumbel. scales : standard deviations, widths or Gumbel
-    scales. draws : (m, k) standard noise to draw from instead of the exact value. report
-    receives the number of rows done. Returns (n, len(scales)) float64 in [0, 1].
+    scales. draws : (m, k) standard noise to draw from instead of the exact value.
+    report receives the number of rows done. Returns (n, len(scales)) float64 in [0, 1].
     """
     races = None if draws is None else Races(draws)
     out = np.empty((rows.n, len(scales)))
@@ -215,13 +232,17 @@ def _gaussian_tile(
 
 SMALLEST = 2.0**-900
 LARGER = 2.0**800
-"""Scales below the first have no reciprocal that float64 can hold; times the second they have."""
+"""Scales below the first have no reciprocal that float64 can hold; times the second
+they have.
+"""
 
 
 def _with_reciprocals(
     d: FloatArray, scales: Sequence[float]
 ) -> tuple[FloatArray, Sequence[float]]:
-    """Gaps and scales, both times a power of two (no rounding) where a scale has no reciprocal."""
+    """Gaps and scales, both times a power of two (no rounding) where a scale has no
+    reciprocal.
+    """
     if min(scales) >= SMALLEST:
         return d, scales
     with np.errstate(over="ignore"):
@@ -234,7 +255,9 @@ IN_ORDER_FROM = 128
 
 
 def gaps_in_order(z: AnyArray, out: FloatArray | None = None) -> FloatArray:
-    """Gaps to the largest logit in falling order, (b, k); that of the largest itself, at the end, is infinite."""
+    """Gaps to the largest logit in falling order, (b, k); that of the largest itself,
+    at the end, is infinite.
+    """
     # float16 is slow to sort
     ordered = z.astype(np.float32) if z.dtype == np.float16 else z.copy()
     ordered.sort(axis=1)
@@ -258,7 +281,9 @@ def gaps_to_top(z: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def gumbel_retention(d: FloatArray, scale: float) -> FloatArray:
-    """Exact retention under Gumbel noise: 1 / (1 + sum exp(-d / s)), the softmax confidence."""
+    """Exact retention under Gumbel noise: 1 / (1 + sum exp(-d / s)), the softmax
+    confidence.
+    """
     closeness = d / -scale
     np.exp(closeness, out=closeness)
     return 1.0 / (1.0 + closeness.sum(axis=1))
@@ -269,8 +294,9 @@ class GapTable:
     """Coefficients that multiply the power sums of a row's gaps.
 
     knee : KNEE times the least scale. far : gap from which a class is dropped at the
-    largest scale. cells : cells of the grid. per_scale : for each scale the (cells' used, nodes) table of polynomial
-    coefficients of log Phi(u + d / s), rows ordered by cell, then by degree. log_weight : (nodes,) log of h phi(u).
+    largest scale. cells : cells of the grid. per_scale : for each scale the (cells'
+    used, nodes) table of polynomial coefficients of log Phi(u + d / s), rows ordered by
+    cell, then by degree. log_weight : (nodes,) log of h phi(u).
     """
 
     knee: float
@@ -317,9 +343,11 @@ def gap_table(scales: tuple[float, ...], k: int) -> GapTable:
 
 
 def log_phi(x: FloatArray) -> FloatArray:
-    """Logarithm of the standard normal distribution function, to 3e-16 absolute or 1e-13 relative. x : above -37.
+    """Logarithm of the standard normal distribution function, to 3e-16 absolute or
+    1e-13 relative. x : above -37.
 
-    SciPy's is quicker for many scales, but to import it takes a tenth of a second, longer than the tables of a search.
+    SciPy's is quicker for many scales, but to import it takes a tenth of a second,
+    longer than the tables of a search.
     """
     out = np.zeros(x.shape)
     near = x < CERTAIN
@@ -331,7 +359,8 @@ CERTAIN = 8.3  # from here on the normal distribution function is 1 in float64
 
 
 class GapArrays:
-    """Arrays (rows, k) for the gaps of some rows and what is made of them, filled again and again.
+    """Arrays (rows, k) for the gaps of some rows and what is made of them, filled again
+    and again.
 
     Made anew, their pages would cost as much as the work in them.
     """
@@ -350,11 +379,12 @@ def gaussian_retention(
 ) -> FloatArray:
     """Exact retention under Gaussian noise at every scale of the table.
 
-    d : (b, k) gaps of a tile; in_order : as ``gaps_in_order`` gives them. Returns (b, scales). The integrand is exp of
-    a sum over classes of one smooth function of the gap, so a row is summed up by how its gaps are distributed: by the
-    power sums of their positions within the cells of a grid. The sum at every node of the quadrature, for every scale,
-    is then one matrix product of these power sums. Absolute error below 1e-8 (measured: 1e-9) against adaptive
-    quadrature.
+    d : (b, k) gaps of a tile; in_order : as ``gaps_in_order`` gives them. Returns (b,
+    scales). The integrand is exp of a sum over classes of one smooth function of the
+    gap, so a row is summed up by how its gaps are distributed: by the power sums of
+    their positions within the cells of a grid. The sum at every node of the quadrature,
+    for every scale, is then one matrix product of these power sums. Absolute error
+    below 1e-8 (measured: 1e-9) against adaptive quadrature.
     """
     moments = power_sums(d, table, room or GapArrays(d.shape[1]), in_order)
     out = np.empty((len(d), len(table.per_scale)))
@@ -375,8 +405,8 @@ def power_sums(
 ) -> FloatArray:
     """Sums of powers 0..DEGREE of the gaps' positions in their cells.
 
-    d : (b, k); in_order : as ``gaps_in_order`` gives them. Returns (b rounded up to a multiple
-    of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
+    d : (b, k); in_order : as ``gaps_in_order`` gives them. Returns (b rounded up to a
+    multiple of TOGETHER, cells * (DEGREE + 1)); rows beyond b are zero.
     """
     width = table.cells + 1  # one more cell takes what is dropped
     x = room.position[: len(d)]

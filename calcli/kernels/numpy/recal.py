@@ -1,8 +1,10 @@
-"""ReCal's heavy loops, in NumPy: how sharp every row is at an inverse temperature of its own.
+"""ReCal's heavy loops, in NumPy: how sharp every row is at an inverse temperature of
+its own.
 
-ReCal only ever multiplies the log-probabilities of a row by a number. After any number of rounds they are therefore log
-softmax(s z) of the *original* logits with one number s per row, and all that a round needs of a row is what softmax(s
-z) does near s: its normaliser and its first four cumulants. Memory is some numbers per row, whatever k is.
+ReCal only ever multiplies the log-probabilities of a row by a number. After any number
+of rounds they are therefore log softmax(s z) of the *original* logits with one number s
+per row, and all that a round needs of a row is what softmax(s z) does near s: its
+normaliser and its first four cumulants. Memory is some numbers per row, whatever k is.
 """
 
 from functools import partial
@@ -17,8 +19,8 @@ from calcli.rows import Block, Rows
 class TiltedRows(NamedTuple):
     """Rows at their inverse temperatures s, x = s (z - max z) <= 0, p = softmax(x).
 
-    log_top : (n,) log of the largest probability. cumulants : (4, n) of x under p, which
-    are the derivatives of log sum exp(beta x) in beta at beta = 1.
+    log_top : (n,) log of the largest probability. cumulants : (4, n) of x under p,
+    which are the derivatives of log sum exp(beta x) in beta at beta = 1.
     """
 
     log_top: FloatArray
@@ -38,7 +40,9 @@ def log_confidence(gaps: FloatArray, scale: FloatArray) -> FloatArray:
 def log_share(
     gaps: FloatArray, scale: FloatArray, chosen: IntArray | None
 ) -> FloatArray:
-    """Log-probability of one class per row of softmax(scale gaps), of the largest if None."""
+    """Log-probability of one class per row of softmax(scale gaps), of the largest if
+    None.
+    """
     top = log_confidence(gaps, scale)
     return top if chosen is None else top + scale * in_column(gaps, chosen)
 
@@ -46,7 +50,8 @@ def log_share(
 class RowSharpness:
     """The scores behind ReCal's rounds: every method walks over the rows once.
 
-    label_gap : (n,) z_y - max z <= 0. predicted : (n,) argmax, ties to the lowest index.
+    label_gap : (n,) z_y - max z <= 0. predicted : (n,) argmax, ties to the lowest
+    index.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -66,8 +71,8 @@ class RowSharpness:
     ) -> tuple[FloatArray, BoolArray]:
         """Effect of the transform with this index on the rows, (n,) each.
 
-        Log-probability under it of the class predicted for the original row, or with ``of_own_class`` of its own; and
-        whether both predict the same.
+        Log-probability under it of the class predicted for the original row, or with
+        ``of_own_class`` of its own; and whether both predict the same.
         """
         work = partial(_response, of_own_class)
         share, agree = zip(

@@ -1,7 +1,8 @@
 """Losses of rows as series in the scale of each row's logits.
 
 A walk over the rows gives, for every row, the loss and its Taylor coefficients around
-the scale that the row has. A search of the scales then takes several steps for one walk.
+the scale that the row has. A search of the scales then takes several steps for one
+walk.
 """
 
 from collections.abc import Sequence

@@ -20,18 +20,22 @@ from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block
 from calcli.solvers import Curve, Slope
 
 FEWEST_ROWS = 1000
-"""Rows processed at once, where there are as many: for fewer, Python takes longer than NumPy."""
+"""Rows processed at once, where there are as many: for fewer, Python takes longer than
+NumPy.
+"""
 # up to so many classes rows lie side by side, so that sums over classes are vectorised
 # too
 FEW_CLASSES = 64
 
 
 class TemperedRows:
-    """Some rows, their gaps to the largest logit, and exp(beta d): buffers that are filled again and again.
+    """Some rows, their gaps to the largest logit, and exp(beta d): buffers that are
+    filled again and again.
 
-    d = z - max z <= 0 and e = exp(beta d) are (k, b) where classes are few, else (b, k). Every
-    moment of z under p = e / sum e is taken of d, which does not cancel when logits are
-    large. y, d_y : (b,) labels and their gaps. top : (b,) class of the largest logit. label : (b,) predictions.
+    d = z - max z <= 0 and e = exp(beta d) are (k, b) where classes are few, else (b,
+    k). Every moment of z under p = e / sum e is taken of d, which does not cancel when
+    logits are large. y, d_y : (b,) labels and their gaps. top : (b,) class of the
+    largest logit. label : (b,) predictions.
     """
 
     y: IntArray
@@ -113,7 +117,9 @@ class TemperedRows:
 
 
 Values = Callable[..., Sequence[FloatArray]]
-"""Function of a ``TemperedRows``: arrays (b,) of its rows; what can wait for about a thousand rows waits."""
+"""Function of a ``TemperedRows``: arrays (b,) of its rows; what can wait for about a
+thousand rows waits.
+"""
 
 
 def weighted(block: Block, values: FloatArray) -> FloatArray:
@@ -128,7 +134,9 @@ Total = TypeVar("Total")
 
 @dataclass(frozen=True)
 class OfBlock(Generic[Total]):
-    """Sum over a block of ``of_rows(rows, values)``, values (m, b) of some rows at a time."""
+    """Sum over a block of ``of_rows(rows, values)``, values (m, b) of some rows at a
+    time.
+    """
 
     k: int
     values: Values
@@ -164,7 +172,9 @@ MOST_BYTES = 1 << 24  # size, in float64, of the rows that are one block
 
 
 def at_once(k: int) -> AtOnce:
-    """Number of blocks taken as one, so that they have ``FEWEST_ROWS`` within ``MOST_BYTES`` and fit into parts."""
+    """Number of blocks taken as one, so that they have ``FEWEST_ROWS`` within
+    ``MOST_BYTES`` and fit into parts.
+    """
     counts: tuple[AtOnce, ...] = (1, 2, 4, 8, 16)
     most = max(1, MOST_BYTES // (8 * k * rows_per_block(k)))
     best: AtOnce = 1
@@ -259,7 +269,9 @@ def _top_mass_terms(
 
 
 def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
-    """Two ascending chains of log beta: whole octaves from low, and the same half an octave on."""
+    """Two ascending chains of log beta: whole octaves from low, and the same half an
+    octave on.
+    """
     half = np.log(2.0) / 2
     grid = low + half * np.arange(int((high - low) / half) + 1)
     return grid[::2], grid[1::2]
@@ -268,12 +280,15 @@ def octaves(low: float, high: float) -> tuple[FloatArray, FloatArray]:
 def brier_slope(
     rows: Rows, low: float, high: float
 ) -> tuple[tuple[float, float, float], Slope]:
-    """Bracket (low, best, high) in log beta of the least mean squared error, and the error's slope.
+    """Bracket (low, best, high) in log beta of the least mean squared error, and the
+    error's slope.
 
-    The squared error is not convex in beta. One pass scores a grid; the root of the slope between the neighbours of its
-    best point is left to the caller. A row's error changes over log beta at the pace of a sigmoid, so points half an
-    octave apart miss no valley that counts. An octave further, exp(beta d) is squared: no exponential is needed, and
-    the sum of the squares that the error is made of is the next point's norm.
+    The squared error is not convex in beta. One pass scores a grid; the root of the
+    slope between the neighbours of its best point is left to the caller. A row's error
+    changes over log beta at the pace of a sigmoid, so points half an octave apart miss
+    no valley that counts. An octave further, exp(beta d) is squared: no exponential is
+    needed, and the sum of the squares that the error is made of is the next point's
+    norm.
     """
     chains = octaves(low, high)
     errors = over_rows(rows, partial(_brier_errors, chains), weighted)[1:]
@@ -328,7 +343,9 @@ def _brier_terms(beta: float, r: TemperedRows) -> Sequence[FloatArray]:
 
 
 def summary_at(rows: Rows, beta: float) -> Summary:
-    """Summarise rows of logits or log-probabilities whose logits are multiplied by beta."""
+    """Summarise rows of logits or log-probabilities whose logits are multiplied by
+    beta.
+    """
     return over_rows(
         rows, partial(_summary_terms, beta), partial(_summary, rows.k, beta)
     )
@@ -397,10 +414,12 @@ def _summary(k: int, beta: float, block: Block, terms: FloatArray) -> Summary:
 def softmax_at(
     scores: AnyArray, beta: float, label: IntArray | None, dtype: np.dtype[Any]
 ) -> tuple[AnyArray, FloatArray, IntArray]:
-    """softmax(beta z) of logits or log-probabilities, and the probability of one class of every row.
+    """softmax(beta z) of logits or log-probabilities, and the probability of one class
+    of every row.
 
-    scores : (b, k). label : (b,) that class, None for the largest. Computed in float64, row by row the
-    same whatever the rows beside. Returns (b, k) ``dtype``, (b,) float64, (b,) classes.
+    scores : (b, k). label : (b,) that class, None for the largest. Computed in float64,
+    row by row the same whatever the rows beside. Returns (b, k) ``dtype``, (b,)
+    float64, (b,) classes.
     """
     n, k = scores.shape
     out = np.empty((n, k), dtype)

@@ -1,4 +1,5 @@
-"""The heavy loops, in torch, for a GPU: twins of ``calcli.kernels.numpy``, name by name.
+"""The heavy loops, in torch, for a GPU: twins of ``calcli.kernels.numpy``, name by
+name.
 
 Scores are uploaded once, in their own precision, when they fit into the device's memory
 (else once per pass, chunk by chunk). The arithmetic is in float64. Results equal those

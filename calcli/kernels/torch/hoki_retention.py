@@ -28,7 +28,9 @@ from calcli.rows import Rows
 Report = Callable[[int], None]
 Draws = NDArray[np.float32]
 RatesOf = Callable[[Any, Any], Any]
-"""Retention of gaps (b, k), infinite for the top class, and that class (b,): (scales, b)."""
+"""Retention of gaps (b, k), infinite for the top class, and that class (b,): (scales,
+b).
+"""
 
 
 def retention_rates(

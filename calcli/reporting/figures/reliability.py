@@ -194,7 +194,9 @@ def _band(axes: Axes, drawn: DrawnCurve, is_shown: bool) -> Markup:
 
 
 def _lines(axes: Axes, drawn: DrawnCurve) -> list[Markup]:
-    """A curve: all of it thin and pale, and over it, in full, the steps of many samples."""
+    """A curve: all of it thin and pale, and over it, in full, the steps of many
+    samples.
+    """
     pen = line_class(drawn.number)
     x, y = _knots(drawn.curve)
     parts = [axes.polyline(x, y, f"curve few {pen}", data_curve=drawn.number)]

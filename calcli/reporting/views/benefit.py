@@ -21,7 +21,10 @@ class ThresholdRow:
 
 @dataclass(frozen=True)
 class BenefitView:
-    """Decision curves of two classes, and a table. class_1 : its name. heads : ways to decide."""
+    """Decision curves of two classes, and a table.
+
+    class_1 : its name. heads : ways to decide.
+    """
 
     class_1: str
     heads: Sequence[str]

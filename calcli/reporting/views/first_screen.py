@@ -17,8 +17,9 @@ class FirstScreen:
     """The first screen of one model.
 
     verdict : the headline exactly as in the JSON. strong, rest : its words in the
-    notation of the page, the first of them strong. before : headline of the uncalibrated scores, where another
-    version stands above. level : of the heading. picture : None where there is no room.
+    notation of the page, the first of them strong. before : headline of the
+    uncalibrated scores, where another version stands above. level : of the heading.
+    picture : None where there is no room.
     """
 
     ident: str
