@@ -45,22 +45,25 @@ def lower(calibrator: Calibrator, block: Block) -> Prediction:
 
 @lower.register
 def composition(calibrator: Composition, block: Block) -> Prediction:
-    first, *others = (stage.calibrator for stage in calibrator.stages)
-    done = lower(first, block)
+    first, *others = calibrator.stages
+    done = lower(first.calibrator, block)
     for stage in others:
-        done = lower(stage, block.calibrated(argmax_at_prediction(done)))
+        seen = block.calibrated(argmax_at_prediction(done))
+        done = lower(stage.calibrator, seen)
     return done
 
 
 @lower.register
 def mixture(calibrator: Mixture, block: Block) -> Prediction:
-    parts = [
-        lower(m.calibrator, block).log_probs + np.log(m.weight)
-        for m in calibrator.members
-    ]
+    parts = []
+    for member in calibrator.members:
+        log_p = lower(member.calibrator, block).log_probs
+        parts.append(log_p + np.log(member.weight))
     log_p = mixed_with_uniform(reduce(np.logaddexp, parts), calibrator.uniform)
-    kept = calibrator.members_keep_argmax
-    done = Prediction(log_p, block.prediction if kept else log_p.argmax(axis=1))
+    label = block.prediction
+    if not calibrator.members_keep_argmax:
+        label = log_p.argmax(axis=1)
+    done = Prediction(log_p, label)
     for stage in calibrator.then:
         block = block.calibrated(argmax_at_prediction(done))
         done = lower(stage.calibrator, block)

@@ -94,18 +94,27 @@ def trying_rows(k: int, kind: ScoreKind, dtype: Any = np.float32) -> Iterator[An
         [np.zeros((1, k)), flat, every_other, far, -far, last, ramp, near, ties, tops]
     )
     most = max(1, SLAB // k)
-    random = (rng.normal(size=(len(size), k)) * size for size in _slabs(sizes, most))
-    for z in chain(random, _slabs(corners, most)):
-        yield np.asarray(
-            {"logits": lambda s: s, "log_probs": log_softmax, "probs": softmax}[kind](
-                z
-            ),
-            dtype=dtype,
-        )
+    for z in chain(_random_slabs(sizes, k, most, rng), _slabs(corners, most)):
+        scores = z
+        if kind == "log_probs":
+            scores = log_softmax(z)
+        elif kind == "probs":
+            scores = softmax(z)
+        yield scores.astype(dtype)
 
 
 def _slabs(rows: FloatArray, most: int) -> Iterator[FloatArray]:
-    return (rows[start : start + most] for start in range(0, len(rows), most))
+    """Parts of at most so many rows."""
+    for start in range(0, len(rows), most):
+        yield rows[start : start + most]
+
+
+def _random_slabs(
+    sizes: FloatArray, k: int, most: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Random scores of each size (n, 1), drawn when they are asked for."""
+    for size in _slabs(sizes, most):
+        yield rng.normal(size=(len(size), k)) * size
 
 
 def compare(
