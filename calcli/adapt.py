@@ -21,6 +21,7 @@ from calcli.methods.compared.identity import Identity
 from calcli.methods.prior import LEAST, PriorShift
 from calcli.metrics.collect import predicted
 from calcli.numerics import FloatArray
+from calcli.records import JsonObject
 from calcli.registry import method
 from calcli.rows import Rows, ScoreKind
 from calcli.statistics.intervals import normal_quantile
@@ -75,7 +76,7 @@ class Adapted:
         classes = np.flatnonzero(is_outside & (distance >= SMALL))
         return list(map(int, classes[np.argsort(-distance[classes], kind="stable")]))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Content of ``calcli adapt --json``."""
         k = len(self.source)
         names: Sequence[str | None] = self.artifact.class_names or [None] * k

@@ -4,7 +4,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-__all__ = ["Record", "Sums", "as_json", "cached_property"]
+__all__ = ["JsonObject", "Record", "Sums", "as_json", "cached_property"]
+
+JsonObject = dict[str, Any]
+"""An object of JSON: values by name."""
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -66,9 +69,9 @@ class Record:
     JSON: ClassVar[Mapping[str, str | None]] = {}
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Content of the JSON output, whose keys other programs read."""
-        content: dict[str, Any] = {}
+        content: JsonObject = {}
         for field in _fields(self):
             key = self.JSON.get(field.name, field.name)
             value = getattr(self, field.name)

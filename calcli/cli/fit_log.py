@@ -14,6 +14,7 @@ from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.atomic import check_output
 from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
+from calcli.records import JsonObject
 
 MOST_LINES = 12
 
@@ -126,7 +127,7 @@ def tell_fitted(fitted: FittedLog, command: CommandContext) -> None:
         command.warn(warning)
 
 
-def as_json(fitted: FittedLog, target: str) -> dict[str, Any]:
+def as_json(fitted: FittedLog, target: str) -> JsonObject:
     """One fit as stable JSON keys."""
     record = fitted.artifact.fit
     questions = {}

@@ -24,6 +24,7 @@ from calcli.io.bundle import BundleRows
 from calcli.io.locate import split_where
 from calcli.io.provenance import identity
 from calcli.io.question_artifact import load_for
+from calcli.records import JsonObject
 
 WHOLE_RECORD = "whole record"
 """What the table calls the threshold of all questions of a record at once."""
@@ -67,12 +68,12 @@ def threshold_log(args: Any) -> int:
 
 def _thresholds_of_log(
     args: Any, demand: Demand, command: CommandContext
-) -> dict[str, Any]:
+) -> JsonObject:
     """Thresholds of every question, and with --record of records, as JSON prints them.
 
     Raises UsageError for precisions of options that no question has.
     """
-    questions: dict[str, dict[str, Any]] = {}
+    questions: dict[str, JsonObject] = {}
     records = Records()
     unknown = set(demand.precisions)
     with logs_once(args.given, args.where), command:
@@ -99,7 +100,7 @@ def _thresholds_of_log(
             f"--precision {listing}: no question has this option; of yes/no they are"
             " yes and no, and options that differ from row to row have none"
         )
-    content: dict[str, Any] = {"calcli_threshold": 1, "questions": questions}
+    content: JsonObject = {"calcli_threshold": 1, "questions": questions}
     if args.record:
         content["record"] = records.threshold(args.accuracy, args.confidence)
     return content

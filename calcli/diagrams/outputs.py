@@ -15,7 +15,7 @@ from calcli.diagrams.matplotlib_theme import METADATA, Paper, import_matplotlib
 from calcli.diagrams.style import Figure
 from calcli.errors import UsageError
 from calcli.io.harmless import finite, harmless_cell
-from calcli.records import as_json
+from calcli.records import JsonObject, as_json
 
 Writer = Callable[[Figure, Paper], bytes]
 
@@ -56,7 +56,7 @@ def _pdf(figure: Figure, paper: Paper) -> bytes:
     )
 
 
-def to_object(figure: Figure) -> dict[str, Any]:
+def to_object(figure: Figure) -> JsonObject:
     """Numbers of a figure as JSON values; those that are not finite are null."""
     return {"calcli_diagram": 1, "style": figure.style, **finite(as_json(figure))}
 

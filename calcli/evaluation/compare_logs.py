@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from calcli.errors import DataError
@@ -30,6 +29,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import FloatArray, IntArray
+from calcli.records import JsonObject
 from calcli.rows import ArrayRows
 from calcli.statistics.p_values import holm
 
@@ -110,8 +110,8 @@ class ComparedQuestion:
     n: int
     unpaired: tuple[int, int]
     n_classes: int
-    new: dict[str, Any]
-    baseline: dict[str, Any]
+    new: JsonObject
+    baseline: JsonObject
     accuracy: Difference
     nll: Difference
 
@@ -177,7 +177,7 @@ def compare_question(
     )
 
 
-def _metrics(context: MetricContext) -> dict[str, Any]:
+def _metrics(context: MetricContext) -> JsonObject:
     scores = measured(context, METRICS)
     return {name: score_json(score) for name, score in scores.items()}
 
@@ -220,7 +220,7 @@ class AnswersOutput(Output):
     n: int
     n_classes: int
     seconds: None
-    metrics: dict[str, Any]
+    metrics: JsonObject
 
 
 class QuestionOutput(Output):
@@ -234,15 +234,15 @@ class QuestionOutput(Output):
     unpaired: tuple[int, int]
     fixed: int | None
     broken: int | None
-    accuracy: dict[str, Any]
-    nll: dict[str, Any]
+    accuracy: JsonObject
+    nll: JsonObject
 
 
 class LogComparisonOutput(Output):
     """The JSON of ``calcli compare`` of two logs."""
 
     calcli_compare: int
-    settings: dict[str, Any]
+    settings: JsonObject
     results: list[AnswersOutput]
     questions: dict[str, QuestionOutput]
     ranks: None
@@ -252,8 +252,8 @@ def comparison_of_logs(
     questions: Sequence[ComparedQuestion],
     new: str,
     baseline: str,
-    settings: dict[str, Any],
-) -> dict[str, Any]:
+    settings: JsonObject,
+) -> JsonObject:
     """The JSON of ``calcli compare`` of two logs."""
     by_accuracy = _adjusted([pair.accuracy.p_value for pair in questions])
     by_nll = _adjusted([pair.nll.p_value for pair in questions])
@@ -277,12 +277,11 @@ def comparison_of_logs(
         questions=paired,
         ranks=None,
     )
-    built: dict[str, Any] = msgspec.to_builtins(output)
-    return built
+    return output.to_dict()
 
 
 def _answers_output(
-    log: str, pair: ComparedQuestion, metrics: dict[str, Any]
+    log: str, pair: ComparedQuestion, metrics: JsonObject
 ) -> AnswersOutput:
     return AnswersOutput(
         bundle=f"{log}:{pair.question}",
@@ -294,5 +293,5 @@ def _answers_output(
     )
 
 
-def _adjusted_json(difference: Difference, p_adjusted: float | None) -> dict[str, Any]:
+def _adjusted_json(difference: Difference, p_adjusted: float | None) -> JsonObject:
     return {**difference_json(difference), "p_adjusted": p_adjusted}

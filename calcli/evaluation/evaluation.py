@@ -9,6 +9,7 @@ from calcli.evaluation.json_output import evaluation_json
 from calcli.evaluation.results import Ranks, Result
 from calcli.evaluation.scores import Score
 from calcli.optional_packages import optional_import
+from calcli.records import JsonObject
 from calcli.rows import classes
 from calcli.statistics.intervals import ends_of
 
@@ -77,7 +78,7 @@ class Evaluation:
                 lines += [f"  {line}" for line in result.report.lines]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The JSON output, whose keys other programs read."""
         return evaluation_json(self.results, self.ranks, self.limits)
 

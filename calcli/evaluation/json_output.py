@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from calcli.evaluation.facts import (
@@ -27,7 +26,6 @@ from calcli.evaluation.json_structs import (
     Gap,
     GroupOutput,
     Groups,
-    Output,
     PairedOutput,
     Part,
     Positive,
@@ -51,6 +49,7 @@ from calcli.evaluation.results import (
 from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
+from calcli.records import JsonObject
 from calcli.statistics.intervals import Interval
 
 T = TypeVar("T")
@@ -59,7 +58,7 @@ U = TypeVar("U")
 
 def evaluation_json(
     results: Iterable[Result], ranks: Ranks | None, limits: Iterable[Mapping[str, Any]]
-) -> dict[str, Any]:
+) -> JsonObject:
     """The JSON of a whole evaluation. limits : their outcomes."""
     output = EvaluationOutput(
         calcli_evaluation=1,
@@ -67,15 +66,15 @@ def evaluation_json(
         ranks=_where_known(_ranks, ranks),
         limits=[dict(limit) for limit in limits] or UNSET,
     )
-    return _builtins(output)
+    return output.to_dict()
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: Result) -> JsonObject:
     """The JSON of one result."""
-    return _builtins(_result(result))
+    return _result(result).to_dict()
 
 
-def score_json(score: Score) -> dict[str, Any]:
+def score_json(score: Score) -> JsonObject:
     """The JSON of one metric: common keys, then the metric's own."""
     null = score.null
     interval = score.interval
@@ -94,17 +93,17 @@ def score_json(score: Score) -> dict[str, Any]:
         ci_method=ends.method,
         ci_reason=ends.reason,
     )
-    return _builtins(output) | dict(score.more)
+    return output.to_dict() | dict(score.more)
 
 
-def difference_json(difference: Difference) -> dict[str, Any]:
+def difference_json(difference: Difference) -> JsonObject:
     """The JSON of one paired difference."""
-    return _builtins(_difference(difference))
+    return _difference(difference).to_dict()
 
 
-def units_json(units: UnitFacts | None) -> dict[str, Any] | None:
+def units_json(units: UnitFacts | None) -> JsonObject | None:
     """The JSON of facts about units, None without units."""
-    return None if units is None else _builtins(_units(units))
+    return None if units is None else _units(units).to_dict()
 
 
 def _where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
@@ -112,11 +111,6 @@ def _where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
     if value is None:
         return UNSET
     return convert(value)
-
-
-def _builtins(output: Output) -> dict[str, Any]:
-    built: dict[str, Any] = msgspec.to_builtins(output)
-    return built
 
 
 def _number(value: float | None) -> float | None:
@@ -173,7 +167,7 @@ def _report(report: Judgement) -> Report:
         entropy_gap=_number(facts.entropy.gap),
         entropy_z=_number(facts.entropy.z),
     )
-    messages: list[dict[str, Any]] = []
+    messages: list[JsonObject] = []
     for finding in report.findings:
         message = {"kind": finding.kind, "text": finding_line(finding)}
         messages.append(message | _plain_numbers(finding.numbers))
@@ -200,9 +194,9 @@ def _report(report: Judgement) -> Report:
     )
 
 
-def _plain_numbers(numbers: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_numbers(numbers: Mapping[str, Any]) -> JsonObject:
     """Numbers of a finding, null where one is not finite; its words are its text."""
-    plain: dict[str, Any] = {}
+    plain: JsonObject = {}
     for name, value in numbers.items():
         if name == "words":
             continue

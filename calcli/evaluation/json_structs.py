@@ -3,10 +3,10 @@
 Other programs read these keys: they are added to, and not renamed.
 """
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from calcli.records import JsonObject
 
 Number = float | None
 """A number; null where it is not finite."""
@@ -14,6 +14,10 @@ Number = float | None
 
 class Output(msgspec.Struct, kw_only=True):
     """Base of all structs: fields that are not set are left out."""
+
+    def to_dict(self) -> JsonObject:
+        """The JSON as values of Python."""
+        return dict(msgspec.to_builtins(self))
 
 
 class Verdict(Output):
@@ -152,7 +156,7 @@ class Report(Output):
     data: Data
     verdict: str
     verdict_kind: str
-    messages: list[dict[str, Any]]
+    messages: list[JsonObject]
     next: str | None
     recommended: str | None
     exact: Verdict
@@ -243,7 +247,7 @@ class GroupOutput(Output):
     predicted: Number
     observed: Number
     margin: bool
-    metrics: dict[str, dict[str, Any]]
+    metrics: dict[str, JsonObject]
     ci: list[float] | None
     ci_level: float | UnsetType = UNSET
     ci_method: str | UnsetType = UNSET
@@ -270,7 +274,7 @@ class ResultOutput(Output):
     method: str
     n: int
     n_classes: int | None
-    metrics: dict[str, dict[str, Any]]
+    metrics: dict[str, JsonObject]
     warnings: list[str]
     paired: PairedOutput | UnsetType = UNSET
     counts: dict[str, int] | UnsetType = UNSET
@@ -286,7 +290,7 @@ class RanksOutput(Output):
 
     calibrators: list[str]
     n_bundles: int
-    metrics: dict[str, dict[str, Any]]
+    metrics: dict[str, JsonObject]
 
 
 class EvaluationOutput(Output):
@@ -295,4 +299,4 @@ class EvaluationOutput(Output):
     calcli_evaluation: int
     results: list[ResultOutput]
     ranks: RanksOutput | UnsetType = UNSET
-    limits: list[dict[str, Any]] | UnsetType = UNSET
+    limits: list[JsonObject] | UnsetType = UNSET

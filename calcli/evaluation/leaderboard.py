@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType
 
@@ -29,6 +28,7 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
+from calcli.records import JsonObject
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows
 from calcli.statistics.friedman import nemenyi_distance
@@ -158,11 +158,11 @@ class EntryOutput(Output):
     n: int
     n_classes: int
     status: str
-    metrics: dict[str, Any]
+    metrics: JsonObject
     seconds: float
     data_sha256: str
     fits: dict[str, int]
-    units: dict[str, Any] | UnsetType = UNSET
+    units: JsonObject | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     exit_code: int | UnsetType = UNSET
 
@@ -174,18 +174,18 @@ class DifferencesOutput(Output):
     method: str
     baseline: str
     baseline_bundle: str
-    metrics: dict[str, Any]
+    metrics: JsonObject
 
 
 class ComparisonOutput(Output):
     """The JSON of ``calcli compare``."""
 
     calcli_compare: int
-    settings: dict[str, Any]
+    settings: JsonObject
     data: dict[str, str]
-    results: list[dict[str, Any]]
+    results: list[JsonObject]
     differences: list[DifferencesOutput]
-    ranks: dict[str, Any] | None
+    ranks: JsonObject | None
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class LeaderboardEntry:
         value = self.metrics.get(name, {}).get("value")
         return math.nan if value is None else float(value)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         output = EntryOutput(
             bundle=self.bundle,
             method=self.method,
@@ -235,8 +235,7 @@ class LeaderboardEntry:
         if self.reason is not None:
             output.reason = self.reason
             output.exit_code = self.exit_code
-        built: dict[str, Any] = msgspec.to_builtins(output)
-        return built
+        return output.to_dict()
 
 
 class OpenedFolds(NamedTuple):
@@ -353,7 +352,7 @@ def comparison(
     entries: Sequence[LeaderboardEntry],
     settings: Mapping[str, Any],
     ranks: "Ranking | None",
-) -> dict[str, Any]:
+) -> JsonObject:
     """The JSON of ``calcli compare``."""
     differences = []
     for entry in entries:
@@ -376,8 +375,7 @@ def comparison(
         differences=differences,
         ranks=None if ranks is None else ranks.to_dict(),
     )
-    built: dict[str, Any] = msgspec.to_builtins(output)
-    return built
+    return output.to_dict()
 
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
@@ -398,7 +396,7 @@ class Ranking(Ranks):
 
     nemenyi: Mapping[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The JSON output."""
         return {
             "methods": list(self.calibrators),

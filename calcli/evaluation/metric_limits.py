@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from calcli.errors import UsageError, unknown_name
@@ -15,6 +14,7 @@ from calcli.evaluation.json_structs import Output
 from calcli.evaluation.results import GroupLine, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
+from calcli.records import JsonObject
 from calcli.statistics.intervals import normal_quantile, normal_tail
 
 ENDS = {"lo": "ci", "hi": "ci", "p": "p_value", "null": "null_mean", "se": "se"}
@@ -129,7 +129,7 @@ class Outcome:
         """Suffix of the result's name that names the group."""
         return "" if self.group is None else f", group {self.group}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         output = OutcomeOutput(
             limit=self.limit.text,
             bundle=self.bundle,
@@ -144,8 +144,7 @@ class Outcome:
         if self.false_alarm >= RARE:
             output.false_alarm = float(self.false_alarm)
             output.null_q95 = float(self.q95)
-        built: dict[str, Any] = msgspec.to_builtins(output)
-        return built
+        return output.to_dict()
 
     @property
     def sentence(self) -> str:

@@ -30,6 +30,7 @@ from calcli.io.artifact import Artifact
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import BoolArray, FloatArray, IntArray
+from calcli.records import JsonObject
 from calcli.statistics.units import Units
 
 FEWEST_TIES = 10
@@ -267,12 +268,12 @@ class Demand:
     level: float
 
 
-def thresholds(answers: Answers, demand: Demand) -> dict[str, Any]:
+def thresholds(answers: Answers, demand: Demand) -> JsonObject:
     """Thresholds of a question as JSON; null where none holds the bound.
 
     Raises UsageError for an accuracy or a level that is no proportion.
     """
-    content: dict[str, Any] = {}
+    content: JsonObject = {}
     if demand.accuracy is not None:
         content = _by_confidence(answers, demand.accuracy, demand.level)
     targets = _targets(answers, demand)
@@ -284,7 +285,7 @@ def thresholds(answers: Answers, demand: Demand) -> dict[str, Any]:
     return content
 
 
-def _by_confidence(answers: Answers, accuracy: float, level: float) -> dict[str, Any]:
+def _by_confidence(answers: Answers, accuracy: float, level: float) -> JsonObject:
     """Threshold of the largest probability, and of the log's own confidence."""
     right = answers.right.astype(np.float64)
     units = answers.units
@@ -305,9 +306,9 @@ def _by_confidence(answers: Answers, accuracy: float, level: float) -> dict[str,
     return content
 
 
-def _described(choice: Choice) -> dict[str, Any]:
+def _described(choice: Choice) -> JsonObject:
     """A threshold and what it accepts."""
-    content: dict[str, Any] = dict.fromkeys(("threshold", "coverage", "accuracy"))
+    content: JsonObject = dict.fromkeys(("threshold", "coverage", "accuracy"))
     content["accuracy_lower"] = choice.lower
     if choice.best is not None:
         content["threshold"] = choice.best.threshold
@@ -330,7 +331,7 @@ def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
 
 def _cuts(
     answers: Answers, targets: Mapping[str, float], level: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, JsonObject]:
     """A cut for every option, all of them together with the level.
 
     The cut of one option alone is looked for among all rows, those of several among the
@@ -350,12 +351,12 @@ def _cuts(
 
 def _cut(
     answers: Answers, place: int, rows: IntArray, precision: float, level: float
-) -> dict[str, Any]:
+) -> JsonObject:
     """Lowest probability of an option from which it is right often enough.
 
     rows : among which it is looked for. coverage is of all rows of the question.
     """
-    content: dict[str, Any] = {
+    content: JsonObject = {
         "target": precision,
         "threshold": None,
         "coverage": None,
@@ -377,7 +378,7 @@ def _cut(
     return content
 
 
-def _ties(answers: Answers) -> dict[str, Any] | None:
+def _ties(answers: Answers) -> JsonObject | None:
     """The answers that share the highest confidence; None where they are few.
 
     Rounding makes them: no threshold tells them apart.
@@ -437,7 +438,7 @@ class Records:
             if units is not None:
                 record.unit = units[row]
 
-    def threshold(self, accuracy: float, level: float) -> dict[str, Any]:
+    def threshold(self, accuracy: float, level: float) -> JsonObject:
         """Threshold of the product of a record's confidences.
 
         Records without an answer and a label to every question are left out. Raises

@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
@@ -21,6 +19,7 @@ from calcli.io.dataset import DataSet
 from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.records import JsonObject
 from calcli.statistics.acceptance import AcceptanceCurve, Accepted
 from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.intervals import exact_interval
@@ -314,8 +313,8 @@ class ThresholdOutput(Output):
     right: float | None
     tests: int
     guarantee: str
-    accuracy_at_coverage: list[dict[str, Any]]
-    groups: list[dict[str, Any]] | UnsetType = UNSET
+    accuracy_at_coverage: list[JsonObject]
+    groups: list[JsonObject] | UnsetType = UNSET
     units: ThresholdUnits | UnsetType = UNSET
 
 
@@ -325,7 +324,7 @@ class SearchedThreshold:
     why_not : the reason then. offered : accuracies that can be guaranteed instead."""
 
     choice: Choice
-    content: dict[str, Any]
+    content: JsonObject
     why_not: str
     offered: Sequence[tuple[float, Accepted]] = ()
 
@@ -360,7 +359,7 @@ def search_threshold(
     best = choice.best
     independent = units is None or units.single
     coverage_ci = None
-    groups: list[dict[str, Any]] | UnsetType = UNSET
+    groups: list[JsonObject] | UnsetType = UNSET
     if best is not None:
         if independent:
             coverage_ci = list(exact_interval(best.accepted, best.n, level))
@@ -393,7 +392,7 @@ def search_threshold(
         groups=groups,
         units=_units_output(rows, units, choice),
     )
-    content: dict[str, Any] = msgspec.to_builtins(output)
+    content = output.to_dict()
     if best is None:
         why_not = search.why_not(choice, rows.name, accuracy, level)
         return SearchedThreshold(choice, content, why_not, search.offered(level))
@@ -472,7 +471,7 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
 
 def _by_group(
     group: AnyArray, correct: FloatArray, accepted: AnyArray
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Counts by group, the least accurate first: rows, accepted, and right among the accepted."""
     names, code = np.unique(group, return_inverse=True)
     n = np.bincount(code).tolist()
@@ -497,7 +496,7 @@ def _by_group(
     return [*lines, *without_accepted]
 
 
-def _described(here: Accepted, level: float | None) -> dict[str, Any]:
+def _described(here: Accepted, level: float | None) -> JsonObject:
     """JSON of one point of the curve; the interval is for this point alone, None without a level."""
     ends = None
     if level is not None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.results import Result
 from calcli.evaluation.verdict import VerdictKind
+from calcli.records import JsonObject
 
 FAILING = tuple(kind for kind in get_args(VerdictKind) if kind != "calibrated")
 """Kinds of verdict that a pipeline may fail on."""
@@ -78,7 +79,7 @@ class VerdictOutcome:
         headline = self.result.report.headline
         return f"{self.bundle}, {self.title}: {headline} ({self.limit.text})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The JSON output."""
         return {
             "limit": self.limit.text,

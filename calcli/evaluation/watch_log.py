@@ -40,6 +40,7 @@ from calcli.evaluation.watch_state import (
     save_state,
 )
 from calcli.io.inputs import open_document
+from calcli.records import JsonObject
 
 MOST_NAMED = 3
 """Questions that a sentence names."""
@@ -105,7 +106,7 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         least = -math.log(self.level)
         return first_alarm(self.current, least)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
         log_e = self.log_e
         leading = self.by_evidence[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from calcli.io.atomic import (
 )
 from calcli.io.inputs import open_document
 from calcli.io.rows_seen import RowSketch
+from calcli.records import JsonObject
 from calcli.statistics.betting import ALTERNATIVES, Evidence
 
 Watched = Literal["top", "positive"]
@@ -190,7 +191,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         least = -math.log(self.settings.level)
         return first_alarm(self.current, least)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
         now = self.evidence
         here = self.current

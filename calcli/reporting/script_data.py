@@ -1,11 +1,11 @@
 """Data that the page's script reads: what its sliders say at every whole percent."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from calcli.diagrams.curve import Curve
+from calcli.records import JsonObject
 from calcli.reporting.gather import ModelResults, Threshold, Version
 from calcli.reporting.markup import visible
 from calcli.reporting.views.where_wrong import bins_of
@@ -17,12 +17,12 @@ NEAR = 0.005
 """Distance from all samples beyond which a curve says nothing."""
 
 
-def data_of(model: ModelResults) -> list[dict[str, Any]]:
+def data_of(model: ModelResults) -> list[JsonObject]:
     """Data on every version that is drawn."""
     return [_version(version) for version in model.versions]
 
 
-def _version(version: Version) -> dict[str, Any]:
+def _version(version: Version) -> JsonObject:
     readings = {"top": _reading(version.top)}
     edges = {"top": [round(bin_.high, 2) for bin_ in bins_of(version, "top")]}
     if version.positive is not None:
@@ -40,7 +40,7 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-def _reading(curve: Curve) -> dict[str, Any]:
+def _reading(curve: Curve) -> JsonObject:
     """The curve that is drawn and its band, at every percent and every other one."""
     x, _ = curve.isotonic.knots
     nearest = np.clip(GRID, x[0], x[-1])

@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from calcli.numerics import AnyArray, FloatArray, row_weights
+from calcli.records import JsonObject
 from calcli.statistics.units import Units, uneven_error, unit_mean
 from calcli.statistics.weights import effective_number
 
@@ -51,7 +51,7 @@ class Interval:
         """Test whether a value is inside, the ends included."""
         return self.low <= value <= self.high
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Keys of the JSON output, beside those of the value that it belongs to."""
         if not self.known:
             return {"ci": None, "ci_reason": self.method}

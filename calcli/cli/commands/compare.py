@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,6 +42,7 @@ from calcli.evaluation import leaderboard as board
 from calcli.io.atomic import check_output, is_stream, write_bytes, write_json
 from calcli.io.provenance import title_of
 from calcli.metrics.settings import MetricSettings
+from calcli.records import JsonObject
 
 if TYPE_CHECKING:
     from calcli.workers.journal import Journal
@@ -362,10 +363,10 @@ class _Work:
     # ---- the result file
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """Settings that all results share."""
         args = self.args
-        settings: dict[str, Any] = {
+        settings: JsonObject = {
             "folds": None if args.test is not None else args.folds,
             "test": args.test,
             "seed": args.seed,
@@ -446,7 +447,7 @@ class _Work:
                 given_name=entry.given_name,
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Results that are there, as the JSON holds them."""
         entries = [self.done[key] for key in self.plan if key in self.done]
         return board.comparison(entries, self.settings, self.ranks(entries))

@@ -22,6 +22,7 @@ from calcli.cli.render import (
     print_sentence,
     reflowed,
 )
+from calcli.records import JsonObject
 from calcli.registry import canonical, method, method_names, option_facts
 
 
@@ -82,7 +83,7 @@ def _print_list(described: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def _print_one(facts: dict[str, Any]) -> None:
+def _print_one(facts: JsonObject) -> None:
     print_sentence(f"{facts['name']}: {facts['title']}")
     print_made(f"\n{reflowed(facts['description'])}\n\n")
     if facts["aliases"]:
@@ -117,7 +118,7 @@ def preserving(facts: Mapping[str, Any]) -> str:
     return "no"
 
 
-def describe(name: str) -> dict[str, Any]:
+def describe(name: str) -> JsonObject:
     """Facts about a method, from its class."""
     cls = method(name)
     text = getdoc(cls) or ""
