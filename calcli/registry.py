@@ -206,15 +206,15 @@ def split_list(text: str, by: str = ",") -> list[str]:
     """
     parts = [""]
     depth = 0
-    for sign in text:
-        if sign == "(":
+    for character in text:
+        if character == "(":
             depth += 1
-        elif sign == ")":
+        elif character == ")":
             depth -= 1
-        if sign == by and depth == 0:
+        if character == by and depth == 0:
             parts.append("")
         else:
-            parts[-1] += sign
+            parts[-1] += character
     return [part for part in map(str.strip, parts) if part]
 
 

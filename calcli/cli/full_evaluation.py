@@ -37,7 +37,7 @@ def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
     known = [name for name in names if name in results[0].scores]
     yield from side_by_side(known, partial(_metric_lines, results))
     yield from _reason_lines(results, names)
-    yield from _sign_lines(results, names)
+    yield from _mark_lines(results, names)
 
 
 def _metric_lines(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
@@ -83,8 +83,8 @@ def _reason_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
             yield from wrapped(f"{', '.join(those)} of {result.title}: {reason}")
 
 
-def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
-    """What the signs in the cells mean."""
+def _mark_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
+    """What the marks in the cells mean."""
     cells = [
         score_cell(result.scores[name])
         for result in results
@@ -98,8 +98,8 @@ def _sign_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str
         "p ": "p: p-value (null: perfect calibration)",
     }
     shown = []
-    for sign, words in meanings.items():
-        if any(sign in cell for cell in cells):
+    for mark, words in meanings.items():
+        if any(mark in cell for cell in cells):
             shown.append(words)
     if shown:
         yield from wrapped("; ".join(shown))
@@ -154,7 +154,7 @@ def full_lines(result: Result, plan: Plan) -> Iterator[str]:
         lines.append([name, score_cell(result.scores[name]), words])
     yield from table_lines(folded(lines), left=(0, 2))
     yield from _reason_lines([result], result.shown)
-    yield from _sign_lines([result], result.shown)
+    yield from _mark_lines([result], result.shown)
     if result.report is not None:
         for line in evidence_lines(result, result.report):
             yield from wrapped(line, "  ")

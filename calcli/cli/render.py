@@ -50,14 +50,16 @@ def wrapped(text: str, indent: str = "", hanging: str = "    ") -> list[str]:
 
 
 SECOND_COLUMN = "\uffff"
-"""Stands for the second column of a wide sign while lines are measured; no text has it."""
+"""Second column of a wide character while lines are measured; no text has it."""
 
 
 def _with_second_columns(text: str) -> str:
-    """The text with a sign for every column that it takes on a terminal."""
+    """The text, as many characters long as it takes columns on a terminal."""
     if text.isascii():
         return text
-    return "".join(sign + SECOND_COLUMN * (columns_of(sign) - 1) for sign in text)
+    return "".join(
+        character + SECOND_COLUMN * (columns_of(character) - 1) for character in text
+    )
 
 
 def fail(message: str, code: int) -> int:
@@ -321,8 +323,8 @@ NAMED = {
     "<": "less",
     ">": "greater",
 }
-LATEX = {sign: f"\\{sign}" for sign in "&%$#_{}"}
-LATEX |= {sign: rf"\text{name}{{}}" for sign, name in NAMED.items()}
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"}
+LATEX |= {character: rf"\text{name}{{}}" for character, name in NAMED.items()}
 LATEX["±"] = r"$\pm$"
 # At the start of a row, [ and * would be arguments of the line end before.
 LATEX |= {"[": "{[}", "*": "{*}"}
@@ -408,10 +410,10 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 
 
 def columns_of(text: str) -> int:
-    """Columns that a text takes on a terminal: signs of East Asia take two."""
+    """Columns that a text takes on a terminal: characters of East Asia take two."""
     if text.isascii():
         return len(text)
-    return len(text) + sum(east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 
 def narrowed(lines: Sequence[Sequence[str]]) -> list[list[str]]:

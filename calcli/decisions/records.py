@@ -55,7 +55,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def begins_like_json(path: Path) -> bool:
-    """True for a file whose first sign is a bracket of JSON."""
+    """True for a file whose first character is a bracket of JSON."""
     try:
         with opened(path) as file:
             head = file.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK).lstrip()

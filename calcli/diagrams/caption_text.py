@@ -80,7 +80,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     head = commonprefix(list(names))  # noqa: RUF071 (by letters)
     tail = commonprefix([name[::-1] for name in names])[::-1]  # noqa: RUF071
     begin = 1 + max(map(head.rfind, "/\\:"))
-    ends = [tail.find(sign) for sign in ".:" if sign in tail]
+    ends = [tail.find(character) for character in ".:" if character in tail]
     end = len(tail) - min(ends) if ends else 0
     cut = [name[begin : len(name) - end] for name in names]
     return cut if all(cut) else list(names)
@@ -117,10 +117,10 @@ def printable(text: str) -> str:
     """Escape characters that XML cannot hold or nobody can see, such as control
     characters and lone surrogates.
     """
-    signs = []
-    for sign in text:
-        if sign.isprintable() or sign == " ":
-            signs.append(sign)
+    characters = []
+    for character in text:
+        if character.isprintable() or character == " ":
+            characters.append(character)
         else:
-            signs.append(f"\\x{ord(sign):02x}")
-    return "".join(signs)
+            characters.append(f"\\x{ord(character):02x}")
+    return "".join(characters)

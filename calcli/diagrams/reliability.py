@@ -74,7 +74,7 @@ class Diagram(Figure):
     """Outcome against forecast in one or more panels, with the histogram of the
     forecasts beneath.
 
-    notes : lines for the reader, below all. outside_sign : character that is coloured
+    notes : lines for the reader, below all. outside_mark : character that is coloured
     where a curve leaves its band.
     """
 
@@ -83,7 +83,7 @@ class Diagram(Figure):
     notes: tuple[str, ...] = ()
 
     by_part = True
-    outside_sign: ClassVar[str]
+    outside_mark: ClassVar[str]
 
     @abstractmethod
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
@@ -101,7 +101,7 @@ class Diagram(Figure):
         """Draw one curve in characters."""
 
     @abstractmethod
-    def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
         """Legend of the characters: (text, role)."""
 
     @classmethod
@@ -298,11 +298,11 @@ def _legend(diagram: Diagram, look: Look) -> list[tuple[str, str]]:
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for curve in curves)
     items = [
-        *diagram.signs(level, thin),
+        *diagram.marks(level, thin),
         (f"{2 * BAND} {level} band under calibration", "band"),
     ]
     if look.colour:
-        items.append((f"{diagram.outside_sign} outside it", "outside"))
+        items.append((f"{diagram.outside_mark} outside it", "outside"))
     words = dict.fromkeys(curve.words for curve in curves)
     x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
     return [*items, (f"▲ {y}", ""), (f"△ mean {x}", "")]

@@ -410,7 +410,7 @@ def _legend(job: Drawing, has_histogram: bool = True) -> list[Any]:
     curves = [curve for _, curve in job.diagram.curves]
     level = f"{100 * curves[0].settings.level:g} %"
     thin = any(curve.bins.thin.any() for curve in curves)
-    has_points = job.diagram.outside_sign == POINT
+    has_points = job.diagram.outside_mark == POINT
     handles: list[Any] = []
     for place, name in enumerate(job.coloured):
         colour, line, marker = job.paper.series(place)

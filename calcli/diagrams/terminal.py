@@ -56,7 +56,7 @@ class Canvas:
     """Grid of width x height character cells over the ranges x = (low, high) and y =
     (low, high).
 
-    Later areas and signs cover earlier ones; lines cover everything.
+    Later areas and characters cover earlier ones; lines cover everything.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Canvas:
             self.x[0] + step * (np.arange(self.width) + 0.5), dtype=np.float64
         )
 
-    def put(self, row: int, column: int, sign: str, role: str) -> None:
-        self.cells[row][column] = (sign, role)
+    def put(self, row: int, column: int, character: str, role: str) -> None:
+        self.cells[row][column] = (character, role)
 
     def diagonal(self) -> None:
         """Draw the line on which outcome and forecast agree."""
@@ -112,9 +112,11 @@ class Canvas:
             for row in range(self.row(top[column]), self.row(bottom[column]) + 1):
                 self.put(row, column, BAND, "band")
 
-    def vertical(self, x: float, low: float, high: float, sign: str, role: str) -> None:
+    def vertical(
+        self, x: float, low: float, high: float, character: str, role: str
+    ) -> None:
         for row in range(self.row(high), self.row(low) + 1):
-            self.put(row, self.column(x), sign, role)
+            self.put(row, self.column(x), character, role)
 
     def line(
         self, x: FloatArray, y: FloatArray, role: Sequence[str] | str = "curve"
@@ -154,7 +156,9 @@ class Canvas:
         for row in self.cells:
             line = ""
             for role, run in groupby(row, itemgetter(1)):
-                line += self.look.paint("".join(sign for sign, _ in run), role)
+                line += self.look.paint(
+                    "".join(character for character, _ in run), role
+                )
             out.append(line)
         return out
 
@@ -166,12 +170,12 @@ def eighths(heights: FloatArray, rows: int, look: Look) -> list[str]:
     """
     lines = []
     for row in range(rows - 1, -1, -1):
-        signs = " ▁▂▃▄▅▆▇█"
+        characters = " ▁▂▃▄▅▆▇█"
         if not look.unicode:
             # The lowest cell shows any height, the others three eighths and more.
-            signs = "   ######" if row else " ########"
+            characters = "   ######" if row else " ########"
         levels = np.ceil(8 * np.clip(heights * rows - row, 0, 1)).astype(np.int64)
-        lines.append("".join(signs[level] for level in levels))
+        lines.append("".join(characters[level] for level in levels))
     return lines
 
 

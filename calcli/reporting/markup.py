@@ -77,8 +77,8 @@ def json_script(ident: str, value: Any) -> Markup:
         plain = _dumps(value)
     except ValueError:  # a number is not finite
         plain = _dumps(finite(value))
-    for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        plain = plain.replace(sign, code)
+    for character, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        plain = plain.replace(character, code)
     block = Markup('<script type="application/json" id="{}">{}</script>')
     return block.format(ident, Markup(plain))
 

@@ -16,7 +16,7 @@ from calcli.diagrams.terminal import BAND, HOLLOW, POINT, WHISKER, Canvas
 class Bins(Diagram):
     """Accuracy per bin of confidence, with its interval and the consistency band."""
 
-    outside_sign = POINT
+    outside_mark = POINT
 
     def curve(self, axes: Any, curve: Curve, pen: Pen, paper: Paper) -> None:
         """Draw bars for a curve that is alone, points with intervals for several."""
@@ -104,7 +104,7 @@ class Bins(Diagram):
         canvas.diagonal()
         bin_cells(canvas, curve)
 
-    def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
         items = [
             (f"{POINT} accuracy of a bin", "curve"),
             (f"{WHISKER} its {level} interval", "curve"),
@@ -158,7 +158,7 @@ def bin_cells(canvas: Canvas, curve: Curve) -> None:
         low = bins.null_low[b] - 1e-12
         high = bins.null_high[b] + 1e-12
         role = "curve" if low <= bins.accuracy[b] <= high else "outside"
-        sign = HOLLOW if bins.thin[b] else POINT
+        mark = HOLLOW if bins.thin[b] else POINT
         x = float(bins.confidence[b])
         canvas.vertical(x, bins.accuracy_low[b], bins.accuracy_high[b], WHISKER, role)
-        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), sign, role)
+        canvas.put(canvas.row(bins.accuracy[b]), canvas.column(x), mark, role)

@@ -22,7 +22,7 @@ class Corp(Diagram):
     Reference: Dimitriadis, Gneiting, Jordan (2021), PNAS 118(8).
     """
 
-    outside_sign = LINE
+    outside_mark = LINE
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
@@ -103,5 +103,5 @@ class Corp(Diagram):
         if curve.fall is not None:
             bin_cells(canvas, curve)
 
-    def signs(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
         return [(f"{LINE} isotonic accuracy", "curve")]
