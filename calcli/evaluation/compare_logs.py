@@ -15,7 +15,7 @@ from calcli.errors import DataError
 from calcli.evaluation.differences import compared
 from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.facts import Difference
-from calcli.evaluation.json_output import difference_json, score_json
+from calcli.evaluation.json_output import difference_json, scores_json
 from calcli.evaluation.json_structs import Output
 from calcli.evaluation.question_thresholds import (
     classes_of,
@@ -178,8 +178,7 @@ def compare_question(
 
 
 def _metrics(context: MetricContext) -> JsonObject:
-    scores = measured(context, METRICS)
-    return {name: score_json(score) for name, score in scores.items()}
+    return scores_json(measured(context, METRICS))
 
 
 def _check_labels(

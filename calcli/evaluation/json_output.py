@@ -96,6 +96,11 @@ def score_json(score: Score) -> JsonObject:
     return output.to_dict() | dict(score.more)
 
 
+def scores_json(scores: Mapping[str, Score]) -> dict[str, JsonObject]:
+    """The JSON of scores by metric."""
+    return {name: score_json(score) for name, score in scores.items()}
+
+
 def difference_json(difference: Difference) -> JsonObject:
     """The JSON of one paired difference."""
     return _difference(difference).to_dict()
@@ -146,7 +151,7 @@ def _result(result: Result) -> ResultOutput:
         method=result.method,
         n=result.n,
         n_classes=result.n_classes,
-        metrics={name: score_json(score) for name, score in result.scores.items()},
+        metrics=scores_json(result.scores),
         paired=_where_known(_paired, result.paired),
         counts=dict(result.counts) or UNSET,
         report=_where_known(_report, result.report),
@@ -392,7 +397,7 @@ def _group(line: GroupLine) -> GroupOutput:
         predicted=_number(line.predicted),
         observed=_number(line.observed),
         margin=line.margin,
-        metrics={name: score_json(score) for name, score in line.scores.items()},
+        metrics=scores_json(line.scores),
         ci=ends.ci,
         ci_level=ends.level,
         ci_method=ends.method,

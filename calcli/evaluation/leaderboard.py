@@ -19,7 +19,7 @@ from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
-from calcli.evaluation.json_output import difference_json, score_json, units_json
+from calcli.evaluation.json_output import difference_json, scores_json, units_json
 from calcli.evaluation.json_structs import Output
 from calcli.evaluation.overlapping_folds import over_folds
 from calcli.evaluation.results import Ranks
@@ -331,7 +331,7 @@ def entered(
         return entry
     context = MetricContext(outcome.table, replace(settings, unit=entry.unit))
     scores = measured(context, LEADERBOARD_METRICS)
-    metrics = {name: score_json(score) for name, score in scores.items()}
+    metrics = scores_json(scores)
     fits: Counter[str] = Counter()
     for fit in outcome.fits:
         if fit is not None:

@@ -311,9 +311,7 @@ def _too_good_words(numbers: Mapping[str, Any]) -> str:
 
 
 def _lacking_words(numbers: Mapping[str, Any]) -> str:
-    name = str(numbers["worst"])
-    if numbers["name"] is not None:
-        name = f"{name} ({name_words(numbers['name'], 24)})"
+    name = _worst_class(numbers)
     lack = f"class {name} has no sample, {numbers['expected']:.0f} expected"
     others = numbers["n_lacking"] - 1
     if others:
@@ -373,14 +371,19 @@ def _two_means(numbers: Mapping[str, Any], of_positive: bool) -> str:
     return f"{first}, {percent(observed, decimals)} {words[1]}"
 
 
+def _worst_class(numbers: Mapping[str, Any]) -> str:
+    """Number of the class that is worst, and its name where it has one."""
+    number = str(numbers["worst"])
+    if numbers["name"] is None:
+        return number
+    return f"{number} ({name_words(numbers['name'], 24)})"
+
+
 def _classes_words(numbers: Mapping[str, Any]) -> str:
     head = (
         f"classes: {numbers['n_significant']} of {numbers['n_classes']} miscalibrated"
     )
-    worst = str(numbers["worst"])
-    if numbers["name"] is not None:
-        worst = f"{worst} ({name_words(numbers['name'], 24)})"
-    return f"{head}, clearest {worst}: {_two_means(numbers, of_positive=True)}"
+    return f"{head}, clearest {_worst_class(numbers)}: {_two_means(numbers, of_positive=True)}"
 
 
 def _range_line(numbers: Mapping[str, Any]) -> str:

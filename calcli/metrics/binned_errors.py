@@ -67,7 +67,7 @@ def _binned(context: MetricContext, scheme: str, norm: float) -> Value:
     value, null = error_and_null(context, scheme, norm)
     more: dict[str, Any] = {"bins_used": context.bins_used(scheme)}
     interval = None
-    if norm == 1.0 and t.weight is None and t.units is None:
+    if norm == 1.0 and context.has_plain_rows:
         interval = _bracket(context, scheme)
     return Value(value, interval=interval, null=null, more=more)
 

@@ -131,7 +131,7 @@ def binned(context: MetricContext) -> tuple[BinStats, FloatArray, FloatArray]:
     index = bin_index(c, EDGES)
     size = len(EDGES) - 1
     bins = BinStats.at(index, size, c, y, t.weight)
-    if t.units is None and t.weight is None:
+    if context.has_plain_rows:
         variance = np.bincount(index, c * (1.0 - c), size).astype(np.float64)
         p_values = bin_p_values(bins, variance, lambda b: c[index == b])
         return bins, p_values, np.ones(size)

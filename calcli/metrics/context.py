@@ -229,6 +229,11 @@ class MetricContext:
 
     # ---- rows that belong together
 
+    @property
+    def has_plain_rows(self) -> bool:
+        """True for independent rows that count alike: neither weights nor units."""
+        return self.table.weight is None and self.table.units is None
+
     @cached_property
     def luck(self) -> SharedLuck | None:
         """Dependence of outcomes within units; None without units."""
@@ -351,7 +356,7 @@ class MetricContext:
     @made_once
     def laws(self, scheme: str) -> Laws | None:
         """Laws of the bins' successes under calibration; None with weights or units."""
-        if self.table.weight is not None or self.table.units is not None:
+        if not self.has_plain_rows:
             return None
         contexts: Sequence[MetricContext] = self.neighbours or [self]
         if scheme == "values":

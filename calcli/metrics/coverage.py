@@ -22,13 +22,11 @@ def accuracy_at(context: MetricContext, coverage: float = 0.8) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: Clopper, Pearson (1934)
     In tables: accuracy of the most confident rows, so many of them
     """
-    t = context.table
     level = context.settings.level
     signature = {"coverage": f"{_share(coverage, 'coverage'):g}"}
-    curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
-    accepted = curve.at_coverage(coverage)
+    accepted = _curve_of(context).at_coverage(coverage)
     interval = None
-    if t.weight is None and t.units is None:
+    if context.has_plain_rows:
         low, high = exact_interval(accepted.right, accepted.accepted, level)
         interval = Interval(low, high, level, "clopper-pearson")
     return _value(context, accepted.accuracy, accepted, interval, signature)
@@ -47,17 +45,22 @@ def coverage_at(context: MetricContext, accuracy: float = 0.95) -> Value:
     Reference: El-Yaniv, Wiener (2010); interval: inverted tests of Clopper, Pearson (1934)
     In tables: share of the rows, most confident first, that is so accurate
     """
-    t = context.table
     level = context.settings.level
     signature = {"accuracy": f"{_share(accuracy, 'accuracy'):g}"}
-    curve = AcceptanceCurve.of(t.confidence, t.correct, t.weight)
+    curve = _curve_of(context)
     accepted = curve.at_accuracy(accuracy)
     share = 0.0 if accepted is None else accepted.coverage
     interval = None
-    if t.weight is None and t.units is None:
+    if context.has_plain_rows:
         low, high = curve.coverage_interval(accuracy, level)
         interval = Interval(low, high, level, "inverted clopper-pearson")
     return _value(context, share, accepted, interval, signature)
+
+
+def _curve_of(context: MetricContext) -> AcceptanceCurve:
+    """Rows by falling confidence."""
+    t = context.table
+    return AcceptanceCurve.of(t.confidence, t.correct, t.weight)
 
 
 def _value(

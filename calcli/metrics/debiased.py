@@ -125,7 +125,7 @@ def tce2(context: MetricContext) -> Value:
         context.null_of(0.0, roots), p_value=context.null_of(square, draws).p_value
     )
     interval = None
-    if context.table.weight is None and context.table.units is None:
+    if context.has_plain_rows:
         squared = squared_of(context, scheme).interval(s.level)
         # At least the mean gap, whose exact interval knows of rare errors not seen here.
         high = max(math.sqrt(squared.high), max_distance(gap_interval(context)))

@@ -65,11 +65,6 @@ def _positive(context: MetricContext) -> MetricContext:
     return context.labelled("positive")
 
 
-def _dependent(context: MetricContext) -> bool:
-    """Test whether rows have weights or units, so that likelihood ratios do not hold."""
-    return context.table.weight is not None or context.table.units is not None
-
-
 def _few_units(context: MetricContext) -> str | None:
     """Reason why units tell no spread of P(class 1), None where they do."""
     luck = _positive(context).luck
@@ -209,7 +204,7 @@ def slope(context: MetricContext) -> Value:
         return _slope_of_many_classes(context)
     fit = _joint_fit(context)
     data = recalibration_data(context)
-    if _dependent(context):
+    if not context.has_plain_rows:
         covariance = _sandwich_of(context, fit, with_slope=True)
         few = _few_units(context)
         joint = _joint_test_by_sandwich(fit, None if few else covariance)
@@ -255,7 +250,7 @@ def intercept(context: MetricContext) -> Value:
         raise Undefined(
             "P(class 1) is 0 or 1 up to rounding: no intercept is determined"
         )
-    if _dependent(context):
+    if not context.has_plain_rows:
         return _by_sandwich(
             context,
             fit.intercept,
@@ -363,7 +358,7 @@ def oe_ratio(context: MetricContext) -> Value:
     if not sums.expected > 0.0:
         raise Undefined("P(class 1) is 0 in all rows: no row of class 1 is expected")
     more = {"observed": sums.observed, "expected": sums.expected}
-    if _dependent(context):
+    if not context.has_plain_rows:
         return _ratio_of_dependent_rows(positive, sums.ratio, more)
     distance = 0.0
     if sums.variance > 0.0:
@@ -534,7 +529,7 @@ def net_benefit(context: MetricContext, threshold: float = 0.5) -> Value:
     odds = threshold / (1.0 - threshold)
     value = (hits - odds * false_alarms) / rows
     more: dict[str, Any] = {"treat_all": benefit_of_all(ranked.right / rows, threshold)}
-    few = _few_units(context) if _dependent(context) else None
+    few = _few_units(context) if not context.has_plain_rows else None
     interval = None
     if few is None:
         level = context.settings.level
@@ -564,7 +559,7 @@ def effective_rows(positive: MetricContext, threshold: float) -> float:
     context of P(class 1).
     """
     table = positive.table
-    if not _dependent(positive):
+    if positive.has_plain_rows:
         return float(positive.n)
     rows = effective_number(table.weights)
     if table.units is None:

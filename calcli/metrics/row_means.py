@@ -91,7 +91,7 @@ def resampled(context: MetricContext) -> bool:
     wanted = s.interval == "bootstrap" or (
         s.interval == "auto" and n * s.resamples <= BOOTSTRAP_WORK
     )
-    alone = context.table.weight is None and context.table.units is None
+    alone = context.has_plain_rows
     return n > 2 and wanted and alone and s.resamples > 1
 
 
