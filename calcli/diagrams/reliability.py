@@ -90,18 +90,15 @@ class Diagram(Figure):
         """Draw one curve into matplotlib axes."""
 
     @abstractmethod
-    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
-        """Legend entries in matplotlib, in addition to those of several curves.
-
-        thin : some bins hold few rows.
-        """
+    def key(self, theme: Theme, several: bool) -> list[Any]:
+        """Legend entries in matplotlib, in addition to those of several curves."""
 
     @abstractmethod
     def cells(self, canvas: Canvas, curve: Curve) -> None:
         """Draw one curve in characters."""
 
     @abstractmethod
-    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self) -> list[tuple[str, str]]:
         """Legend of the characters: (text, role)."""
 
     @classmethod
@@ -118,9 +115,23 @@ class Diagram(Figure):
         return cls(*by_part(request, parts, limit))
 
     @property
-    def curves(self) -> list[tuple[Panel, Curve]]:
+    def in_panels(self) -> list[tuple[Panel, Curve]]:
         """All curves, each with its panel."""
         return [(panel, curve) for panel in self.panels for curve in panel.curves]
+
+    @property
+    def curves(self) -> list[Curve]:
+        return [curve for _, curve in self.in_panels]
+
+    @property
+    def level(self) -> str:
+        """Level of bands and intervals, in words."""
+        return f"{100 * self.curves[0].settings.level:g} %"
+
+    @property
+    def has_thin_bins(self) -> bool:
+        """True if some bins hold few rows."""
+        return any(curve.bins.thin.any() for curve in self.curves)
 
     draw = draw_reliability
 
@@ -131,7 +142,7 @@ class Diagram(Figure):
         columns = max(1, min(len(self.curves), (width + 2) // (NARROW + 2), 3))
         panel_width = min((width - 2 * (columns - 1)) // columns, 66)
         blocks = []
-        for panel, curve in self.curves:
+        for panel, curve in self.in_panels:
             title = panel.title
             if len(panel.curves) > 1:
                 title = f"{panel.title}: {curve.label}"
@@ -155,14 +166,14 @@ class Diagram(Figure):
         outcome with its interval), ``bin_band`` and ``histogram`` (edges and count).
         """
         rows: list[tuple[Any, ...]] = []
-        for panel, curve in self.curves:
+        for panel, curve in self.in_panels:
             for values in _curve_rows(curve):
                 rows.append((panel.title, curve.label, *values))
         return COLUMNS, rows
 
     def describe(self) -> str:
         sentences = []
-        for panel, c in self.curves:
+        for panel, c in self.in_panels:
             x, y = c.words
             name = panel.title
             if not name.endswith(f", {c.label}"):
@@ -294,15 +305,10 @@ def _numbers(curve: Curve, width: int) -> list[str]:
 
 
 def _legend(diagram: Diagram, look: Look) -> list[tuple[str, str]]:
-    curves = [curve for _, curve in diagram.curves]
-    level = f"{100 * curves[0].settings.level:g} %"
-    thin = any(curve.bins.thin.any() for curve in curves)
-    items = [
-        *diagram.marks(level, thin),
-        (f"{2 * BAND} {level} band under calibration", "band"),
-    ]
+    band = f"{2 * BAND} {diagram.level} band under calibration"
+    items = [*diagram.marks(), (band, "band")]
     if look.colour:
         items.append((f"{diagram.outside_mark} outside it", "outside"))
-    words = dict.fromkeys(curve.words for curve in curves)
+    words = dict.fromkeys(curve.words for curve in diagram.curves)
     x, y = next(iter(words)) if len(words) == 1 else ("forecast", "outcome")
     return [*items, (f"▲ {y}", ""), (f"△ mean {x}", "")]

@@ -80,7 +80,7 @@ class Drawing:
     def __init__(self, diagram: "Diagram", paper: Paper) -> None:
         self.diagram = diagram
         self.paper = paper
-        curves = [curve for _, curve in diagram.curves]
+        curves = diagram.curves
         self.names: list[str] = []
         if any(len(panel.curves) > 1 for panel in diagram.panels):
             self.names = list(dict.fromkeys(curve.label for curve in curves))
@@ -340,7 +340,7 @@ the histogram's bin of 0.5.
 def _reach_of_x(panel: Panel, diagram: "Diagram") -> tuple[float, FloatArray]:
     """Left end and ticks of the x axis: confidences above one half leave no empty half."""
     least = 1.0
-    for _, curve in diagram.curves:
+    for curve in diagram.curves:
         if curve.words == panel.curves[0].words:
             used = curve.histogram.edges[:-1][curve.histogram.count > 0]
             least = min(least, float(used.min()))
@@ -407,10 +407,8 @@ def _legend(job: Drawing, has_histogram: bool = True) -> list[Any]:
     from matplotlib.patches import Patch
 
     theme = job.paper.theme
-    curves = [curve for _, curve in job.diagram.curves]
-    level = f"{100 * curves[0].settings.level:g} %"
-    thin = any(curve.bins.thin.any() for curve in curves)
-    has_points = job.diagram.outside_mark == POINT
+    diagram = job.diagram
+    has_points = diagram.outside_mark == POINT
     handles: list[Any] = []
     for place, name in enumerate(job.coloured):
         colour, line, marker = job.paper.series(place)
@@ -420,11 +418,13 @@ def _legend(job: Drawing, has_histogram: bool = True) -> list[Any]:
     if job.crowded:
         others = f"the other {len(job.names) - len(job.coloured)}"
         return [*handles, Line2D([], [], color=theme.others, lw=0.9, label=others)]
-    handles += job.diagram.key(theme, level, thin, bool(job.names))
-    words = dict.fromkeys(curve.words for curve in curves)
+    handles += diagram.key(theme, several=bool(job.names))
+    words = dict.fromkeys(curve.words for curve in diagram.curves)
     x = " or ".join(pair[0] for pair in words)
     y = " or ".join(pair[1] for pair in words)
-    handles.append(Patch(facecolor=theme.band, label=f"{level} band under calibration"))
+    handles.append(
+        Patch(facecolor=theme.band, label=f"{diagram.level} band under calibration")
+    )
     if has_histogram:
         look = {"color": theme.ink, "lw": 1.3}
         handles.append(Line2D([], [], label=y, **look))
@@ -451,7 +451,7 @@ def above_axes(panel: Panel, side: float) -> list[str]:
     side : of the axes in inches.
     """
     is_small = side < SMALL
-    n_signs = int((side + 0.3 * is_small) * 72 / 6.2 / 0.56)
+    n_characters = int((side + 0.3 * is_small) * 72 / 6.2 / 0.56)
     if len(panel.curves) > 1 and not is_small:
         return listing(panel)
     if len(panel.curves) > 1:
@@ -462,10 +462,10 @@ def above_axes(panel: Panel, side: float) -> list[str]:
         curve = panel.curves[0]
         lines = [f"n {curve.n}, {_short_ece(curve)}, {p_value(curve)}"]
     else:
-        lines = _numbers_of(panel.curves[0], n_signs)
+        lines = _numbers_of(panel.curves[0], n_characters)
     wrapped = []
     for line in lines:
-        wrapped += wrap(line, n_signs)
+        wrapped += wrap(line, n_characters)
     return wrapped
 
 
@@ -473,7 +473,7 @@ def _short_ece(curve: Curve) -> str:
     return f"ECE {curve.ece:.3f} (expected {curve.ece_null_mean:.3f})"
 
 
-def _numbers_of(curve: Curve, n_signs: int) -> list[str]:
+def _numbers_of(curve: Curve, n_characters: int) -> list[str]:
     """Lines of the numbers of one curve, the Brier score's within so many characters."""
     brier = curve.brier
     x, y = curve.words
@@ -485,7 +485,7 @@ def _numbers_of(curve: Curve, n_signs: int) -> list[str]:
         f"Brier {brier.score:.4f} = MCB {brier.miscalibration:.4f}{expected}"
         f" − DSC {brier.discrimination:.4f} + UNC {brier.uncertainty:.4f}"
     )
-    if len(parts) > n_signs:
+    if len(parts) > n_characters:
         parts = parts.replace(expected, "")
     lines = [
         f"n {curve.n}, {means} ({direction(curve)})",

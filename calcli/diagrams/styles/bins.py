@@ -72,21 +72,21 @@ class Bins(Diagram):
         if pen.band:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
+    def key(self, theme: Theme, several: bool) -> list[Any]:
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
         few = f"fewer than {THIN} samples"
-        label = f"bin accuracy, {level} interval"
+        label = f"bin accuracy, {self.level} interval"
         look: dict[str, Any]
         dot = "" if several else "o"
         handles: list[Any] = [
             Line2D([], [], color=theme.ink, lw=0.9, marker=dot, ms=3, label=label)
         ]
-        if thin and several:
+        if several and self.has_thin_bins:
             look = {"color": theme.ink, "marker": "o", "mfc": theme.page, "ms": 4}
             handles.append(Line2D([], [], lw=0, label=few, **look))
-        elif thin:
+        elif self.has_thin_bins:
             look = {"facecolor": theme.page, "edgecolor": theme.muted}
             handles.append(Patch(hatch="/////", lw=0, label=few, **look))
         return handles
@@ -104,12 +104,12 @@ class Bins(Diagram):
         canvas.diagonal()
         bin_cells(canvas, curve)
 
-    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self) -> list[tuple[str, str]]:
         items = [
             (f"{POINT} accuracy of a bin", "curve"),
-            (f"{WHISKER} its {level} interval", "curve"),
+            (f"{WHISKER} its {self.level} interval", "curve"),
         ]
-        if thin:
+        if self.has_thin_bins:
             items.append((f"{HOLLOW} fewer than {THIN} samples", "curve"))
         return items
 

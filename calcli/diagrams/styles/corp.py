@@ -31,7 +31,7 @@ class Corp(Diagram):
         if not isinstance(figure, Corp):
             return figure
         notes = list(figure.notes)
-        for panel, curve in figure.curves:
+        for panel, curve in figure.in_panels:
             words = fall_words(curve)
             if not words:
                 continue
@@ -77,7 +77,7 @@ class Corp(Diagram):
         if curve.fall is not None:
             bin_points(axes, curve, pen, paper)
 
-    def key(self, theme: Theme, level: str, thin: bool, several: bool) -> list[Any]:
+    def key(self, theme: Theme, several: bool) -> list[Any]:
         from matplotlib.lines import Line2D
 
         if several:
@@ -103,5 +103,5 @@ class Corp(Diagram):
         if curve.fall is not None:
             bin_cells(canvas, curve)
 
-    def marks(self, level: str, thin: bool) -> list[tuple[str, str]]:
+    def marks(self) -> list[tuple[str, str]]:
         return [(f"{LINE} isotonic accuracy", "curve")]
