@@ -298,7 +298,10 @@ class Pooling(ReadingSeveral):
 
 
 def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
-    """Field name -> reason, of options that have no effect. cases : (condition, field names, reason)."""
+    """Field name -> reason, of options that have no effect.
+
+    cases : (condition, field names, reason).
+    """
     return {name: why for so, names, why in cases if so for name in names.split()}
 
 
@@ -402,8 +405,10 @@ class TableOptions:
         lines: list[dict[str, Any]],
         whole: Any = None,
     ) -> None:
-        """Print the tables; for jsonl ``lines``, each marked calcli_<name>; for json all of them together. whole : the
-        object printed for json, if it is more than the lines under ``name``."""
+        """Print the tables; for jsonl ``lines``, each marked calcli_<name>; for json
+        all of them together. whole : the object printed for json, if it is more than
+        the lines under ``name``.
+        """
         if self.wanted == "json":
             print_json({f"calcli_{name}": 1, name: lines} if whole is None else whole)
         elif self.wanted == "jsonl":

@@ -62,9 +62,11 @@ FIRST_OF_TWO = 34  # of two classes
 def entrants(
     asked: str | None, rows: Rows, thorough: bool
 ) -> tuple[list[str], dict[str, str]]:
-    """Names of the methods to score, the uncalibrated scores first, and reasons for omitted ones. asked : a list with
-    commas, in which ``all`` is every applicable method; None for those that ``calcli methods`` lists first and that fit
-    fast. Raises UsageError for unknown names."""
+    """Names of the methods to score, the uncalibrated scores first, and reasons for
+    omitted ones. asked : a list with commas, in which ``all`` is every applicable
+    method; None for those that ``calcli methods`` lists first and that fit fast. Raises
+    UsageError for unknown names.
+    """
     if asked is not None and not split_list(asked):
         raise UsageError(
             f"no method is named by {asked!r}: name some, such as ts,vs, or all"
@@ -88,15 +90,19 @@ def entrants(
 
 
 def title_of(text: str) -> str:
-    """Name of a method with its options in the leaderboard. Raises UsageError for an unknown one."""
+    """Name of a method with its options in the leaderboard.
+
+    Raises UsageError for an unknown one.
+    """
     if parse_method(text)[0] == "identity":
         return UNCALIBRATED
     return spelled(text)
 
 
 def applicable(rows: Rows, thorough: bool) -> tuple[list[str], dict[str, str]]:
-    """Methods that can be fitted to such rows, recommended ones first, and reasons for omitted ones. thorough : include
-    methods with more parameters than rows."""
+    """Methods that can be fitted to such rows, recommended ones first, and reasons for
+    omitted ones. thorough : include methods with more parameters than rows.
+    """
     names = []
     left_out = {}
     for name in filter(is_entrant, method_names()):
@@ -120,7 +126,8 @@ def applicable(rows: Rows, thorough: bool) -> tuple[list[str], dict[str, str]]:
 
 
 def is_entrant(name: str) -> bool:
-    """True for a method that maps scores by itself, and is not named only by whoever wants it.
+    """True for a method that maps scores by itself, and is not named only by whoever
+    wants it.
 
     ``auto`` weighs the others, ``keep`` and ``identity`` change nothing.
     """
@@ -130,7 +137,9 @@ def is_entrant(name: str) -> bool:
 
 
 def _numbers(cls: type[Calibrator], k: int) -> int:
-    """Number of parameters that a method declares; those whose size depends on the data count as 0."""
+    """Number of parameters that a method declares; those whose size depends on the data
+    count as 0.
+    """
     total = 0
     for parameter in fields(cls):
         if parameter.metadata["optional"]:
@@ -267,7 +276,9 @@ class HeldOut:
 
 
 def digest_of(rows: DataSet) -> str:
-    """Hash of rows already read once, including weights, units, predictions and transforms that a comparison uses."""
+    """Hash of rows already read once, including weights, units, predictions and
+    transforms that a comparison uses.
+    """
     digest = sha256()
     units = rows.units()
     unit = None if units is None else units.code
@@ -294,8 +305,9 @@ def held_out(
     others: AbstractContextManager[Sequence[tuple[Rows, Fit[Any] | None]]],
     progress: Progress | None = None,
 ) -> HeldOut:
-    """Fit a method to every fold and return its held-out rows; a failure is recorded, not raised. others : per fold
-    the held-out rows of the baseline, and its fit."""
+    """Fit a method to every fold and return its held-out rows; a failure is recorded,
+    not raised. others : per fold the held-out rows of the baseline, and its fit.
+    """
     begun = time.process_time()
     try:
         name, options = parse_method(entrant)
@@ -318,8 +330,8 @@ def entered(
 ) -> LeaderboardEntry:
     """Complete a planned entry by its metrics and differences.
 
-    Intervals and p-values of differences allow for the fits, whose rows overlap from fold
-    to fold (``over_folds``); those of metrics are conditional on the fits.
+    Intervals and p-values of differences allow for the fits, whose rows overlap from
+    fold to fold (``over_folds``); those of metrics are conditional on the fits.
     """
     entry = replace(
         entry,
@@ -379,7 +391,9 @@ def comparison(
 
 
 def baseline_of(asked: str | None, names: Sequence[str]) -> str:
-    """Baseline of the differences: as asked, else ``ts`` if it takes part, else the uncalibrated scores."""
+    """Baseline of the differences: as asked, else ``ts`` if it takes part, else the
+    uncalibrated scores.
+    """
     if asked:
         return title_of(asked)
     if "ts" in names:
@@ -407,7 +421,9 @@ class Ranking(Ranks):
 
 
 def ranking(entries: Sequence[LeaderboardEntry], level: float) -> Ranking | None:
-    """Rank the methods that have values on every bundle; None for fewer than two bundles or methods."""
+    """Rank the methods that have values on every bundle; None for fewer than two
+    bundles or methods.
+    """
     bundles = list(dict.fromkeys(entry.bundle for entry in entries))
     by_method: dict[str, dict[str, LeaderboardEntry]] = {}
     for entry in entries:

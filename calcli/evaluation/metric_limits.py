@@ -53,7 +53,10 @@ class Limit:
 
     @classmethod
     def of(cls, side: Literal["max", "min"], text: str) -> "Limit":
-        """Parse ``ECE=0.03``, ``log_loss_increase.hi=0`` and the like. Raises UsageError."""
+        """Parse ``ECE=0.03``, ``log_loss_increase.hi=0`` and the like.
+
+        Raises UsageError.
+        """
         name, equals, number = text.partition("=")
         try:
             value = float(number)
@@ -185,10 +188,13 @@ def limits(maxima: Sequence[str] | None, minima: Sequence[str] | None) -> list[L
 def check(
     asked: Sequence[Limit], result: Result, baseline: Result | None
 ) -> list[Outcome]:
-    """Check one result, and each of its groups, against the limits. baseline : the result that ``_increase`` and
-    ``_drop`` compare with. A value that is undefined crosses its limit: a gate must not open because something is
-    missing. Groups have no class-by-class metrics, and their differences no intervals: such limits are for all rows
-    only."""
+    """Check one result, and each of its groups, against the limits.
+
+    baseline : the result that ``_increase`` and ``_drop`` compare with. A value that is
+    undefined crosses its limit: a gate must not open because something is missing.
+    Groups have no class-by-class metrics, and their differences no intervals: such
+    limits are for all rows only.
+    """
     outcomes = [_outcome(limit, result, result, baseline) for limit in asked]
     baselines = {}
     if baseline is not None:
@@ -250,7 +256,9 @@ def _limited_value(
 
 
 def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
-    """Probability under calibration that an error exceeds its limit, and the 95th percentile of the error."""
+    """Probability under calibration that an error exceeds its limit, and the 95th
+    percentile of the error.
+    """
     null = score.null
     z = score.more.get("z")
     if limit.side == "min" or limit.change or limit.end:
@@ -266,7 +274,9 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
 def _change(
     limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
 ) -> tuple[float | None, str | None]:
-    """Increase (``_increase``) or decrease (``_drop``) of the metric from the baseline's, or the reason for none."""
+    """Increase (``_increase``) or decrease (``_drop``) of the metric from the
+    baseline's, or the reason for none.
+    """
     if limit.end:
         return _end_of_change(limit, result)
     if baseline is None:

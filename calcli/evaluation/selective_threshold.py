@@ -88,7 +88,10 @@ class ThresholdSearch:
     def of(
         cls, confidence: FloatArray, correct: FloatArray, units: Units | None = None
     ) -> "ThresholdSearch":
-        """Build a search from confidence and correct, (n,), of held-out rows. units : None for independent rows."""
+        """Build a search from confidence and correct, (n,), of held-out rows.
+
+        units : None for independent rows.
+        """
         curve = AcceptanceCurve.of(confidence, correct)
         if units is None or units.single:
             return cls(curve, None)
@@ -99,23 +102,28 @@ class ThresholdSearch:
         return cls(curve, OfUnits(first_rows, accepted_units))
 
     def choose(self, accuracy: float, level: float = 0.95) -> Choice:
-        """Find the lowest confidence above which accuracy is at least ``accuracy``, with probability ``level``.
+        """Find the lowest confidence above which accuracy is at least ``accuracy``,
+        with probability ``level``.
 
-        Up to 50 thresholds, which accept fixed numbers of rows (ties together), are tested from the highest downwards:
-        is the binomial probability of so many right answers at an accuracy of ``accuracy`` at most alpha_j? Each has an
-        equal part of 1 - level, plus the level of the one before it if that passed (the fallback procedure): the
-        probability that any threshold below the target passes is then at most 1 - level, wherever the search
-        ends. Fixed numbers of rows make the binomial exact when the accuracy of the accepted crosses the target once as
-        the threshold falls, as it does where more confident rows are more often right.
+        Up to 50 thresholds, which accept fixed numbers of rows (ties together), are
+        tested from the highest downwards: is the binomial probability of so many right
+        answers at an accuracy of ``accuracy`` at most alpha_j? Each has an equal part
+        of 1 - level, plus the level of the one before it if that passed (the fallback
+        procedure): the probability that any threshold below the target passes is then
+        at most 1 - level, wherever the search ends. Fixed numbers of rows make the
+        binomial exact when the accuracy of the accepted crosses the target once as the
+        threshold falls, as it does where more confident rows are more often right.
 
-        With units, these are drawn independently, a threshold is tested per 5 of them, and the binomial has the
-        effective number of rows, its design effect centred at ``accuracy``. This is approximate: in simulations the
-        guarantee fails in at most .03 of the sets (``benchmarks/levels.json``).
+        With units, these are drawn independently, a threshold is tested per 5 of them,
+        and the binomial has the effective number of rows, its design effect centred at
+        ``accuracy``. This is approximate: in simulations the guarantee fails in at most
+        .03 of the sets (``benchmarks/levels.json``).
 
         Raises UsageError for an accuracy or a level that is no proportion.
 
-        Reference: Clopper, Pearson (1934); Bauer (1991) and Wiens (2003) for the order of tests;
-        Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test"; Korn, Graubard (1998) for units.
+        Reference: Clopper, Pearson (1934); Bauer (1991) and Wiens (2003) for the order
+        of tests; Angelopoulos, Bates, Candes, Jordan, Lei (2021), "Learn then test";
+        Korn, Graubard (1998) for units.
         """
         for name, share in (("accuracy", accuracy), ("confidence level", level)):
             if not 0 < share < 1:
@@ -175,7 +183,9 @@ class ThresholdSearch:
         return self.by_unit.among(int(self.curve.accepted[place]))
 
     def highest(self, level: float) -> tuple[float, Accepted | None]:
-        """Highest accuracy, to 1e-4, for which bisection finds a threshold, and the accepted rows there."""
+        """Highest accuracy, to 1e-4, for which bisection finds a threshold, and the
+        accepted rows there.
+        """
         low = 0
         high = 10_000
         best = None
@@ -190,7 +200,9 @@ class ThresholdSearch:
         return low / 1e4, best
 
     def offered(self, level: float) -> list[tuple[float, Accepted]]:
-        """At most four accuracies that can be guaranteed, highest first, at coverages as evenly spaced as possible."""
+        """At most four accuracies that can be guaranteed, highest first, at coverages
+        as evenly spaced as possible.
+        """
         high, best = self.highest(level)
         if best is None:
             return []
@@ -215,7 +227,10 @@ class ThresholdSearch:
         return list(offered.values())
 
     def why_not(self, choice: Choice, where: str, accuracy: float, level: float) -> str:
-        """Explain why there is no threshold on these rows, and what would help. where : their name."""
+        """Explain why there is no threshold on these rows, and what would help.
+
+        where : their name.
+        """
         none = (
             f"{where}: no threshold guarantees accuracy >= {accuracy:g} with"
             f" probability {level:g}"
@@ -345,8 +360,10 @@ def search_threshold(
     level: float,
     calibrator: str | None,
 ) -> SearchedThreshold:
-    """Search a threshold on labelled rows, uncalibrated or under a calibrator that fits them. calibrator : its name in
-    the JSON. Raises DataError for weighted rows, UsageError for an accuracy or a level that is no proportion."""
+    """Search a threshold on labelled rows, uncalibrated or under a calibrator that fits
+    them. calibrator : its name in the JSON. Raises DataError for weighted rows,
+    UsageError for an accuracy or a level that is no proportion.
+    """
     check_unweighted(rows)
     confidence, correct = _confidences(artifact, rows)
     kept = _without_copies(rows)
@@ -435,7 +452,9 @@ def _units_output(
 def _confidences(
     artifact: Artifact | None, rows: DataSet
 ) -> tuple[FloatArray, FloatArray]:
-    """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli apply`` computes them."""
+    """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli
+    apply`` computes them.
+    """
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = rows.places_of(calibrator.required_transforms, rows.name)
     confidences: list[AnyArray] = []
@@ -454,7 +473,10 @@ def _confidences(
 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
-    """The guarantee in a sentence. independent : are rows independent, or else units?"""
+    """The guarantee in a sentence.
+
+    independent : are rows independent, or else units?
+    """
     right = f"right at least {accuracy:g} of the time"
     if not independent:
         return (
@@ -472,7 +494,9 @@ def _guarantee(accuracy: float, level: float, independent: bool) -> str:
 def _by_group(
     group: AnyArray, correct: FloatArray, accepted: AnyArray
 ) -> list[JsonObject]:
-    """Counts by group, the least accurate first: rows, accepted, and right among the accepted."""
+    """Counts by group, the least accurate first: rows, accepted, and right among the
+    accepted.
+    """
     names, code = np.unique(group, return_inverse=True)
     n = np.bincount(code).tolist()
     n_accepted = np.bincount(code, weights=accepted).tolist()
@@ -497,7 +521,9 @@ def _by_group(
 
 
 def _described(here: Accepted, level: float | None) -> JsonObject:
-    """JSON of one point of the curve; the interval is for this point alone, None without a level."""
+    """JSON of one point of the curve; the interval is for this point alone, None
+    without a level.
+    """
     ends = None
     if level is not None:
         ends = list(exact_interval(here.right, here.accepted, level))

@@ -52,8 +52,11 @@ def metric_names() -> tuple[str, ...]:
 
 
 def metric(name: str) -> Metric:
-    """A metric by its name or an alias, without regard to case. Raises UsageError for unknown names.
-    ``accuracy_at_coverage(0.9)``, or ``accuracy_at_coverage@0.9``, is the metric at that number."""
+    """A metric by its name or an alias, without regard to case.
+
+    Raises UsageError for unknown names. ``accuracy_at_coverage(0.9)``, or
+    ``accuracy_at_coverage@0.9``, is the metric at that number.
+    """
     with_number = AT_NUMBER.fullmatch(name.strip())
     if with_number is not None:
         plain = metric(with_number["name"])
@@ -79,9 +82,11 @@ def report_metrics(
     ordered: bool = False,
     label: str | None = None,
 ) -> tuple[str, ...]:
-    """Metrics of the default or the full report on k classes (None: of any number; 1: confidences alone), in order.
+    """Metrics of the default or the full report on k classes (None: of any number; 1:
+    confidences alone), in order.
 
-    label : what errors are about; with ``all``, metrics that do not pool the classes are left out.
+    label : what errors are about; with ``all``, metrics that do not pool the classes
+    are left out.
     """
     wanted = {"default"}
     if full:
@@ -131,7 +136,9 @@ def signature(
 
 
 def settings_of(names: Iterable[str]) -> set[str]:
-    """The settings that pin the definition of one of these metrics: norm, bins, scheme, label, compat."""
+    """The settings that pin the definition of one of these metrics: norm, bins, scheme,
+    label, compat.
+    """
     settings = set()
     for name in names:
         one = metric(name)
@@ -151,9 +158,10 @@ def gathering(
 ) -> dict[str, Any]:
     """Arguments of ``collect_all`` for what metrics need of rows of k classes.
 
-    by_class : class sums are needed beside the metrics. all_columns : all columns of ``RowTable`` are needed, as where
-    calibrators are compared; otherwise metrics that need no more of a row than its prediction, its confidence and its
-    label get only these.
+    by_class : class sums are needed beside the metrics. all_columns : all columns of
+    ``RowTable`` are needed, as where calibrators are compared; otherwise metrics that
+    need no more of a row than its prediction, its confidence and its label get only
+    these.
     """
     needs_classes = by_class or settings.label in ("class", "all")
     top_only = settings.label in ("top", "positive") and not by_class
@@ -195,7 +203,9 @@ def measure(name: str, context: MetricContext) -> Value:
 
 
 def describe_metric(name: str) -> dict[str, str]:
-    """Everything about one metric: name, summary, formula, direction, reference, signature, description."""
+    """Everything about one metric: name, summary, formula, direction, reference,
+    signature, description.
+    """
     m = metric(name)
     way = {
         "low": "low is good",

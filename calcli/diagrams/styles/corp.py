@@ -26,7 +26,9 @@ class Corp(Diagram):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Measure, and note every significant fall of the outcome, which an isotonic curve hides."""
+        """Measure, and note every significant fall of the outcome, which an isotonic
+        curve hides.
+        """
         figure = super().measure(request)
         if not isinstance(figure, Corp):
             return figure
@@ -85,7 +87,9 @@ class Corp(Diagram):
         return [Line2D([], [], color=theme.main, lw=1.7, label="isotonic accuracy")]
 
     def cells(self, canvas: Canvas, curve: Curve) -> None:
-        """Draw band and curve in characters; the part outside the band has a role of its own."""
+        """Draw band and curve in characters; the part outside the band has a role of
+        its own.
+        """
         canvas.area(curve.band.x, curve.band.low, curve.band.high)
         canvas.diagonal()
         x, y = curve.isotonic.knots

@@ -34,7 +34,9 @@ class Course:
     error_high: tuple[float, ...]
 
     def of(self, name: str) -> tuple[list[FloatArray], int]:
-        """A loss with the ends of its interval, and the index of its minimum, the first of ties."""
+        """A loss with the ends of its interval, and the index of its minimum, the first
+        of ties.
+        """
         values = np.array(getattr(self, name))
         low = np.array(getattr(self, f"{name}_low"))
         high = np.array(getattr(self, f"{name}_high"))
@@ -60,7 +62,10 @@ class Epochs(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Measure a line per calibrator. Raises UsageError for one bundle, or a calibrator not on all of them."""
+        """Measure a line per calibrator.
+
+        Raises UsageError for one bundle, or a calibrator not on all of them.
+        """
         bundles = list(dict.fromkeys(measured.bundle for measured in request.sets))
         if len(bundles) < 2:
             raise UsageError(
@@ -203,7 +208,9 @@ LOSSES = {"nll": "negative log-likelihood", "error": "error"}
 
 
 def places(bundles: Sequence[str]) -> tuple[str, list[float]]:
-    """Unit of the axis, and position of each bundle: the numbers that end their names if all differ, else 1, 2, …."""
+    """Unit of the axis, and position of each bundle: the numbers that end their names
+    if all differ, else 1, 2, ….
+    """
     numbers = []
     for bundle in bundles:
         match = re.search(r"(\d+)(?:\.\w+)?(?::[A-Za-z]+)?$", bundle)

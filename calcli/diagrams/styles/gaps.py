@@ -96,7 +96,9 @@ class Gaps(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Measure lines sorted by the first set's gap, batches by time; of very many parts those of least p-value."""
+        """Measure lines sorted by the first set's gap, batches by time; of very many
+        parts those of least p-value.
+        """
         by = request.by or "class"
         request = replace(request, by=by)
         singular, plural = NAMES[by]
@@ -310,7 +312,8 @@ def _notes_of_the_confidence(not_drawn: Sequence[Sequence[Series]]) -> list[str]
 def gap_series(
     request: Request, parts: Sequence[RowSubset], place: int
 ) -> list[Series]:
-    """Measure the gap of every part in set number ``place``, a series per quantity, equal to those of tables by group.
+    """Measure the gap of every part in set number ``place``, a series per quantity,
+    equal to those of tables by group.
 
     The tests of all quantities are adjusted together.
     """

@@ -161,7 +161,8 @@ def _least_accuracy(curve: Coverage) -> float:
 
 
 def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
-    """Confidences in falling order, and sums (4, n + 1) over the 0 to n most confident rows.
+    """Confidences in falling order, and sums (4, n + 1) over the 0 to n most confident
+    rows.
 
     Sums of: weight, weight of correct rows, weighted confidence, squared weight.
     """
@@ -175,7 +176,8 @@ def most_confident(table: RowTable) -> tuple[FloatArray, FloatArray]:
 
 
 def coverage_curve(label: str, table: RowTable, level: float = 0.95) -> Coverage:
-    """Measure the accuracy of the rows above every threshold; ties are kept or left out together.
+    """Measure the accuracy of the rows above every threshold; ties are kept or left out
+    together.
 
     Reference: El-Yaniv, Wiener (2010), JMLR 11.
     """

@@ -77,7 +77,9 @@ class TemperatureSweep(Figure):
 
     @classmethod
     def measure(cls, request: Request) -> Figure:
-        """Sweep the temperature on the open bundle, with the calibrators' temperatures marked."""
+        """Sweep the temperature on the open bundle, with the calibrators' temperatures
+        marked.
+        """
         rows = request.rows
         assert rows is not None
         if rows.k < 2:
@@ -96,7 +98,9 @@ class TemperatureSweep(Figure):
         )
 
     def draw(self, paper: Paper) -> Any:
-        """Draw NLL, ECE with its mean under calibration, and mean confidence, one above the other."""
+        """Draw NLL, ECE with its mean under calibration, and mean confidence, one above
+        the other.
+        """
         from matplotlib.figure import Figure
 
         t = self.temperature
@@ -248,11 +252,13 @@ def sweep_temperature(
     bins: int = 15,
     progress: Progress | None = None,
 ) -> TemperatureSweep:
-    """Evaluate softmax(z / T) over a geometric range of T, in two passes after the two fits.
+    """Evaluate softmax(z / T) over a geometric range of T, in two passes after the two
+    fits.
 
-    calibrators : more temperatures to mark. The range is a factor of two around all marks. Two points are fitted to
-    these very rows: what the best temperature could reach here, not what a calibrator fitted elsewhere does.
-    Weighted rows count with their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
+    calibrators : more temperatures to mark. The range is a factor of two around all
+    marks. Two points are fitted to these very rows: what the best temperature could
+    reach here, not what a calibrator fitted elsewhere does. Weighted rows count with
+    their weight. Reference: Clarte, Loureiro, Krzakala, Zdeborova (2023), figure 2.
     """
     bracket = (float(np.log(1 / HIGH)), float(np.log(1 / LOW)), 0.0)
     named = [("T = 1", 1.0)]
@@ -292,7 +298,9 @@ def sweep_temperature(
 def _evaluate(
     rows: Rows, temperatures: FloatArray, bins: int, progress: Progress | None
 ) -> FloatArray:
-    """NLL, ECE, its mean under calibration, and mean confidence, (4, t), at every temperature."""
+    """NLL, ECE, its mean under calibration, and mean confidence, (4, t), at every
+    temperature.
+    """
     edges = width_edges(bins)
     t = len(temperatures)
     gap = np.zeros((t, bins))

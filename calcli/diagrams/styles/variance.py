@@ -81,7 +81,9 @@ class Scatter(Figure):
         return list(dict.fromkeys(point.method for point in self.points))
 
     def draw(self, paper: Paper) -> Any:
-        """Draw a marker per point, with a thin line to its ECE expected under calibration."""
+        """Draw a marker per point, with a thin line to its ECE expected under
+        calibration.
+        """
         from matplotlib.figure import Figure
 
         bundles = self.bundles
@@ -235,10 +237,11 @@ def place(
     colour: str,
     line: str,
 ) -> list[Box]:
-    """Annotate (x, y, text) in free places nearby, farther ones with a leader line; returns the boxes taken.
+    """Annotate (x, y, text) in free places nearby, farther ones with a leader line;
+    returns the boxes taken.
 
-    Axis limits must be final. A label that finds no free place within half an inch is left
-    out: the table beneath still names its point.
+    Axis limits must be final. A label that finds no free place within half an inch is
+    left out: the table beneath still names its point.
     """
     scale = axes.figure.dpi / 72.0
     spots = [axes.transData.transform((x, y)) for x, y, _ in points]

@@ -44,8 +44,9 @@ def terms_of_rows(temperature: float, block: Block) -> FloatArray:
 def summary_of(rows: Rows, q: FloatArray, *terms: FloatArray) -> Summary:
     """Summarise the rows if the prediction has probability q (n,).
 
-    The others share the rest. terms : second entry and last two entries of ``terms_of_rows``.
-    The ``entropy_gap`` is NaN. Sums in the order of a walk over the rows, without one.
+    The others share the rest. terms : second entry and last two entries of
+    ``terms_of_rows``. The ``entropy_gap`` is NaN. Sums in the order of a walk over the
+    rows, without one.
     """
     nothing = np.broadcast_to(np.float64(0.0), (rows.n, rows.k))
     return ArrayRows(nothing, rows.labels(), weight=rows.weights()).sum(
