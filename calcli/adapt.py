@@ -324,8 +324,8 @@ def _held_out(
     p = _probabilities(artifact.calibrator, source)
     if is_of_fit and not is_whole_fit(artifact, source):
         raise DataError(
-            f"{source.name}: holds other rows than at the fit; name labelled rows of the"
-            " model before: --source BUNDLE"
+            f"{source.name}: holds other rows than at the fit; name labelled rows of"
+            " the model before: --source BUNDLE"
         )
     if not is_of_fit and fitted_on(artifact, source) is None:
         return p

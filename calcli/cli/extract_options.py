@@ -18,8 +18,8 @@ INPUTS = (
     " class; a quoted pattern of array files writes a bundle each into the folder OUT."
 )
 LOSSY = (
-    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg, drop,"
-    " frames (repeatable; NAME:FROM:TO[:N] draws N values)."
+    "Also score a lossy version: zoom, brightness, contrast, blur, pixelate, jpeg,"
+    " drop, frames (repeatable; NAME:FROM:TO[:N] draws N values)."
 )
 
 
@@ -89,8 +89,8 @@ class Importing(Columns):
         typer.Option(
             "--gold",
             metavar="FILE|COLUMN",
-            help="Another file with the right answers, joined by ids; with --votes their"
-            " column.",
+            help="Another file with the right answers, joined by ids; with --votes"
+            " their column.",
         ),
     ] = None
     votes: Annotated[
@@ -111,14 +111,16 @@ class Importing(Columns):
         bool,
         typer.Option(
             "--drop-duplicates",
-            help="Drop rows that repeat id, scores and label of an earlier one; count them.",
+            help="Drop rows that repeat id, scores and label of an earlier one; count"
+            " them.",
         ),
     ] = False
     drop_missing: Annotated[
         bool,
         typer.Option(
             "--drop-missing",
-            help="Leave out rows where a score, the label or a column in use is empty; count.",
+            help="Leave out rows where a score, the label or a column in use is empty;"
+            " count.",
         ),
     ] = False
     percent: Annotated[
@@ -226,8 +228,8 @@ class ExtractOptions(RunningModel, Importing):
             "--normalize",
             metavar="HOW|NAME=VALUE",
             help="Saved scores: sum divides probabilities by the sum of their row; chars,"
-            " bytes, mutual: log-likelihoods of choices. Inputs of a --model (repeatable):"
-            " scale=WHITE, mean=M[,M,M], std=S[,S,S].",
+            " bytes, mutual: log-likelihoods of choices. Inputs of a --model"
+            " (repeatable): scale=WHITE, mean=M[,M,M], std=S[,S,S].",
         ),
     ] = None
 

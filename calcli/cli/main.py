@@ -107,7 +107,8 @@ def run(arguments: list[str]) -> int:
     for before, word in pairwise(["calcli", *arguments]):
         if not word.strip() or (word.startswith("--") and word.endswith("=")):
             raise UsageError(
-                f"{word!r} after {before}: expected a value; is a variable of the script empty?"
+                f"{word!r} after {before}: expected a value; is a variable of the"
+                " script empty?"
             )
     command = typer.main.get_command(app)
     if COMPLETION in os.environ:

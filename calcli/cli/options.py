@@ -331,7 +331,8 @@ class WorkerOptions:
         typer.Option(
             "--cluster",
             metavar="ADDRESS",
-            help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a scheduler's JSON file.",
+            help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a"
+            " scheduler's JSON file.",
         ),
     ] = None
 

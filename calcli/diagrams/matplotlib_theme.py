@@ -225,5 +225,6 @@ def width_of(text: str) -> float:
         if 2.0 <= width <= 40.0:
             return width
     raise UsageError(
-        f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in or 85mm"
+        f"--width {text}: expected {', '.join(WIDTHS)}, or 2 to 40 inches, e.g. 3.4in"
+        " or 85mm"
     )

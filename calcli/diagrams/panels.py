@@ -198,14 +198,16 @@ def parts_of(request: Request) -> list[RowSubset]:
         column = s.table.group if request.by == "group" else s.table.prediction
         if column is None:
             raise DataError(
-                f"{s.bundle}: has no dataset 'group' with one value per row, which --per-group needs"
+                f"{s.bundle}: has no dataset 'group' with one value per row, which"
+                " --per-group needs"
             )
         columns.append(column)
     listed = in_order if request.ordered else np.unique
     values = listed(np.concatenate([listed(c) for c in columns])).tolist()
     if request.by == "class" and any(s.table.k == 1 for s in request.sets):
         raise UsageError(
-            "these rows hold one confidence each and no classes to draw; --per-group draws groups"
+            "these rows hold one confidence each and no classes to draw; --per-group"
+            " draws groups"
         )
     parts = []
     for value in values:

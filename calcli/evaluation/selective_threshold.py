@@ -128,7 +128,8 @@ class ThresholdSearch:
         for name, share in (("accuracy", accuracy), ("confidence level", level)):
             if not 0 < share < 1:
                 raise UsageError(
-                    f"{name} is {share:g}, expected a number between 0 and 1, both excluded"
+                    f"{name} is {share:g}, expected a number between 0 and 1, both"
+                    " excluded"
                 )
         curve = self.curve
         delta = 1.0 - level

@@ -129,13 +129,15 @@ def hoki(calibrator: Hoki, block: Block) -> Prediction:
         )
     if calibrator.samples:
         raise UsageError(
-            "hoki with gamma=mc counts recorded draws, which no graph holds; fit it with gamma=exact"
+            "hoki with gamma=mc counts recorded draws, which no graph holds; fit it"
+            " with gamma=exact"
         )
     if calibrator.noise == "uniform":
         kinks = "integrates a product with a kink at every class's gap"
         never = "which a graph of a fixed length cannot do to 1e-6"
         raise UsageError(
-            f"hoki with noise=uniform {kinks}, {never}; fit it with noise=gaussian or gumbel"
+            f"hoki with noise=uniform {kinks}, {never}; fit it with noise=gaussian or"
+            " gumbel"
         )
     z: Operand = block.z
     label = block.prediction
@@ -274,7 +276,8 @@ def groups_of(artifact: Artifact) -> Mapping[str, Sequence[str]]:
     columns = artifact.calibrator.required_columns
     if len(columns) > 1:
         raise UsageError(
-            f"an export has one group as its second input, this calibrator is by {' and '.join(columns)}"
+            "an export has one group as its second input, this calibrator is by"
+            f" {' and '.join(columns)}"
         )
     return columns
 

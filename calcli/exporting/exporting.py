@@ -48,7 +48,8 @@ def target_of(output: str, to: str | None) -> str:
     target = to or ENDINGS.get(PurePath(output).suffix.lower())
     if target is None:
         raise UsageError(
-            f"-o {output}: says no target; name one with --to, or end in {', '.join(ENDINGS)}"
+            f"-o {output}: says no target; name one with --to, or end in"
+            f" {', '.join(ENDINGS)}"
         )
     return target
 

@@ -131,7 +131,8 @@ def _free_names(model: Any, path: str) -> list[str]:
     clashes = sorted(used.intersection(names))
     if clashes:
         raise UsageError(
-            f"{path}: has a tensor {clashes[0]!r}, as the calibrator's would be called; rename it"
+            f"{path}: has a tensor {clashes[0]!r}, as the calibrator's would be called;"
+            " rename it"
         )
     return names
 
@@ -155,7 +156,8 @@ def _checked_opset(model: Any, path: str) -> int:
             f"convert it with onnx.version_converter.convert_version(model, {OPSET})"
         )
         raise DataError(
-            f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or later; {advice}"
+            f"{path}: is of opset {opset}, the calibrator needs {OLDEST_OPSET} or"
+            f" later; {advice}"
         )
     return opset
 
@@ -320,9 +322,10 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Outputs]:
                 outputs[name] = values
         return first, outputs
     raise DataError(
-        f"{path}: does not run on random inputs ({problem[:200]}), so that nothing tells"
-        " what its outputs are; give its inputs fixed shapes"
-        " (onnxruntime.tools.make_dynamic_shape_fixed), or export the calibrator by itself"
+        f"{path}: does not run on random inputs ({problem[:200]}), so that nothing"
+        " tells what its outputs are; give its inputs fixed shapes"
+        " (onnxruntime.tools.make_dynamic_shape_fixed), or export the calibrator by"
+        " itself"
     )
 
 

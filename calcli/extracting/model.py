@@ -55,8 +55,8 @@ def load_exported(torch: Any, path: Path, device: str) -> Any:
         text = item.get("expr_str", "")
         if not (isinstance(text, str) and ARITHMETIC.fullmatch(text)):
             raise DataError(
-                f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export the"
-                " model again"
+                f"{path}: has a size {str(text)[:40]!r}, expected arithmetic; export"
+                " the model again"
             )
         return item
 
@@ -194,7 +194,8 @@ class TorchModel:
             output = self.module(inputs)
         if isinstance(output, dict) and "logits" not in output:
             raise TypeError(
-                f"the model returns a dict of {', '.join(map(str, output))}, expected 'logits' in it"
+                f"the model returns a dict of {', '.join(map(str, output))}, expected"
+                " 'logits' in it"
             )
         if isinstance(output, dict):
             output = output["logits"]

@@ -363,8 +363,8 @@ class ImageFolder(Inputs):
             if len(sizes) > 1:
                 (width, height), (w, h) = sizes
                 raise DataError(
-                    f"{path}: {self.files[0]} is {width} x {height} pixels but {file} is"
-                    f" {w} x {h}; pass --resize HEIGHTxWIDTH to make them equal"
+                    f"{path}: {self.files[0]} is {width} x {height} pixels but {file}"
+                    f" is {w} x {h}; pass --resize HEIGHTxWIDTH to make them equal"
                 )
 
     def _list(self) -> tuple[list[str], AnyArray | None, list[str] | None]:

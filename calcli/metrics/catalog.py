@@ -194,7 +194,8 @@ def measure(name: str, context: MetricContext) -> Value:
     if context.table.k == 1 and (metric(name).whole or by_class):
         return Value(
             None,
-            "needs the probabilities of all classes, these rows hold one confidence each",
+            "needs the probabilities of all classes, these rows hold one confidence"
+            " each",
         )
     try:
         return metric(name).measure(context)

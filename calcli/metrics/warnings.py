@@ -45,8 +45,8 @@ def data_warnings(
     if bins is not None and n < ROWS_PER_BIN * bins:
         rows = "1 row" if n == 1 else f"{n} rows"
         warnings.append(
-            f"{rows} in {bins} bins: even a calibrated model's ECE is well above 0 here;"
-            " read it beside its expected value, or use fewer --bins"
+            f"{rows} in {bins} bins: even a calibrated model's ECE is well above 0"
+            " here; read it beside its expected value, or use fewer --bins"
         )
     if classes == 1:
         warnings.append(
@@ -109,9 +109,10 @@ def unit_warnings(table: RowTable) -> list[str]:
     if z <= ALIKE or _is_sorted(table.confidence) or any(map(_in_order, answers)):
         return []
     return [
-        f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too much;"
-        " if they belong together (a patient, an image, a question), say so with"
-        " --unit NAME, and if the file is in the order of a column, with --group-by NAME"
+        f"neighbouring rows are alike (z = {z:.1f}): intervals and p-values say too"
+        " much; if they belong together (a patient, an image, a question), say so with"
+        " --unit NAME, and if the file is in the order of a column, with --group-by"
+        " NAME"
     ]
 
 

@@ -193,7 +193,8 @@ class DaskCluster(Executor):
         long = now - self._met
         if long >= LONELY:
             raise WorkersLost(
-                f"{what}, for {long / 60:.0f} minutes; start workers and repeat the command"
+                f"{what}, for {long / 60:.0f} minutes; start workers and repeat the"
+                " command"
             )
         self._say(
             f"{what}; waiting for workers, {(LONELY - long) / 60:.0f} more minutes"
@@ -201,7 +202,8 @@ class DaskCluster(Executor):
 
     def _lost(self) -> WorkersLost:
         return WorkersLost(
-            f"the Dask scheduler at {self.address} is gone; start it again and repeat the command"
+            f"the Dask scheduler at {self.address} is gone; start it again and repeat"
+            " the command"
         )
 
     def close(self) -> None:

@@ -70,7 +70,8 @@ class Journal:
                 owned and facts.st_uid != os.getuid()
             ):
                 raise UsageError(
-                    f"{self.path}: is in the way (no job of yours); move it or choose another -o"
+                    f"{self.path}: is in the way (no job of yours); move it or choose"
+                    " another -o"
                 )
             if not (owned and facts.st_mode & 0o022):
                 return

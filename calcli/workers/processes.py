@@ -149,7 +149,8 @@ class Processes(Executor):
                 code = worker.process.returncode
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
                 self._say(
-                    f"a worker died ({how}) over {tasks[task].name}; another does it again"
+                    f"a worker died ({how}) over {tasks[task].name}; another does it"
+                    " again"
                 )
                 self._workers[self._workers.index(worker)] = _Worker()
                 yield task

@@ -122,7 +122,8 @@ class Source:
         if key not in bundles:
             if mark(name)[SEEN_ALIKE] != self.marks[bundle][SEEN_ALIKE]:
                 raise DataError(
-                    f"{name}: has changed since the work on it began; repeat the command"
+                    f"{name}: has changed since the work on it began; repeat the"
+                    " command"
                 )
             while len(bundles) >= OPEN_BUNDLES:
                 bundles.popitem(last=False)[1][0].close()

@@ -403,7 +403,8 @@ def _matched(bundles: Sequence[str], artifacts: Artifacts) -> list[Artifacts]:
             fitted_on = source or "a source it does not name"
             raise UsageError(
                 f"--match: {path} was fitted on {fitted_on}, which is none of"
-                f" {', '.join(files)}; name that bundle too, or leave the calibrator out"
+                f" {', '.join(files)}; name that bundle too, or leave the calibrator"
+                " out"
             )
         matched[file].append((path, artifact))
     return [matched[file] for file in files]

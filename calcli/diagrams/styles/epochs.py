@@ -69,13 +69,15 @@ class Epochs(Figure):
         bundles = list(dict.fromkeys(measured.bundle for measured in request.sets))
         if len(bundles) < 2:
             raise UsageError(
-                "--style epochs draws bundles in their order: give two or more, e.g. 'epochs.h5:*'"
+                "--style epochs draws bundles in their order: give two or more, e.g."
+                " 'epochs.h5:*'"
             )
         labels = list(dict.fromkeys(measured.label for measured in request.sets))
         by = {(measured.bundle, measured.label): measured for measured in request.sets}
         if len(by) != len(bundles) * len(labels):
             raise UsageError(
-                "--style epochs shows each calibrator on every bundle; leave --match out"
+                "--style epochs shows each calibrator on every bundle; leave --match"
+                " out"
             )
         axis, positions = places(bundles)
         order = np.argsort(positions, kind="stable")

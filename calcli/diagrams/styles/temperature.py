@@ -84,7 +84,8 @@ class TemperatureSweep(Figure):
         assert rows is not None
         if rows.k < 2:
             raise DataError(
-                "--style temperature needs the scores of all classes; these rows hold a confidence alone"
+                "--style temperature needs the scores of all classes; these rows hold a"
+                " confidence alone"
             )
         title = request.title
         if title is None:

@@ -37,8 +37,8 @@ def standard_noise(noise: str, samples: int, k: int, seed: int) -> Draws:
     count = samples * k
     if count > MOST_DRAWS:
         raise FitError(
-            f"{samples} draws for {k} classes are {count} numbers, at most {MOST_DRAWS} are kept;"
-            f" use --set gamma=exact or samples={max(1, MOST_DRAWS // k)}"
+            f"{samples} draws for {k} classes are {count} numbers, at most {MOST_DRAWS}"
+            f" are kept; use --set gamma=exact or samples={max(1, MOST_DRAWS // k)}"
         )
     stream = np.random.Philox(key=seed)
     out = np.empty(count, dtype=np.float32)

@@ -99,8 +99,8 @@ def judge(details: dict[str, Any]) -> Iterator[str]:
     if after["brier_top"] > ts_brier:
         yield (
             f"top-label Brier {after['brier_top']:.4f} on these rows, temperature"
-            f" scaling {ts_brier:.4f}: the criterion looks for spread, not for skill; ts"
-            " would serve better"
+            f" scaling {ts_brier:.4f}: the criterion looks for spread, not for skill;"
+            " ts would serve better"
         )
     yield (
         f"equal-width ECE on these very rows is {details['ece_width']:.1g} because the"

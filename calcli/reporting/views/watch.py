@@ -56,7 +56,8 @@ def watch_view(state: State, path: str, ident: str) -> WatchView:
     sentence = _sentence(state)
     promise = (
         f"While the confidence is right within the tolerance, the evidence ever reaches"
-        f" {threshold} with probability at most {share(level)}, however often one looks."
+        f" {threshold} with probability at most {share(level)}, however often one"
+        " looks."
     )
     return WatchView(
         ident=ident,
