@@ -236,9 +236,7 @@ def new_file(
     descriptor = -1
     try:
         while descriptor < 0:
-            # Only part of the name, as a name may have the maximum length already.
-            name = f".{place.name[:40]}.{os.urandom(6).hex()}.tmp"
-            temporary = place.with_name(name)
+            temporary = _temporary_name(place)
             _unfinished.add(temporary)
             with _naming_output(path):
                 descriptor = _open_locked(temporary)
@@ -269,6 +267,12 @@ def new_file(
             with suppress(OSError):
                 os.close(descriptor)
         _unfinished.discard(temporary)
+
+
+def _temporary_name(place: Path) -> Path:
+    """Name of a temporary file beside a file."""
+    # Only part of the name, as a name may have the maximum length already.
+    return place.with_name(f".{place.name[:40]}.{os.urandom(6).hex()}.tmp")
 
 
 def _open_locked(temporary: Path) -> int:
@@ -302,23 +306,60 @@ def write_json(path: Path, content: Any, *, force: bool) -> None:
 def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
     """Write several files into one folder: all of them or none (see ``new_file``).
 
-    Of processes that write the same names at once, all files are those of one.
+    Old and new ones never stand side by side: a process that is killed while they get
+    their names leaves the first old or new, and others missing. Of
+    processes that write the same names at once, all files are those of one.
     """
     (folder,) = {path.parent for path in texts}
     files: list[NewFile] = []
+    replaced: dict[Path, Path] = {}
     try:
         with ExitStack() as stack:
             stack.enter_context(_alone_in(folder))
             existed = {path for path in texts if os.path.lexists(path)}
-            for path, text in texts.items():
+            # The file that is opened last gets its name first.
+            for path, text in reversed(list(texts.items())):
                 file = stack.enter_context(new_file(path, force=force))
                 files.append(file)
                 file.write(text.encode())
+            for file in files:
+                file.sync()
+            old = [path for path in texts if path in existed and not is_stream(path)]
+            for path in old:
+                _set_aside(path, replaced, stays=path == files[-1].path)
     except BaseException:
         for file in files:
             if file.has_final_name and file.path not in existed:
                 file.path.unlink(missing_ok=True)
+        for place, aside in replaced.items():
+            os.replace(aside, place)
         raise
+    finally:
+        for aside in replaced.values():
+            _discard(aside)
+
+
+def _set_aside(path: Path, replaced: dict[Path, Path], *, stays: bool) -> None:
+    """Rename a file that is to be replaced, as a temporary one.
+
+    replaced : gets both names. stays : keep the old name too, where the file system can.
+    """
+    place = real_place(path)
+    aside = _temporary_name(place)
+    _unfinished.add(aside)
+    with _naming_output(path):
+        if stays:
+            with suppress(OSError):
+                os.link(place, aside)
+        if not os.path.lexists(aside):
+            os.replace(place, aside)
+    replaced[place] = aside
+
+
+def _discard(aside: Path) -> None:
+    with suppress(OSError):
+        aside.unlink()
+    _unfinished.discard(aside)
 
 
 @contextmanager

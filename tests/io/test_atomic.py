@@ -2,13 +2,16 @@
 
 import errno
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 import calcli.io.atomic as atomic
-from calcli.errors import CalcliError, UsageError
+from calcli.errors import CalcliError, ResourceError, UsageError
 from calcli.io.atomic import (
     check_output,
     discard_unfinished,
@@ -197,3 +200,65 @@ def test_files_written_together_are_of_one_writer(tmp_path, force):
         assert found["c.json"] == found["page.html"]
         assert len(problems) == (0 if force else 2)
         assert all("exists already; choose another name" in text for text in problems)
+
+
+WRITES_TOGETHER = """
+import os, signal, sys
+from pathlib import Path
+from calcli.io import atomic
+
+calls = 0
+
+def killing(function):
+    def call(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+
+for name in ("link", "replace", "unlink", "open", "write", "fsync", "close"):
+    setattr(os, name, killing(getattr(os, name)))
+atomic.write_together({Path("c.json"): "new", Path("page.html"): "new"}, force=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_a_kill_at_any_call_leaves_no_old_file_beside_a_new_one(tmp_path):
+    """A run with --force that was killed between two renames left a pair of two runs."""
+    seen = set()
+    for call in range(1, 100):
+        for name in ("c.json", "page.html"):
+            (tmp_path / name).write_text("old")
+        words = [sys.executable, "-c", WRITES_TOGETHER, str(call)]
+        done = subprocess.run(words, cwd=tmp_path)
+        names = [path.name for path in tmp_path.iterdir() if path.suffix != ".tmp"]
+        found = {name: (tmp_path / name).read_text() for name in names}
+        assert len(set(found.values())) == 1, (call, found)
+        assert "c.json" in found, (call, found)
+        seen.add((len(found), found["c.json"]))
+        if done.returncode == 0:
+            break
+        assert done.returncode == -9
+    assert found == {"c.json": "new", "page.html": "new"}
+    assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+    assert seen == {(2, "old"), (1, "old"), (1, "new"), (2, "new")}
+
+
+def test_a_rename_that_fails_brings_all_old_files_back(tmp_path, monkeypatch):
+    paths = [tmp_path / "c.json", tmp_path / "page.html"]
+    for path in paths:
+        path.write_text("old")
+    replace = os.replace
+
+    def failing(source, target):
+        if Path(target) == paths[1] and Path(source).read_text() == "new":
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(ResourceError):
+        write_together(dict.fromkeys(paths, "new"), force=True)
+    assert [path.read_text() for path in paths] == ["old", "old"]
+    assert sorted(tmp_path.iterdir()) == paths
