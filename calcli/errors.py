@@ -4,12 +4,20 @@ A message is one line that says what was wrong, where, what was found, what was
 expected and what to do next. Only ``calcli.cli.main.main`` turns them into exits.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Self
+
+LONG_WORD = re.compile(r"\S{1001,}")
+"""What is a cell of a file, and neither a word nor a path."""
+
+
+def _cut(word: re.Match[str]) -> str:
+    return f"{word[0][:80]}…"
 
 
 class CalcliError(Exception):
@@ -23,7 +31,7 @@ class CalcliError(Exception):
     commands: tuple[tuple[str, ...], ...] = ()
 
     def __init__(self, message: str = "", *, advice: str = "") -> None:
-        super().__init__(message)
+        super().__init__(LONG_WORD.sub(_cut, message))
         self.advice = advice
 
     def __str__(self) -> str:

@@ -69,13 +69,22 @@ def guess_of(answers: Sequence[Answer]) -> Guess:
     naming = [_names(answer, by_token(classes)) for answer in answers]
     if sum(naming) < NEARLY_ALL * len(answers):
         return Guess((), label, False)
-    return Guess(classes, label, are_tokens and all(labels))
+    are_proven = are_tokens and all(labels) and _are_listed(classes, answers)
+    return Guess(classes, label, are_proven)
 
 
 def _lists(answer: Answer, index: Mapping[str, int]) -> bool:
     """True if a class is among the likeliest tokens at some position."""
     listed = [token for position in answer.positions for token in position.top]
     return any(bare(token) in index for token in listed)
+
+
+def _are_listed(classes: Sequence[str], answers: Sequence[Answer]) -> bool:
+    """True if each class is a token of some answer; a label that is none may be a slip."""
+    return all(
+        any(_lists(answer, index) for answer in answers)
+        for index in map(by_token, ([name] for name in classes))
+    )
 
 
 def _names(answer: Answer, index: Mapping[str, int]) -> bool:

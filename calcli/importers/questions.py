@@ -36,7 +36,7 @@ def question_id(value: Any, where: str) -> Any:
     """Check the id of a question, a number or a word. Raises DataError."""
     is_finite_number = _is_number(value) and isfinite(value)
     if not isinstance(value, str) and not is_finite_number:
-        raise DataError(f"{where} is {_shown(value)}, expected a number or a word")
+        raise DataError(f"{where} is {shown(value)}, expected a number or a word")
     return value
 
 
@@ -47,15 +47,16 @@ def log_likelihood(value: Any, where: str) -> float:
         likelihood = float(value)
         if not isnan(likelihood):
             return likelihood
-    raise DataError(f"{where} is {_shown(value)}, expected a number; evaluate it anew")
+    raise DataError(f"{where} is {shown(value)}, expected a number; evaluate it anew")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
-    return one_line(ValueError(json.dumps(value, default=str)), 40)
+def shown(value: Any) -> str:
+    """The JSON of a value, not too long."""
+    return one_line(ValueError(json.dumps(value, default=str, ensure_ascii=False)), 40)
 
 
 def agrees(scores: Floats, gold: int, right: float | None) -> bool:

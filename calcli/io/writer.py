@@ -17,7 +17,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError, UsageError, one_line
+from calcli.errors import CalcliError, DataError, UsageError, one_line
 from calcli.io.atomic import is_stream, new_file, refuse
 from calcli.io.option_columns import COLUMNS, OPTIONS
 from calcli.numerics import AnyArray, store
@@ -237,6 +237,8 @@ class _Dataset:
         if self._count:
             stop = self._start + self._count
             values = self._room[: self._count]
+            if values.dtype.kind == "O":
+                _check_texts(self.node.name, values, self._start)
             # By name it would be looked up in the file.
             if self.axis:
                 self.node[:, self._start : stop] = values.swapaxes(0, self.axis)
@@ -378,6 +380,14 @@ def _checksum(values: AnyArray) -> int:
     whole = len(data) // (8 * SUMS) * (8 * SUMS)
     sums = np.add.reduce(data[:whole].view(np.uint64).reshape(-1, SUMS), axis=0)
     return zlib.crc32(data[whole:].data, zlib.crc32(sums.data))
+
+
+def _check_texts(name: str, values: AnyArray, first_row: int) -> None:
+    """Refuse a text that HDF5 cannot hold. Raises DataError."""
+    for row, value in enumerate(values.tolist(), first_row):
+        if isinstance(value, str) and "\0" in value:
+            what = f"{name.lstrip('/')}: row {row} is {value[:40]!r}"
+            raise DataError(f"{what}, expected words without NUL characters")
 
 
 @contextmanager

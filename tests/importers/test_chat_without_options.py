@@ -137,3 +137,14 @@ def test_answers_without_log_probabilities_end_with_what_to_ask_for(run):
         "calcli: log.jsonl: has no token log-probabilities; ask the server for them"
         " with logprobs=true, top_logprobs=20"
     )
+
+
+def test_a_label_that_no_answer_lists_is_no_class(run):
+    """A slip of one label in 60 made a class of its own."""
+    chat_log(list("ABCD"), lambda c: "ABCD"[c])
+    lines = Path("log.jsonl").read_text().splitlines()
+    slip = {**json.loads(lines[7]), "label": "Z"}
+    Path("log.jsonl").write_text("\n".join([*lines[:7], json.dumps(slip), *lines[8:]]))
+    done = run("evaluate", "log.jsonl")
+    assert done.code == 3
+    assert "--class-names A,B,C,D,Z" in done.err

@@ -576,7 +576,7 @@ def test_write_out_whose_truth_is_a_text_and_a_place_is_settled_by_acc(tmp_path)
     assert bring(path, tmp_path / "o.h5")[0]["labels"].tolist() == [0]
     del row["acc"]
     path.write_text(json.dumps([row]))
-    with pytest.raises(DataError, match="row 0: truth '1' may be choice 0 or 1"):
+    with pytest.raises(DataError, match='row 0: truth "1" may be choice 0 or 1'):
         bring(path, tmp_path / "o.h5")
 
 

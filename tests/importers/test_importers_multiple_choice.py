@@ -319,3 +319,19 @@ def test_words_that_look_like_numbers_stay_ids_of_questions(tmp_path):
     records = [record(name, [-1.0 - i, -2.0, -3.0], 0) for i, name in enumerate(names)]
     imported = bring(tmp_path, records)
     assert [name.decode() for name in imported["ids"]] == names
+
+
+def test_a_line_with_fewer_scores_than_choices_is_refused(tmp_path):
+    """The second score was dropped: the third passed for the second choice's."""
+    short = record(0, LLS[0], 1)
+    del short["filtered_resps"][1]
+    short["acc"] = 0.0
+    with pytest.raises(DataError, match="has 2 filtered_resps for 3 arguments"):
+        bring(tmp_path, [short, *RECORDS[1:]])
+
+
+def test_a_refusal_shows_no_whole_cell(tmp_path):
+    records = [{**RECORDS[0], "target": "x" * 100_000}, *RECORDS[1:]]
+    with pytest.raises(DataError, match="names no choice") as refusal:
+        bring(tmp_path, records)
+    assert len(str(refusal.value)) < 500

@@ -232,3 +232,19 @@ def test_what_the_disk_did_not_take_is_kept_for_hdf5_to_read(tmp_path):
         with pytest.raises(OSError, match="Bad file descriptor"):
             driver.raise_problem()
     assert path.read_bytes() == b"abcdef"
+
+
+def test_an_id_of_a_log_with_a_nul_character_is_refused_in_a_sentence(run, tmp_path):
+    """HDF5 holds none: it was an internal error."""
+    source = tmp_path / "a.jsonl"
+    rows = []
+    for i in range(20):
+        answer = {"type": "yes/no", "yes": i % 2 == 0, "probability": 0.1 + 0.04 * i}
+        rows.append(
+            {"id": f"r{i}\0", "answers": {"ok": answer}, "labels": {"ok": True}}
+        )
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("extract", source, "-o", tmp_path / "a.h5")
+    assert done.code == 3
+    assert "row 0 is 'r0\\x00', expected words without NUL characters" in done.err
+    assert not (tmp_path / "a.h5").exists()

@@ -3,7 +3,6 @@
 Samples of 0.4.0 and later, and the write-out of 0.3 and earlier.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from calcli.importers.questions import (
     log_likelihood,
     normalised,
     question_id,
+    shown,
     table_of_questions,
 )
 from calcli.importers.remarks import remark
@@ -30,6 +30,8 @@ from calcli.importers.table import Record, Table
 from calcli.numerics import whole_number
 
 TASK = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d\d-\d\dT.*")
+LOGIT = re.compile(r"logit_\d+")
+PROMPT = re.compile(r"prompt_\d+")
 MEASURES = {
     "none": "acc",
     "sum": "acc",
@@ -133,9 +135,12 @@ def _sample(record: Record, row: str) -> Sample:
     where = f"{row} (doc_id {doc_id})"
     likelihoods = _likelihoods(record["filtered_resps"], where)
     arguments = _items(record.get("arguments") or [])
-    requests = []
-    if len(arguments) == len(likelihoods):
-        requests = [_request(item) for item in arguments]
+    if arguments and len(arguments) != len(likelihoods):
+        message = (
+            f"has {len(likelihoods)} filtered_resps for {len(arguments)} arguments"
+        )
+        raise DataError(f"{where}: {message}, expected one each; is the line complete?")
+    requests = [_request(item) for item in arguments]
     unconditional = None
     if _is_doubled(requests):
         half = len(requests) // 2
@@ -286,8 +291,8 @@ def _no_gold(
         commonest = times.most_common(1)[0][0]
         place = [commonest in choices for choices in by_rule].index(False)
     sample = samples[place]
-    target = json.dumps(sample.record.get("target"), ensure_ascii=False)
-    message = f"target {target} names no choice"
+    target = sample.record.get("target")
+    message = f"target {shown(target)} names no choice"
     expected = f"expected an index below {len(sample.likelihoods)}, or a choice's text"
     return DataError(f"{sample.where}: {message}; {expected}")
 
@@ -330,9 +335,7 @@ def read_write_out(file: SourceFile, stack: ExitStack, request: ImportRequest) -
 
 def _question_of_write_out(record: Record, row: int, where: str) -> Question:
     scores = _numbered_logits(record)
-    if len(scores) < 2:
-        message = f"has {len(scores)} log-likelihoods, expected one per choice"
-        raise DataError(f"{where}: {message}")
+    _check_complete(record, scores, where)
     acc = record.get("acc")
     is_right = None if acc is None else float(acc)
     choices = _choices_of_truth(record, len(scores))
@@ -343,10 +346,22 @@ def _question_of_write_out(record: Record, row: int, where: str) -> Question:
         if choices:
             message = f"may be choice {' or '.join(map(str, choices))}"
         logged = "" if acc is None else f" (acc {acc})"
-        raise DataError(f"{where}: truth {record['truth']!r} {message}{logged}")
+        raise DataError(f"{where}: truth {shown(record['truth'])} {message}{logged}")
     check_logged(where, scores, choices[0], is_right, "acc")
     doc_id = question_id(record.get("doc_id", row), f"{where}: doc_id")
     return Question(doc_id, scores, choices[0])
+
+
+def _check_complete(record: Record, scores: Sequence[float], where: str) -> None:
+    """Refuse a line with fewer than two choices, or of which some lack a part."""
+    n_logits = sum(LOGIT.fullmatch(name) is not None for name in record)
+    n_prompts = sum(PROMPT.fullmatch(name) is not None for name in record)
+    if len(scores) < 2:
+        message = f"has {len(scores)} log-likelihoods, expected one per choice"
+        raise DataError(f"{where}: {message}")
+    if len(scores) != n_logits or n_prompts not in (0, n_logits):
+        message = f"has {len(scores)} numbers of {n_logits} logits, {n_prompts} prompts"
+        raise DataError(f"{where}: {message}; is the line complete?")
 
 
 def _numbered_logits(record: Record) -> list[float]:
