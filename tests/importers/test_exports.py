@@ -7,6 +7,7 @@ accuracy and the NLL of ``evaluate`` are those of the arrays that were written.
 import base64
 import io
 import json
+import shlex
 import sqlite3
 import zlib
 from pathlib import Path
@@ -579,6 +580,60 @@ def test_logits_of_fiftyone_that_are_null_are_none(run):
         row["predictions"]["logits"] = None
     Path("samples.json").write_text(json.dumps({"samples": samples}))
     assert run("evaluate", "samples.json", "-q").code == 0
+
+
+def fiftyone_labels(path, names, confidences=None, *, by_place=False):
+    """Labels that FiftyOne exports alone, by the image's name."""
+    labels = {}
+    for i, name in enumerate(names):
+        labels[f"image {i}"] = NAMES.index(name) if by_place else name
+        if confidences is not None:
+            labels[f"image {i}"] = {"label": name, "confidence": confidences[i]}
+    Path(path).write_text(json.dumps({"classes": NAMES, "labels": labels}))
+
+
+@pytest.mark.parametrize("by_place", [False, True])
+def test_predictions_and_truth_that_fiftyone_exports_alone(run, by_place):
+    fiftyone_labels("labels.json", PREDICTED, P.max(axis=1).tolist())
+    fiftyone_labels("truth.json", SPECIES, by_place=by_place)
+    refused = run("extract", "labels.json", "--gold", "truth.json", "-o", "made.h5")
+    assert refused.code == 3
+    assert "--correct predicted_label=gold" in refused.line, refused.line
+    words = refused.line.partition("to try: calcli ")[2]
+    made = run(*shlex.split(words))
+    assert made.code == 0, made.err
+    done = run("evaluate", "made.h5", "--metric", "accuracy", "--json")
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()
+
+
+def test_a_place_that_fiftyone_has_no_class_for_is_named(run):
+    fiftyone_labels("labels.json", SPECIES, by_place=True)
+    whole = json.loads(Path("labels.json").read_text())
+    whole["labels"]["image 3"] = 7
+    Path("labels.json").write_text(json.dumps(whole))
+    refused = run("evaluate", "labels.json")
+    assert refused.code == 3
+    assert "image 3: label 7 is no place in its list of classes" in refused.line
+
+
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_words_that_kserve_predicts_name_the_classes(run, is_proven):
+    response = kserve_response(range(N))
+    words = list(PREDICTED)
+    if not is_proven:
+        words[0] = next(name for name in NAMES if name != words[0])
+    response["outputs"][0] |= {"datatype": "BYTES", "data": words}
+    Path("response.json").write_text(json.dumps(response))
+    table("gold.csv", {"label": SPECIES})
+    made = run("extract", "response.json", "--gold", "gold.csv", "-o", "made.h5")
+    if not is_proven:
+        assert made.code == 3 and "has no class_names" in made.line
+        return
+    assert made.code == 0, made.err
+    done = run("evaluate", "made.h5", "--metric", "accuracy", "--json")
+    metrics = json.loads(done.out)["results"][0]["metrics"]
+    assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()
 
 
 def test_fiftyone_with_two_models_asks_for_one(run):

@@ -52,6 +52,7 @@ def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
 
     What stands beside a response, such as the right label, belongs to all of its rows.
     An output that is called as labels are is a prediction: models do not know labels.
+    Where predictions are words they name the classes, by the place of the largest score.
     """
     parts: dict[str, list[Any]] = {}
     cells_beside: dict[str, list[Any]] = {}
@@ -70,10 +71,15 @@ def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
             if response is row or cell is response:
                 continue
             cells_beside.setdefault(name, []).extend([cell] * n_rows)
-    columns = {}
+    arrays = {}
     for name, tensors_of in parts.items():
-        joined = _joined(tensors_of, f"{file.path}: output {name!r}")
-        columns[name] = Column(file.path, name, constant(joined))
+        arrays[name] = _joined(tensors_of, f"{file.path}: output {name!r}")
+    class_names = _class_names(arrays)
+    if class_names is not None:
+        arrays.setdefault("class_names", class_names)
+    columns = {}
+    for name, array in arrays.items():
+        columns[name] = Column(file.path, name, constant(array))
     for name, cells in cells_beside.items():
         columns[name] = column_of_cells(file.path, name, cells)
     return Table(file.path, "kserve", columns)
@@ -106,3 +112,27 @@ def _joined(tensors: list[Any], where: str) -> Any:
     if len({tensor.shape[1:] for tensor in tensors}) > 1:
         raise DataError(f"{where}: has rows of different shapes")
     return np.concatenate(tensors)
+
+
+def _class_names(arrays: Mapping[str, Any]) -> Any:
+    """Names of the classes (k,), of an output of words and one of scores.
+
+    None unless every place of the largest score goes with one word, and every class is
+    predicted.
+    """
+    words = [array for array in arrays.values() if array.dtype.kind == "U"]
+    scores = []
+    for array in arrays.values():
+        if array.dtype.kind == "f" and array.ndim == 2 and array.shape[1] > 1:
+            scores.append(array)
+    if len(words) != 1 or len(scores) != 1 or words[0].size != len(scores[0]):
+        return None
+    places = scores[0].argmax(axis=1).tolist()
+    by_place: dict[int, str] = {}
+    for place, word in zip(places, words[0].ravel().tolist(), strict=True):
+        if by_place.setdefault(place, word) != word:
+            return None
+    k = scores[0].shape[1]
+    if len(set(by_place.values())) < k:
+        return None
+    return np.array([by_place[place] for place in range(k)])

@@ -1,0 +1,86 @@
+"""Labels of images that FiftyOne exports alone: labels.json, of people or of a model."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.formats import reader
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.source_file import SourceFile
+from calcli.importers.table import Table
+from calcli.numerics import AnyArray
+
+
+def _labels(file: SourceFile) -> Mapping[str, Any]:
+    """What a file says of every image, by the image's name; empty for other files."""
+    has_keys = b'"labels"' in file.head or b'"classes"' in file.head
+    if not file.is_json or not has_keys:
+        return {}
+    whole = file.json
+    if not isinstance(whole, dict) or whole.keys() != {"classes", "labels"}:
+        return {}
+    labels = whole["labels"]
+    if not isinstance(labels, dict) or not all(map(_is_label, labels.values())):
+        return {}
+    return labels
+
+
+def _is_label(cell: Any) -> bool:
+    """True for a name, a class's place, or either with its confidence; also for null."""
+    if isinstance(cell, dict):
+        cell = cell.get("label")
+    return cell is None or isinstance(cell, str | int)
+
+
+@reader(
+    "fiftyone-labels",
+    "labels of images that FiftyOne exports: labels.json",
+    suffixes=[".json"],
+    sniff=lambda file: bool(_labels(file)),
+    order=-1,
+    examples=[
+        (
+            "labels.json",
+            "--gold truth/labels.json --confidence confidence --correct predicted_label=gold",
+        )
+    ],
+)
+def read_fiftyone_labels(
+    file: SourceFile, stack: ExitStack, request: ImportRequest
+) -> Table:
+    """Read predictions where every label has a confidence, else right labels.
+
+    A label that is a number is the place of a class.
+    """
+    classes = file.json["classes"]
+    names: list[str] = []
+    confidences: list[float | None] = []
+    for image, cell in _labels(file).items():
+        label, confidence = cell, None
+        if isinstance(cell, dict):
+            label, confidence = cell.get("label"), cell.get("confidence")
+        if label is None:
+            raise DataError(
+                f"{file.path}: {image} has no label; export labelled images"
+            )
+        names.append(_name(label, classes, f"{file.path}: {image}"))
+        confidences.append(confidence)
+    arrays: dict[str, AnyArray] = {"ids": np.array(list(_labels(file)))}
+    if any(confidence is None for confidence in confidences):
+        arrays["labels"] = np.array(names)
+    else:
+        arrays["predicted_label"] = np.array(names)
+        arrays["confidence"] = np.array(confidences, dtype=float)
+    return Table.held(file.path, "fiftyone-labels", arrays)
+
+
+def _name(label: str | int, classes: Any, where: str) -> str:
+    """Name of a class, which may be given by its place."""
+    if isinstance(label, str):
+        return label
+    if not isinstance(classes, list) or not 0 <= label < len(classes):
+        raise DataError(f"{where}: label {label} is no place in its list of classes")
+    return str(classes[label])
