@@ -5,6 +5,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from calcli.importers.arrays import Arrays
 from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
@@ -16,7 +17,7 @@ def plan(paths, request, where):
     """The readings of arrays with these paths, whose values tell nothing."""
     values = constant(np.eye(3))
     columns = {path: Column(Path("x"), path, values) for path in paths}
-    return propose(columns, request, where)
+    return propose(Arrays(columns), request, where)
 
 
 def bring(sources, out, splitting=Splitting(), ignore=(), **ask):

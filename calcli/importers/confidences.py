@@ -8,6 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.advice import with_command
+from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, kept_columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import extra_of
@@ -129,7 +130,7 @@ def _refuse_scores(
     message = f"has scores of {values.shape[1]} classes"
     expected = "expected one confidence a row, which is made of them"
     problem = DataError(f"{column.where}: {message}, {expected}")
-    raise with_command(problem, columns, plain, where)
+    raise with_command(problem, Arrays(columns), plain, where)
 
 
 @dataclass(frozen=True)

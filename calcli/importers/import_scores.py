@@ -15,13 +15,13 @@ from typing import Any
 
 from calcli import __version__
 from calcli.errors import CalcliError, UsageError, one_line
-from calcli.importers.advice import (
-    proposed_import,
+from calcli.importers.advice import with_command, with_option
+from calcli.importers.advised_commands import (
+    advised_import,
     with_advised_option,
-    with_command,
-    with_option,
     without_commands,
 )
+from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
@@ -137,14 +137,14 @@ def _with_working_command(
                 return tried
             working += tried.commands
         return problem.advising(*working)
-    proposed = proposed_import(problem.commands[0], request)
-    if proposed is None:
+    advised = advised_import(problem.commands[0], request)
+    if advised is None:
         return problem
     try:
         with ExitStack() as stack, remarks():
             settled = settle_sources(files, stack)
-            source = _read(files, settled, stack, proposed.request)
-            also_ignored = with_mark_of_fractions((*ignored, *proposed.ignored))
+            source = _read(files, settled, stack, advised.request)
+            also_ignored = with_mark_of_fractions((*ignored, *advised.ignored))
             for bundle in _bundles(source, also_ignored, False):
                 for _ in bundle.imported.slabs():
                     pass
@@ -390,12 +390,13 @@ def _readings(columns: Columns, request: ImportRequest, where: str) -> list[Read
     declared = request
     if request.percent and request.kind is None:
         declared = replace(request, kind="probs")
+    arrays = Arrays(columns)
     try:
-        readings = propose(columns, declared, where)
+        readings = propose(arrays, declared, where)
     except CalcliError as problem:
         if "valid names" in str(problem):
             raise
-        raise with_command(problem, columns, request, where) from None
+        raise with_command(problem, arrays, request, where) from None
     for reading in readings:
         if request.percent and reading.kind != "probs":
             message = f"is about probabilities, got --kind {reading.kind}"

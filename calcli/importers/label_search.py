@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.evidence import agreement, class_indices, counts_from_1
+from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
     Name,
@@ -23,8 +23,7 @@ from calcli.importers.names import (
     says_correct,
 )
 from calcli.importers.remarks import remark
-from calcli.importers.score_search import Arrays
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import IntArray
 
 NEARLY_ALL = 0.98
 """Proportion of rows in which a prediction, beside labels, has the largest score."""
@@ -45,7 +44,6 @@ class Label:
 class LabelSearch:
     """The search for the labels of one array of scores."""
 
-    names: Sequence[Name]
     arrays: Arrays
     score: Name
     scores: Sequence[Name]
@@ -65,7 +63,7 @@ class LabelSearch:
         if len(wanted) == len(self.scores) == len(self.request.scores):
             labels = list(wanted[number])
         if not labels:
-            labels = [name for name in self.names if name.role == "labels"]
+            labels = [name for name in self.arrays.names if name.role == "labels"]
             labels = self._without_predictions(labels)
         is_only_pair = len(self.scores) == len(labels) == 1
         if is_only_pair:
@@ -88,10 +86,9 @@ class LabelSearch:
         predicted = []
         n_agreeing = 0
         for name in here:
-            indices = classes_of_rows(self.score.path, name.path, self.arrays)
-            if indices is None:
+            matches_largest = self.arrays.agreement(self.score.path, name.path)
+            if matches_largest is None:
                 continue
-            matches_largest = agreement(scores, indices)
             if matches_largest.share == 1:
                 predicted.append(name)
             elif matches_largest.is_beyond_chance:
@@ -109,12 +106,17 @@ class LabelSearch:
 
     def proven(self) -> Label | None:
         """The one column that its values prove to be the labels; else None."""
-        if any(name.role == "labels" for name in self.names) or self.request.labels:
+        if (
+            any(name.role == "labels" for name in self.arrays.names)
+            or self.request.labels
+        ):
             return None
         scores = self.arrays.load(self.score.path)
         if scores is None:
             return None
-        candidates = [name for name in self.names if self._may_be_label(name, scores)]
+        candidates = [
+            name for name in self.arrays.names if self._may_be_label(name, scores)
+        ]
         label_names = list(filter(self.is_beside, candidates)) or candidates
         has_own_columns = bool(self.arrays.columns[self.score.path].parts)
         is_named = bool(self.score.kind)
@@ -141,10 +143,10 @@ class LabelSearch:
         shares: dict[str, float] = {}
         known: list[IntArray] = []
         for name in label_names:
-            indices = self._indices(name, scores)
-            if indices is None:
+            indices = self.arrays.class_indices(self.score.path, name.path)
+            matches_largest = self.arrays.agreement(self.score.path, name.path)
+            if indices is None or matches_largest is None or is_prediction(name.core):
                 continue
-            matches_largest = agreement(scores, indices)
             is_number = self.arrays.load(name.path).dtype.kind in "iu"
             is_other = is_counter(name.core) or is_unit(name.core)
             if is_number and (is_other or not matches_largest.is_beyond_chance):
@@ -164,21 +166,11 @@ class LabelSearch:
             return None
         return Label(labels[0], "its values are the classes")
 
-    def _indices(self, name: Name, scores: Any) -> IntArray | None:
-        """Class indices of a column, one for each row of scores; else None."""
-        if is_prediction(name.core) or scores.ndim != 2:
-            return None
-        values = np.asarray(self.arrays.load(name.path))
-        attributes = self.arrays.columns[self.score.path].attributes
-        k = scores.shape[1]
-        if attributes.get("first_number") and counts_from_1(values, k):
-            values = values - 1
-        indices = class_indices(values, k, self.arrays.classes(self.score.path))
-        return indices if indices is not None and len(indices) == len(scores) else None
-
     def refusal(self) -> DataError:
         """Error about scores without labels, with the command that takes them alone."""
-        others = [path for path in real_names(self.names) if path != self.score.path]
+        others = [
+            path for path in real_names(self.arrays.names) if path != self.score.path
+        ]
         scores = self.arrays.columns[self.score.path]
         shown = scores.shown if is_generated(self.score) else self.score.path
         problem = DataError(
@@ -201,7 +193,7 @@ class LabelSearch:
         several = []
         free = []
         score_paths = {score.path for score in self.scores}
-        for name in self.names:
+        for name in self.arrays.names:
             if name.role == "labels" and name.model and name.core == name.path:
                 several.append(name.path)
             is_other = says_correct(name.core) or is_no_truth(name.core)
@@ -257,23 +249,3 @@ def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:
     of_role = [name for name in names if name.role == role]
     any_split = role in ("class_names", "specs")
     return companion(score, of_role, any_split=any_split)
-
-
-def classes_of_rows(scores: str, labels: str, arrays: Arrays) -> IntArray | None:
-    """Class indices of the rows of scores (n, k); None where they are unclear."""
-    array, values = arrays.load(scores), arrays.load(labels)
-    if values is None or array.ndim != 2:
-        return None
-    classes = arrays.classes(scores)
-    indices = class_indices(_whole_labels(values), array.shape[1], classes)
-    return indices if indices is not None and len(indices) == len(array) else None
-
-
-def _whole_labels(labels: Any) -> AnyArray:
-    """Labels as whole numbers where they are such, (n, 1) as (n,)."""
-    values = np.asarray(labels[()])
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.dtype.kind == "f" and bool((values == np.floor(values)).all()):
-        return values.astype(np.int64)
-    return values

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.names import (
     is_counter,
@@ -19,7 +20,6 @@ from calcli.importers.names import (
 )
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
-from calcli.io.validate import tolerance_of
 from calcli.numerics import AnyArray
 
 Look = Literal[
@@ -43,7 +43,7 @@ Look = Literal[
 ]
 """A guess at the role of an array; "" for none."""
 
-KIND_OF_LOOK = {
+KIND_OF_LOOK: dict[Look, str] = {
     "probabilities": "probs",
     "percentages": "probs",
     "logits": "logits",
@@ -51,6 +51,13 @@ KIND_OF_LOOK = {
     "log-odds": "logits",
 }
 """Looks of scores -> their kind, the surest first."""
+
+LOOK_OF_KIND: dict[str, Look] = {
+    "probs": "probabilities",
+    "log_probs": "log_probs",
+    "logits": "logits",
+}
+"""Kinds of arrays of scores -> their look."""
 
 VALUES_SEEN = 10_000
 """Rows that are looked at."""
@@ -65,16 +72,6 @@ ROWS_OF_CARRIED = 1000
 """Rows whose words decide whether an unused column is kept."""
 
 DATE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}([T ].*)?")
-
-
-def kind_by_range(values: AnyArray) -> Look:
-    """Guess "logits" outside [0, 1], "probabilities" if rows sum to 1, else ""."""
-    if values.dtype.kind not in "biuf":
-        return ""
-    if ((values < 0) | (values > 1)).any():
-        return "logits"
-    missed = np.abs(values.sum(axis=1, dtype=float) - 1)
-    return "probabilities" if (missed <= tolerance_of(values)).all() else ""
 
 
 def looks_like(path: str, column: Column) -> Look:
@@ -131,12 +128,12 @@ def _look_of_matrix(kind: str, values: AnyArray) -> Look:
         return "labels"
     if values.dtype.kind != "f":
         return ""
-    named: dict[str, Look] = {
-        "probs": "probabilities",
-        "log_probs": "log_probs",
-        "logits": "logits",
-    }
-    return named.get(kind) or kind_by_range(values)
+    if kind:
+        return LOOK_OF_KIND[kind]
+    proof = kind_of_scores(values)
+    if proof.reason == PERCENTAGES:
+        return "percentages"
+    return "" if proof.kind is None else LOOK_OF_KIND[proof.kind]
 
 
 def _look_of_column(path: str, values: AnyArray) -> Look:

@@ -5,24 +5,14 @@ reason. What neither tells is refused, with the command that settles it (``advic
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from calcli.errors import UsageError, unknown_name
+from calcli.importers.arrays import Arrays
 from calcli.importers.common_text import n_common_parts
-from calcli.importers.evidence import (
-    REVERSED,
-    agreement,
-    kind_of_scores,
-    sign_of,
-)
+from calcli.importers.evidence import REVERSED, sign_of
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.label_search import (
-    Label,
-    LabelSearch,
-    classes_of_rows,
-    extra_of,
-)
+from calcli.importers.label_search import Label, LabelSearch, extra_of
 from calcli.importers.names import (
     ARRAY_ROLES,
     COLUMNS,
@@ -31,17 +21,16 @@ from calcli.importers.names import (
     is_generated,
     matching,
     may_be_scores,
-    parse_name,
 )
-from calcli.importers.score_search import (
-    Arrays,
+from calcli.importers.obvious_scores import with_obvious_names
+from calcli.importers.score_refusals import (
     refuse_detections,
     refuse_lone_confidence,
+    refuse_outcomes_as_labels,
     refuse_side_by_side,
-    score_names,
-    with_obvious_names,
+    without_scores,
 )
-from calcli.importers.table import Column, Columns
+from calcli.importers.score_search import proven_scores
 
 
 @dataclass(frozen=True)
@@ -71,20 +60,23 @@ class Reading:
         return "/".join(part for part in (self.model, self.split) if part)
 
 
-def propose(columns: Columns, request: ImportRequest, where: str) -> list[Reading]:
+def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]:
     """Say how the arrays of a source are read: a bundle per array of scores.
 
     where : the source, for messages. Raises UsageError for names that do not exist and
     where the kind is unknown, DataError where scores or labels are.
     """
-    names = [_name_of(path, column) for path, column in columns.items()]
-    arrays = Arrays(columns)
-    refuse_lone_confidence(names, arrays, request, where)
-    refuse_detections(names, request, where)
+    refuse_lone_confidence(arrays, request, where)
+    refuse_detections(arrays, request, where)
     are_named = bool(request.scores)
-    request = with_obvious_names(names, arrays, request, where)
-    scores = score_names(names, arrays, request, where)
-    labels = [matching(names, label, "labels array") for label in request.labels]
+    request = with_obvious_names(arrays, request, where)
+    refuse_outcomes_as_labels(request, where)
+    scores = proven_scores(arrays, request, where)
+    if not scores:
+        raise without_scores(arrays, where)
+    labels = []
+    for wanted in request.labels:
+        labels.append(matching(arrays.names, wanted, "labels array"))
     if request.groups:
         scores = _in_groups(scores, request.groups)
     if not (request.scores or request.all_scores):
@@ -93,7 +85,7 @@ def propose(columns: Columns, request: ImportRequest, where: str) -> list[Readin
     for number, (score, model) in enumerate(
         zip(scores, _model_names(scores), strict=True)
     ):
-        search = LabelSearch(names, arrays, score, scores, request, where)
+        search = LabelSearch(arrays, score, scores, request, where)
         label = search.named(labels, number)
         if label is None:
             label = search.proven()
@@ -102,7 +94,7 @@ def propose(columns: Columns, request: ImportRequest, where: str) -> list[Readin
         kind = _kind_of(score, label, arrays, request.kind, where, are_named)
         extras = {}
         for role in ARRAY_ROLES:
-            path = extra_of(score, names, role)
+            path = extra_of(score, arrays.names, role)
             if role != "labels" and path:
                 extras[role] = path
         reasons = {"scores": kind.reason, "labels": label.reason if label else ""}
@@ -112,15 +104,6 @@ def propose(columns: Columns, request: ImportRequest, where: str) -> list[Readin
         )
     _refuse_one_name(readings, where)
     return readings
-
-
-def _name_of(path: str, column: Column) -> Name:
-    """Parts of a path; the outcome of a column of scores is named by that column."""
-    name = parse_name(path)
-    scores = column.attributes.get("labels_of")
-    if scores is not None:
-        return replace(name, role="labels", model=scores, kind="")
-    return name
 
 
 def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
@@ -197,14 +180,13 @@ def _kind_of(
     """
     if declared or score.kind:
         return Kind(declared or score.kind)
-    array = arrays.load(score.path)
     reason = "its values cannot be read"
-    if array is not None and array.dtype.kind == "f":
-        proof = kind_of_scores(array)
+    if arrays.is_float(score.path):
+        proof = arrays.kind(score.path)
         reason = proof.reason
         if proof.kind in ("probs", "log_probs"):
             return Kind(proof.kind, reason)
-        if proof.kind and (are_named or _are_scores(score, label, array, arrays)):
+        if proof.kind and (are_named or _are_scores(score, label, arrays)):
             return Kind(proof.kind, reason)
         reason = _with_reversed_sign(reason, score, label, arrays)
     what = f"{score.path!r} holds"
@@ -215,12 +197,7 @@ def _kind_of(
     )
 
 
-def _are_scores(
-    score: Name,
-    label: Label | None,
-    array: Any,
-    arrays: Arrays,
-) -> bool:
+def _are_scores(score: Name, label: Label | None, arrays: Arrays) -> bool:
     """True if real numbers are scores of classes, not features or other measurements.
 
     Their name says so, their columns are named like the classes, or the largest is the
@@ -228,12 +205,12 @@ def _are_scores(
     """
     if may_be_scores(score.core):
         return True
-    if arrays.columns[score.path].attributes.get("by_label"):
+    if arrays.has(score.path, "by_label"):
         return True
     if label is None:
         return False
-    indices = classes_of_rows(score.path, label.path, arrays)
-    return indices is not None and agreement(array, indices).is_beyond_chance
+    matches_largest = arrays.agreement(score.path, label.path)
+    return matches_largest is not None and matches_largest.is_beyond_chance
 
 
 def _with_reversed_sign(
@@ -242,7 +219,7 @@ def _with_reversed_sign(
     """The reason, with a question where the least score is the label."""
     if label is None:
         return reason
-    indices = classes_of_rows(score.path, label.path, arrays)
+    indices = arrays.class_indices(score.path, label.path)
     array = arrays.load(score.path)
     if indices is None or array.shape[1] < 3:
         return reason

@@ -1,0 +1,90 @@
+"""Commands that messages advise: read back as a request, and tried."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calcli.errors import CalcliError
+from calcli.importers.import_request import ImportRequest
+
+SINGLE_VALUES = (
+    *("kind", "normalize", "confidence", "correct", "ids", "unit", "sample_weight"),
+    *("class_names", "gold"),
+)
+SEVERAL_VALUES = ("scores", "labels", "group_by")
+SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
+"""Options that an advised command may have, by the number of their values."""
+
+NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
+"""Options, values of these that are no names of arrays, and what is asked for then."""
+
+SINGLE_OPTION = re.compile(
+    r"--percent|--drop-missing|--drop-duplicates|--per-label(?= reads)"
+    r"|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+(?:\.\d+)?"
+    r"|(?<=of the classes: )--scores .+|--normalize sum(?=\))"
+)
+"""Options that a message may advise to add to the command."""
+
+
+@dataclass(frozen=True)
+class AdvisedImport:
+    """What an advised command asks for: a request, and further labels to ignore."""
+
+    request: ImportRequest
+    ignored: Sequence[float]
+
+
+def advised_import(
+    command: Sequence[str], request: ImportRequest
+) -> AdvisedImport | None:
+    """What a command of ``calcli extract`` asks for; None for other commands."""
+    if tuple(command[:2]) != ("calcli", "extract") or "--model" in command:
+        return None
+    changes: dict[str, Any] = {"no_labels": False}
+    ignored: list[float] = []
+    words = iter(command[2:])
+    for word in filter(_is_option, words):
+        field = word.removeprefix("--").replace("-", "_")
+        if field == "ignore_label":
+            ignored.append(float(next(words)))
+        elif field in SINGLE_VALUES:
+            changes[field] = next(words)
+        elif field in SEVERAL_VALUES:
+            changes[field] = (*changes.get(field, ()), next(words))
+        elif field in SWITCHES:
+            changes[field] = True
+    for field, word, switch in NOT_NAMES:
+        if changes.get(field) == (word,):
+            changes |= {field: (), switch: True}
+    if request.typed or "confidence" in changes:  # the command says all of it
+        request = replace(
+            request, scores=(), labels=(), kind=None, confidence=None, correct=None
+        )
+    return AdvisedImport(replace(request, **changes), ignored)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("--")
+
+
+def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliError:
+    """The error, its command with the option that its refusal advises; else as it is.
+
+    The command still ends with its output, if it did.
+    """
+    command = problem.commands[0]
+    match = SINGLE_OPTION.search(refusal.message)
+    if match is None or match[0].split()[0] in command:
+        return problem
+    end = len(command) - 2 if command[-2] == "-o" else len(command)
+    return problem.advising((*command[:end], *shlex.split(match[0]), *command[end:]))
+
+
+def without_commands(problem: CalcliError, reason: str) -> CalcliError:
+    """The error without its command, and why there is none, unless it says that itself."""
+    message = problem.message
+    if not message.startswith(reason.removesuffix("…")):
+        message += f"; no command is proposed, it would end in: {reason}"
+    return type(problem)(message, advice=problem.advice)

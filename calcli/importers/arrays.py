@@ -1,0 +1,165 @@
+"""The arrays of a source: their names, and what is known of their values.
+
+Everything that is said of how a file is read rests on this: values are loaded, and
+evidence is computed, once for each array. Arrays that cannot be read are None.
+"""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from calcli.errors import DataError
+from calcli.importers.evidence import (
+    Agreement,
+    KindEvidence,
+    agreement,
+    class_indices,
+    counts_from_1,
+    kind_of_scores,
+)
+from calcli.importers.looks import Look, looks_like, without_empty
+from calcli.importers.names import Name, headers_path, parse_name
+from calcli.importers.ragged import Parts
+from calcli.importers.table import Column, Columns
+from calcli.numerics import AnyArray, IntArray
+
+
+class Arrays:
+    """The arrays of a source, by path."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._loaded: dict[str, Any] = {}
+        self._values: dict[str, AnyArray | None] = {}
+        self._looks: dict[str, Look] = {}
+        self._kinds: dict[str, KindEvidence] = {}
+        self._agreements: dict[tuple[str, str], Agreement | None] = {}
+
+    @cached_property
+    def names(self) -> list[Name]:
+        """Parts of every path."""
+        return [_name_of(path, column) for path, column in self.columns.items()]
+
+    def paths_of(self, role: str) -> list[str]:
+        """Paths of the arrays whose names give them a role."""
+        return [name.path for name in self.names if name.role == role]
+
+    def has(self, path: str, attribute: str) -> bool:
+        """True for an array with an attribute (see ``Column``)."""
+        return bool(self.columns[path].attributes.get(attribute))
+
+    # ---- values
+
+    def load(self, path: str) -> Any:
+        """The array, or None: without rows, a single value, or not readable."""
+        if path not in self._loaded:
+            self._loaded[path] = self._array(self.columns[path])
+        return self._loaded[path]
+
+    def _array(self, column: Column) -> Any:
+        try:
+            array = column.load()
+        except DataError:
+            return None
+        if not hasattr(array, "dtype") or not array.ndim or not len(array):
+            return None
+        if isinstance(array, Parts) and array.ndim == 2 and array.dtype.kind == "f":
+            return None  # lists of different lengths, of unknown meaning
+        return array
+
+    def values(self, path: str) -> AnyArray | None:
+        """All values, (n, 1) as (n,), empty cells as NaN or no text; None if unreadable."""
+        if path not in self._values:
+            self._values[path] = self._all_values(self.columns[path])
+        return self._values[path]
+
+    def _all_values(self, column: Column) -> AnyArray | None:
+        try:
+            values = column.rows(slice(None))
+        except DataError:
+            return None
+        is_column = values.ndim == 2 and values.shape[1] == 1
+        return values[:, 0] if is_column else values
+
+    def present(self, path: str) -> AnyArray | None:
+        """The values that are not empty; None where they cannot be read."""
+        values = self.values(path)
+        return None if values is None else without_empty(values)
+
+    def words(self, path: str) -> list[object]:
+        """Distinct values, without the empty one."""
+        values = self.present(path)
+        return [] if values is None else np.unique(values).tolist()
+
+    def is_float(self, path: str) -> bool:
+        """True for an array of real numbers."""
+        array = self.load(path)
+        return array is not None and array.dtype.kind == "f"
+
+    def is_wide(self, path: str) -> bool:
+        """True for an array with several columns."""
+        array = self.load(path)
+        return array is not None and array.ndim > 1 and array.shape[-1] > 1
+
+    # ---- evidence
+
+    def look(self, path: str) -> Look:
+        """What the name and the first values suggest."""
+        if path not in self._looks:
+            self._looks[path] = looks_like(path, self.columns[path])
+        return self._looks[path]
+
+    def kind(self, path: str) -> KindEvidence:
+        """The kind of scores that all values prove."""
+        if path not in self._kinds:
+            self._kinds[path] = kind_of_scores(self.load(path))
+        return self._kinds[path]
+
+    def classes(self, path: str) -> list[str] | None:
+        """Names of the classes of an array of scores, made of the names of columns."""
+        names = self.columns.get(headers_path(path))
+        return None if names is None else names.values().tolist()
+
+    def class_indices(self, scores: str, labels: str) -> IntArray | None:
+        """Classes of the rows of scores (n, k), by a column; None where it is unclear."""
+        array = self.load(scores)
+        values = self.load(labels)
+        if array is None or values is None or array.ndim != 2:
+            return None
+        k = array.shape[1]
+        values = _whole_values(values)
+        if self.has(scores, "first_number") and counts_from_1(values, k):
+            values = values - 1
+        indices = class_indices(values, k, self.classes(scores))
+        return indices if indices is not None and len(indices) == len(array) else None
+
+    def agreement(self, scores: str, labels: str) -> Agreement | None:
+        """How often a column names the class of the largest score, None if unclear."""
+        pair = (scores, labels)
+        if pair not in self._agreements:
+            indices = self.class_indices(scores, labels)
+            self._agreements[pair] = None
+            if indices is not None:
+                self._agreements[pair] = agreement(self.load(scores), indices)
+        return self._agreements[pair]
+
+
+def _name_of(path: str, column: Column) -> Name:
+    """Parts of a path; the outcome of a column of scores is named by that column."""
+    name = parse_name(path)
+    scores = column.attributes.get("labels_of")
+    if scores is not None:
+        return replace(name, role="labels", model=scores, kind="")
+    return name
+
+
+def _whole_values(values: Any) -> AnyArray:
+    """Whole numbers as such, (n, 1) as (n,)."""
+    values = np.asarray(values[()])
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.dtype.kind == "f" and bool((values == np.floor(values)).all()):
+        return values.astype(np.int64)
+    return values
