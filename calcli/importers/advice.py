@@ -91,7 +91,7 @@ def with_command(
     problem: CalcliError, arrays: Arrays, request: ImportRequest, where: str
 ) -> CalcliError:
     """The error, with what each array looks like and the command that reads them so."""
-    suggestions = Suggestions(arrays, request)
+    suggestions = Suggestions(arrays, request, where)
     described = f"; it has {suggestions.listing()}"
     if not suggestions.looks:
         reason = "as nothing looks like scores or labels"
@@ -148,7 +148,9 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         outcomes = _outcomes(suggestions)
         if outcomes and KIND_OF_LOOK.get(suggestions.look_of_scores) == "probs":
             return _options_of_confidence(suggestions, outcomes[0])
-        if not outcomes and _lacks_outcome(suggestions):
+        look = suggestions.look_of_scores
+        is_lone_margin = look == "log-odds" and not suggestions.labels
+        if is_lone_margin or (not outcomes and _is_confidence(suggestions)):
             return f"nothing says which answers are right{NO_COMMAND}"
     if not suggestions.labels:
         return f"none of these looks like labels{NO_COMMAND}"
@@ -166,12 +168,6 @@ def _options_of_confidence(suggestions: Suggestions, outcome: str) -> ReadingOpt
     used = frozenset({score, *outcome.split("=")})
     n_rows = suggestions.n_rows(outcome.partition("=")[0])
     return ReadingOptions(options, used, n_rows, has_confidences=True)
-
-
-def _lacks_outcome(suggestions: Suggestions) -> bool:
-    """True for one score a row that no column of labels can stand beside."""
-    is_lone_margin = suggestions.look_of_scores == "log-odds" and not suggestions.labels
-    return is_lone_margin or _is_confidence(suggestions)
 
 
 def _is_confidence(suggestions: Suggestions) -> bool:
@@ -259,7 +255,8 @@ def _command_of_each_model(
         paths = paths[:1]
     commands = []
     for path in paths:
-        of_model = Suggestions(suggestions.arrays, replace(request, scores=(path,)))
+        own_request = replace(request, scores=(path,))
+        of_model = Suggestions(suggestions.arrays, own_request, where)
         reading = _options_of(of_model)
         if isinstance(reading, str):
             return []

@@ -42,6 +42,10 @@ class Arrays:
         """Parts of every path."""
         return [_name_of(path, column) for path, column in self.columns.items()]
 
+    def name_of(self, path: str) -> Name:
+        """Parts of one path."""
+        return next(name for name in self.names if name.path == path)
+
     def paths_of(self, role: str) -> list[str]:
         """Paths of the arrays whose names give them a role."""
         return [name.path for name in self.names if name.role == role]

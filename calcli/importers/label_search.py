@@ -63,8 +63,7 @@ class LabelSearch:
         if len(wanted) == len(self.scores) == len(self.request.scores):
             labels = list(wanted[number])
         if not labels:
-            labels = [name for name in self.arrays.names if name.role == "labels"]
-            labels = self._without_predictions(labels)
+            labels = self.by_name()
         is_only_pair = len(self.scores) == len(labels) == 1
         if is_only_pair:
             splits = {self.score.split, labels[0].split} - {""}
@@ -73,12 +72,13 @@ class LabelSearch:
         path = companion(self.score, labels, any_model=any_model, refuse_several=True)
         return Label(path) if path else None
 
-    def _without_predictions(self, labels: Sequence[Name]) -> list[Name]:
-        """Named labels without those that have the largest score in every row.
+    def by_name(self) -> list[Name]:
+        """Arrays named as labels without those that have the largest score in every row.
 
         ``label`` is the model's answer beside ``gold``, which agrees with the scores
         more often than chance, and not always.
         """
+        labels = [name for name in self.arrays.names if name.role == "labels"]
         here = [name for name in labels if self.is_beside(name)]
         scores = self.arrays.load(self.score.path) if len(here) > 1 else None
         if scores is None or scores.ndim != 2 or len(scores) < ENOUGH_ROWS:

@@ -13,6 +13,7 @@ from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.import_request import ImportRequest
+from calcli.importers.label_search import LabelSearch
 from calcli.importers.looks import KIND_OF_LOOK, Look, without_empty
 from calcli.importers.names import (
     LEFT_OVER,
@@ -24,6 +25,7 @@ from calcli.importers.names import (
     real_names,
     sounds_sure,
 )
+from calcli.importers.score_search import proven_scores
 from calcli.importers.table import Columns
 from calcli.io.locate import columns_in
 
@@ -50,8 +52,9 @@ class Suggestions:
     values of the columns that may be labels.
     """
 
-    def __init__(self, arrays: Arrays, request: ImportRequest) -> None:
+    def __init__(self, arrays: Arrays, request: ImportRequest, where: str) -> None:
         self.arrays = arrays
+        self.where = where
         self.columns = arrays.columns
         self.request = request
         self.paths = self._columns_to_look_at()
@@ -165,9 +168,19 @@ class Suggestions:
                 return
 
     def _take_likeliest_look(self) -> None:
-        """All arrays of the likeliest look of scores, or those named as confidences."""
+        """All arrays of the likeliest look of scores, or those named as confidences.
+
+        Where names prove some arrays of scores, these alone are candidates.
+        """
+        proven = []
+        for name in proven_scores(self.arrays, self.request, self.where):
+            has_look = self.looks.get(name.path) in KIND_OF_LOOK
+            if has_look and self.arrays.is_wide(name.path):
+                proven.append(name.path)
         for look, kind in KIND_OF_LOOK.items():
             candidates = self.of_look(look)
+            if proven:
+                candidates = [path for path in candidates if path in proven]
             if candidates:
                 named_sure = list(filter(sounds_sure, candidates))
                 self.scores = named_sure or candidates
@@ -224,18 +237,36 @@ class Suggestions:
     # ---- the labels
 
     def _find_labels(self) -> None:
-        self.labels = self.labels or self._named_labels() or self.of_look("labels")
+        self.labels = (
+            self.labels
+            or self._proven_labels()
+            or self._named_answers()
+            or self.of_look("labels")
+        )
 
     def _find_words(self) -> None:
         for path in dict.fromkeys([*self.of_look("groups"), *self.labels]):
             if path in self.columns:
                 self.words_of[path] = self.arrays.words(path)
 
-    def _named_labels(self) -> list[str]:
-        """Columns whose names say that they are labels."""
-        named = [path for path in self.paths if parse_name(path).role == "labels"]
-        if not named and self.is_single:
-            named = [path for path in self.paths if is_answer(parse_name(path).core)]
+    def _proven_labels(self) -> list[str]:
+        """Columns that are labels by their names, or that values prove to be."""
+        is_one_array = len(self.scores) == 1 and self.scores[0] in self.columns
+        if not is_one_array or self.is_single:
+            return [path for path in self.paths if parse_name(path).role == "labels"]
+        score = self.arrays.name_of(self.scores[0])
+        search = LabelSearch(self.arrays, score, [score], self.request, self.where)
+        named = [name.path for name in search.by_name() if name.path in self.paths]
+        if named:
+            return named
+        label = search.proven()
+        return [] if label is None else [label.path]
+
+    def _named_answers(self) -> list[str]:
+        """Columns of right answers, by their names, beside one score a row."""
+        if not self.is_single:
+            return []
+        named = [path for path in self.paths if is_answer(parse_name(path).core)]
         # beside a key of the right answers, a column "answer" holds those of the model
         keys = [path for path in named if not is_bare_answer(path)]
         return keys or named
