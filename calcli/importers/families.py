@@ -267,7 +267,7 @@ def _array_of(
 
 
 def _attributes_of(family: Family) -> dict[str, Any]:
-    """Whether words of a label name the columns, and whether these may lack some.
+    """The label whose words name the columns, and whether these may lack some.
 
     Text around the words tells further columns of the kind. first_number : 1 where the
     columns are numbered from 1.
@@ -278,7 +278,7 @@ def _attributes_of(family: Family) -> dict[str, Any]:
     }
     if family.classes is not None:
         is_complete = family.classes != family.columns
-        attributes |= {"by_label": True, "is_complete": is_complete}
+        attributes |= {"by_label": family.label, "is_complete": is_complete}
     return attributes
 
 
@@ -319,15 +319,17 @@ def _find_families(
         if name not in taken_by_name and not _has_other_meaning(name):
             rest.append(name)
     families = [*named, *_numbered_families(names, free, rest)]
-    classes_of_rest = None
+    left_over = Family(LEFT_OVER, rest, "left over")
     if not request.scores:
         for family in _families_of_classes(columns, rest):
             if len(family.columns) == len(rest):
-                classes_of_rest = family.classes
+                left_over = replace(
+                    left_over, classes=family.classes, label=family.label
+                )
             else:
                 families.append(family)
     if len(rest) > 1:
-        families.append(Family(LEFT_OVER, rest, "left over", classes=classes_of_rest))
+        families.append(left_over)
     return [*families, *listed]
 
 
@@ -482,7 +484,8 @@ def _families_around(
         else:
             members = [name for name in numeric if name in words]
         classes = list(map(text.inside, members))
-        yield Family(f"{OF_LABEL}{label}", members, "classes", text.before, classes)
+        name = f"{OF_LABEL}{label}"
+        yield Family(name, members, "classes", text.before, classes, label)
 
 
 def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:

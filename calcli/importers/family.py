@@ -20,7 +20,7 @@ class Family:
 
     name : of the array. origin : by what they belong together. prefix : the part of
     their names that is none of the classes' names. classes : names of the classes,
-    where words of a label tell them.
+    where the words of a column, label, tell them.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Family:
     origin: Origin
     prefix: str = ""
     classes: list[str] | None = None
+    label: str | None = None
 
 
 def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:

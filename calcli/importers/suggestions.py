@@ -188,16 +188,17 @@ class Suggestions:
                 return
 
     def _take_columns_named_by_labels(self) -> None:
-        """Columns that are called as the words of one column are its classes."""
-        for path in (*self.of_look("groups"), *self.of_look("labels")):
-            words = self.arrays.words(path)
-            members = [name for name in self.paths if name in words]
-            if len(members) == len(words) > 1:
-                self.scores = [option_for(self.paths, members)]
-                self.labels = [path]
-                self.looks |= dict.fromkeys(members, "scores")
-                self.looks[path] = "labels"
-                self.kind = self.kind or self._kind_of_columns(members)
+        """Columns that are named by the words of a label are its classes."""
+        for path, column in self.columns.items():
+            label = column.attributes.get("by_label")
+            if label is None or "/" in path:
+                continue
+            members = list(column.parts)
+            self.scores = [option_for(list(self.columns), members)]
+            self.labels = [label]
+            self.looks |= dict.fromkeys(members, "scores")
+            self.looks[label] = "labels"
+            self.kind = self.kind or self._kind_of_columns(members)
 
     def _take_left_over(self) -> None:
         """Several columns whose rows sum to 1, or all of one prefix."""
