@@ -14,19 +14,14 @@ from pathlib import Path
 
 from calcli.errors import CalcliError, NotToRead
 from calcli.importers.advised_commands import SINGLE_OPTION
+from calcli.importers.array_names import parse_name, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import some_of
 from calcli.importers.evidence import is_never_below_half
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES
 from calcli.importers.looks import KIND_OF_LOOK, MOST_GROUPS, Look, likely_unit
-from calcli.importers.names import (
-    is_prediction,
-    parse_name,
-    real_names,
-    says_correct,
-    sounds_sure,
-)
+from calcli.importers.names import is_prediction, says_correct, sounds_sure
 from calcli.importers.suggestions import Suggestions
 from calcli.importers.table import Columns
 

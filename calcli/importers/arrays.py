@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import Name, headers_path, parse_name
 from calcli.importers.evidence import (
     Agreement,
     KindEvidence,
@@ -20,7 +21,6 @@ from calcli.importers.evidence import (
     kind_of_scores,
 )
 from calcli.importers.looks import Look, looks_like, without_empty
-from calcli.importers.names import Name, headers_path, parse_name
 from calcli.importers.ragged import Parts
 from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from calcli.digits import FloatType, float_type
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
+from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
-from calcli.importers.names import COLUMNS, parse_name, role_of
+from calcli.importers.names import COLUMNS, role_of
 from calcli.importers.past import past_of
 from calcli.importers.positions import (
     Dense,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import Name, parse_name, real_names
 from calcli.importers.bundles import Imported
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
 from calcli.importers.looks import ROWS_OF_CARRIED, goes_along, is_single_value
-from calcli.importers.names import Name, parse_name, real_names
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, constant

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import UsageError
+from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import parse_name
 from calcli.importers.ragged import Parts
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table

@@ -8,12 +8,13 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.advice import with_command
+from calcli.importers.array_names import matching, parse_name
 from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, kept_columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import extra_of
 from calcli.importers.labels import to_labels
-from calcli.importers.names import COLUMNS, matching, parse_name
+from calcli.importers.names import COLUMNS
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns

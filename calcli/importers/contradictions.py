@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
 from calcli.importers.evidence import (
     FEWEST_RANKED,
     are_probabilities,
@@ -17,7 +18,7 @@ from calcli.importers.evidence import (
     places_of_words,
 )
 from calcli.importers.labels import OPPOSITES
-from calcli.importers.names import is_prediction, parse_name, says_correct
+from calcli.importers.names import is_prediction, says_correct
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray

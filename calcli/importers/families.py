@@ -20,15 +20,14 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import LEFT_OVER, OF_LABEL, parse_name
 from calcli.importers.column_options import listed_columns, option_for, some_of
 from calcli.importers.common_text import texts_around
 from calcli.importers.family import Family, stacked
 from calcli.importers.headers import names_of_classes, read_names, sort_by_number
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
-    LEFT_OVER,
     NUMBERED,
-    OF_LABEL,
     PER_ROW,
     SCORE_PREFIX,
     are_ours,
@@ -37,7 +36,6 @@ from calcli.importers.names import (
     is_index,
     is_largest,
     is_prediction_word,
-    parse_name,
     role_of,
     says_correct,
 )

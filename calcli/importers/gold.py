@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import is_answer, parse_name
+from calcli.importers.names import is_answer
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table

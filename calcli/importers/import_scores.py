@@ -21,6 +21,7 @@ from calcli.importers.advised_commands import (
     with_advised_option,
     without_commands,
 )
+from calcli.importers.array_names import parse_name
 from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
@@ -38,7 +39,7 @@ from calcli.importers.join import join_tables, remark_shards
 from calcli.importers.looks import likely_unit
 from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
-from calcli.importers.names import COLUMNS, parse_name
+from calcli.importers.names import COLUMNS
 from calcli.importers.per_label import labels_as_rows
 from calcli.importers.proposal import Reading, propose
 from calcli.importers.read_arrays import arrays_in_words

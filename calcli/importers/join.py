@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
 from calcli.importers.gold import Joined
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.missing import in_order
-from calcli.importers.names import ARRAY_ROLES, COLUMNS, parse_name
+from calcli.importers.names import ARRAY_ROLES, COLUMNS
 from calcli.importers.past import past_of
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
-from calcli.importers.names import parse_name
+from calcli.importers.array_names import parse_name
 from calcli.importers.table import Record
 
 

@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import Name, is_generated, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
-    Name,
     is_answer,
     is_counter,
-    is_generated,
     is_no_truth,
     is_prediction,
     is_unit,
-    real_names,
     says_correct,
 )
 from calcli.importers.remarks import remark

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import parse_name
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.labels import OPPOSITES
 from calcli.importers.names import (
@@ -15,7 +16,6 @@ from calcli.importers.names import (
     is_unit,
     is_weight,
     may_be_percent,
-    parse_name,
     says_correct,
 )
 from calcli.importers.table import Column, Columns

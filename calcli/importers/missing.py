@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.names import PER_ROW, parse_name
+from calcli.importers.array_names import parse_name
+from calcli.importers.names import PER_ROW
 from calcli.importers.ragged import Parts, cut_alike
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns

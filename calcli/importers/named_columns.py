@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from calcli.importers.names import COLUMNS, Name, matching, parse_name
+from calcli.importers.array_names import Name, matching, parse_name
+from calcli.importers.names import COLUMNS
 from calcli.importers.table import Column, Columns
 from calcli.io.locate import intersections
 from calcli.numerics import AnyArray

@@ -7,17 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from calcli.importers.array_names import LEFT_OVER, Name, is_generated, parse_name
 from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import (
-    LEFT_OVER,
-    Name,
-    is_generated,
-    is_input,
-    may_be_scores,
-    parse_name,
-    says_correct,
-)
+from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
 from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE

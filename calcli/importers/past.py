@@ -1,6 +1,6 @@
 """Which calibrators have been applied to scores, as their file says."""
 
-from calcli.importers.names import parse_name
+from calcli.importers.array_names import parse_name
 from calcli.importers.table import Column, Columns
 from calcli.io.provenance import carried, joined_past, unmarked
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
+from calcli.importers.array_names import headers_path
 from calcli.importers.bundles import per_row
 from calcli.importers.common_text import n_common_parts
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
-from calcli.importers.names import headers_path
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, constant

@@ -8,20 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from calcli.errors import UsageError, unknown_name
+from calcli.importers.array_names import Name, is_generated, matching
 from calcli.importers.arrays import Arrays
 from calcli.importers.common_text import n_common_parts
 from calcli.importers.evidence import REVERSED, sign_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of
-from calcli.importers.names import (
-    ARRAY_ROLES,
-    COLUMNS,
-    Name,
-    group_name,
-    is_generated,
-    matching,
-    may_be_scores,
-)
+from calcli.importers.names import ARRAY_ROLES, COLUMNS, may_be_scores
 from calcli.importers.obvious_scores import with_obvious_names
 from calcli.importers.score_refusals import (
     refuse_detections,
@@ -31,6 +24,7 @@ from calcli.importers.score_refusals import (
     without_scores,
 )
 from calcli.importers.score_search import proven_scores
+from calcli.io.locate import group_name
 
 
 @dataclass(frozen=True)

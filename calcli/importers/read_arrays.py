@@ -1,6 +1,6 @@
 """Which array was read as what, in words, for the line that says what was read."""
 
-from calcli.importers.names import headers_path
+from calcli.importers.array_names import headers_path
 from calcli.importers.proposal import Reading
 from calcli.importers.table import Column, Columns
 

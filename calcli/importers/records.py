@@ -18,9 +18,9 @@ import numpy as np
 
 from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import columns_of_records, kind_of_cell
-from calcli.importers.names import parse_name
 from calcli.importers.nested import DEEPEST
 from calcli.importers.positions import token_rows
 from calcli.importers.ranks import spread

@@ -8,10 +8,10 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
+from calcli.importers.array_names import headers_path
 from calcli.importers.evidence import counts_from_1
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
-from calcli.importers.names import headers_path
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns

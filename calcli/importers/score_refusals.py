@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from calcli.errors import CalcliError, DataError, NotToRead, UsageError
+from calcli.importers.array_names import LEFT_OVER, Name
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import some_of
 from calcli.importers.contradictions import (
@@ -14,13 +15,7 @@ from calcli.importers.contradictions import (
     ranks_are_no_classes,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import (
-    LEFT_OVER,
-    NUMBERED,
-    Name,
-    have_box,
-    says_correct,
-)
+from calcli.importers.names import NUMBERED, have_box, says_correct
 from calcli.numerics import AnyArray
 
 

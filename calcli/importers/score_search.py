@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from calcli.importers.array_names import Name, is_generated, matching
 from calcli.importers.arrays import Arrays
 from calcli.importers.evidence import blocks
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import Name, is_generated, matching
 from calcli.importers.remarks import remark
 from calcli.importers.scores_stored_twice import without_repeated
 

@@ -9,6 +9,7 @@ from itertools import chain
 
 import numpy as np
 
+from calcli.importers.array_names import LEFT_OVER, headers_path, parse_name, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
@@ -16,13 +17,9 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import LabelSearch
 from calcli.importers.looks import KIND_OF_LOOK, Look, without_empty
 from calcli.importers.names import (
-    LEFT_OVER,
-    headers_path,
     is_answer,
     is_bare_answer,
     is_prediction,
-    parse_name,
-    real_names,
     sounds_sure,
 )
 from calcli.importers.score_search import proven_scores

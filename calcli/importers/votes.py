@@ -9,10 +9,10 @@ from math import isinf
 import numpy as np
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import matching, parse_name
 from calcli.importers.column_options import listed_columns
 from calcli.importers.gold import GOLD, Joined
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import matching, parse_name
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.io.cells import is_number, number, texts_of_names

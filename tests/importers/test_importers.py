@@ -8,10 +8,10 @@ import pytest
 from imports import plan
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import parse_name
 from calcli.importers.dealing import Splitting
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
-from calcli.importers.names import parse_name
 from calcli.io.bundle import open_bundle
 from calcli.io.split import parse_split
 

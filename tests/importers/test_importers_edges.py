@@ -15,13 +15,13 @@ import pytest
 from imports import bring
 
 from calcli.errors import DataError, UsageError
+from calcli.importers.array_names import LEFT_OVER
 from calcli.importers.dealing import Splitting
 from calcli.importers.formats import open_table
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.import_scores import import_scores
 from calcli.importers.json_columns import column_of_cells
 from calcli.importers.missing import in_order
-from calcli.importers.names import LEFT_OVER
 from calcli.importers.nested import _join, flatten, merge_batches
 from calcli.importers.pickled import _tensor
 from calcli.importers.positions import token_rows

@@ -34,9 +34,9 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.errors import CalcliError, DataError
+from calcli.importers.array_names import parse_name, real_names
 from calcli.importers.formats import open_table
 from calcli.importers.looks import looks_like
-from calcli.importers.names import parse_name, real_names
 from calcli.importers.open_any_file import expand, importing_once, open_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.sources import settle_sources
