@@ -188,7 +188,7 @@ class Suggestions:
         """Columns that are named by the words of a label are its classes."""
         for path, column in self.columns.items():
             label = column.attributes.get("by_label")
-            if label is None or "/" in path:
+            if self.looks.get(label) not in ("groups", "labels") or "/" in path:
                 continue
             members = list(column.parts)
             self.scores = [option_for(list(self.columns), members)]

@@ -33,6 +33,9 @@ TEXTS = {
         "prob_no,prob_yes,label",
         ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True)),
     ),
+    "numbered percent.csv": table(
+        "p0,p1,label", ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True))
+    ),
     "blank.csv": table(
         "prob_0,prob_1,label",
         (
@@ -671,3 +674,21 @@ def test_intersections_of_named_columns_are_no_column_of_the_file(run, tmp_path)
     done = run("run", str(path), *options, "--group-by", "site", "--group-by", "sex")
     assert done.code == 2
     assert "site (groups?), sex (groups?); to try" in done.err
+
+
+def test_whole_numbers_and_other_columns_are_no_scores_for_advice(
+    monkeypatch, capsys, tmp_path
+):
+    """Votes are no logits, and a confidence beside logits is not taken for the scores."""
+    monkeypatch.chdir(tmp_path)
+    run = runner(monkeypatch, capsys)
+    rows = ((i % 3, (i + y) % 3, i % 2, y) for i, y in enumerate(Y))
+    Path("votes.csv").write_text(table("answers_0,answers_1,answers_2,gold", rows))
+    refused = run("extract", "votes.csv", "-o", "new.h5")
+    assert refused.code == 2 and "answers (" not in refused.line, refused.line
+    assert "none of these looks like scores (no command is proposed)" in refused.line
+    words = np.array(["cat", "dog", "cow"])[C]
+    np.savez("both.npz", logits=Z, sure=0.5 + P / 2, words=words)
+    refused = run("extract", "both.npz", "-o", "new.h5")
+    assert refused.code == 3 and "found no labels for 'logits'" in refused.line
+    assert "words: labels are words" in refused.line, refused.line

@@ -1,0 +1,224 @@
+"""Which columns of a table belong together, by their names."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+
+from calcli.errors import DataError
+from calcli.importers.array_names import LEFT_OVER, OF_LABEL, parse_name
+from calcli.importers.column_options import listed_columns, option_for
+from calcli.importers.common_text import texts_around
+from calcli.importers.family import Family
+from calcli.importers.import_request import ImportRequest
+from calcli.importers.names import (
+    NUMBERED,
+    PER_ROW,
+    SCORE_PREFIX,
+    is_certainty,
+    is_counter,
+    is_prediction_word,
+    role_of,
+    says_correct,
+)
+from calcli.importers.table import Column, Columns
+from calcli.importers.text_cells import LONGEST_WORD
+
+OUTCOME_ENDING = re.compile(
+    r"(?i)(?P<score>.+?)[_. -](outcome|outcomes|observed|actual)"
+)
+"""Name of the outcome of one column of scores: ``prob1_outcome`` beside ``prob1``."""
+
+ROWS_SEEN = 10_000
+MOST_CLASSES_SEEN = 1000
+"""Rows of a label whose words are looked up in the names of columns; most words."""
+
+
+def find_families(columns: Columns, request: ImportRequest) -> list[Family]:
+    """All families, in the order in which later ones replace earlier ones of a name."""
+    names = list(columns)
+    listed = _listed_families(columns, request)
+    outcomes = outcomes_by_score(names)
+    reserved = {*request.labels, *chain(*request.named.values())}
+    reserved.update(outcomes, outcomes.values())
+    for family in listed:
+        reserved.update(family.columns)
+    free = [name for name in names if _may_be_score(name, columns[name], reserved)]
+    named = _named_families(free)
+    taken_by_name: set[str] = set()
+    for family in named:
+        taken_by_name.update(family.columns)
+    rest = []
+    for name in free:
+        if name not in taken_by_name and not _has_other_meaning(name):
+            rest.append(name)
+    families = [*named, *_numbered_families(names, free, rest)]
+    left_over = Family(LEFT_OVER, rest, "left over")
+    if not request.scores:
+        for family in _families_of_classes(columns, rest):
+            if len(family.columns) == len(rest):
+                left_over = replace(
+                    left_over, classes=family.classes, label=family.label
+                )
+            else:
+                families.append(family)
+    if len(rest) > 1:
+        families.append(left_over)
+    return [*families, *listed]
+
+
+def _listed_families(columns: Columns, request: ImportRequest) -> list[Family]:
+    """Columns that options list: ``A,B,C``, ``A:C``."""
+    families = []
+    for option in (*request.scores, *request.labels):
+        if option in columns or not set(option) & {",", ":"}:
+            continue
+        members = listed_columns(list(columns), option)
+        if members:
+            families.append(Family(option, members, "listed"))
+    return families
+
+
+def _has_other_meaning(name: str) -> bool:
+    """True for a confidence, a prediction, correctness, or a counter of rows."""
+    if is_certainty(name) or is_prediction_word(name):
+        return True
+    return says_correct(name) or is_counter(name)
+
+
+def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
+    """True for a column of numbers without another meaning.
+
+    Texts in a column that is named as scores are refused when it is read.
+    """
+    if role_of(name) in PER_ROW or name in reserved:
+        return False
+    if column.cells == "number":
+        return True
+    return column.cells == "text" and SCORE_PREFIX.match(name) is not None
+
+
+def outcomes_by_score(names: Sequence[str]) -> dict[str, str]:
+    """Columns ``NAME_outcome`` by ``NAME``: the labels of one column of scores."""
+    outcomes = {}
+    for name in names:
+        match = OUTCOME_ENDING.fullmatch(name)
+        if match is not None and match["score"] in names:
+            outcomes[match["score"]] = name
+    return outcomes
+
+
+def with_outcomes(columns: dict[str, Column]) -> dict[str, Column]:
+    """The columns; outcomes say of which column of scores they are."""
+    for score, outcome in outcomes_by_score(list(columns)).items():
+        attributes = {**columns[outcome].attributes, "labels_of": score}
+        columns[outcome] = replace(columns[outcome], attributes=attributes)
+    return columns
+
+
+def _named_families(names: Sequence[str]) -> list[Family]:
+    """Columns by the word for scores before the name of the class."""
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        word = _word_for_scores(name)
+        if word is not None:
+            by_word.setdefault(word, []).append(name)
+    return [Family(word, columns, "named", word) for word, columns in by_word.items()]
+
+
+def _word_for_scores(name: str) -> str | None:
+    """``logits`` of ``logits_cat``, ``raw.probs`` of ``raw.probs.cat``; else None."""
+    match = SCORE_PREFIX.match(name)
+    if match is not None:
+        return match.group() if match.end() < len(name) else None
+    parent, dot, field = name.rpartition(".")
+    if dot and field and parse_name(parent).role == "scores":
+        return parent
+    return None
+
+
+def _numbered_families(
+    names: Sequence[str], numeric: Sequence[str], rest: Sequence[str]
+) -> list[Family]:
+    """Columns by the name before their number, and those called 0, 1, 2, …"""
+    by_stem: dict[str, list[str]] = {}
+    for name in numeric:
+        if _word_for_scores(name) is not None:
+            continue
+        match = NUMBERED.fullmatch(name)
+        if match is not None and match["stem"]:
+            by_stem.setdefault(match["stem"], []).append(name)
+    families = []
+    for stem, columns in by_stem.items():
+        if len(columns) > 1:
+            families.append(Family(stem, columns, "numbered", _prefix(stem, columns)))
+    plain = [str(i) for i in range(len(rest)) if str(i) in rest]
+    counts_up = bool(plain) and plain[-1] == str(len(plain) - 1)
+    if counts_up and 1 < len(plain) < len(rest):
+        families.append(Family(option_for(names, plain), plain, "numbered"))
+    return families
+
+
+def _prefix(stem: str, columns: Sequence[str]) -> str:
+    return stem if columns[0].startswith(stem) else ""
+
+
+def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
+    """Columns whose names hold the words of a label: ``P (class=cat), …``."""
+    families: list[Family] = []
+    for label, column in columns.items():
+        if column.cells != "text":
+            continue
+        for family in _families_around(label, distinct_words(column), numeric):
+            members = set(family.columns)
+            families = [
+                other for other in families if not members >= set(other.columns)
+            ]
+            if not any(members <= set(other.columns) for other in families):
+                families.append(family)
+    return _with_own_names(families, list(columns))
+
+
+def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:
+    """Families around the words of one label (of a model each) by their columns."""
+    n_of_name = Counter(family.name for family in families)
+    named = []
+    for family in families:
+        if n_of_name[family.name] > 1:
+            family = replace(family, name=option_for(columns, family.columns))
+        named.append(family)
+    return named
+
+
+def distinct_words(column: Column) -> list[str]:
+    """The words of a label without the empty one; none if they are too many."""
+    words: set[str] = set()
+    with suppress(DataError):
+        for value in column.rows(slice(ROWS_SEEN)).tolist():
+            word = str(value)
+            if len(word) > LONGEST_WORD or len(words) > MOST_CLASSES_SEEN:
+                return []
+            if word.strip():
+                words.add(word)
+    return sorted(words)
+
+
+def _families_around(
+    label: str, words: Sequence[str], numeric: Sequence[str]
+) -> Iterator[Family]:
+    """Columns whose names are the words within the same text, for each such text."""
+    if len(words) < 2:
+        return
+    known = set(numeric)
+    for text in texts_around(words[0], numeric):
+        if not known.issuperset(map(text.around, words)):
+            continue
+        if text.before or text.after:
+            members = list(filter(text.is_around, numeric))
+        else:
+            members = [name for name in numeric if name in words]
+        classes = list(map(text.inside, members))
+        name = f"{OF_LABEL}{label}"
+        yield Family(name, members, "classes", text.before, classes, label)
