@@ -20,7 +20,7 @@ from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
 Sniff = Callable[[SourceFile], bool]
-Read = Callable[[SourceFile, ExitStack, ImportRequest], Table]
+Read = Callable[[SourceFile], Table]
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,16 @@ PLUGINS = "calcli.readers"
 def reader(
     name: str, about: str, *, sniff: Sniff, **more: Any
 ) -> Callable[[Read], Read]:
-    """Register a reader: a function (file, stack, request) -> Table.
+    """Register a reader: a function (file) -> Table.
 
     It stands in a module of ``readers``, or in a plug-in: a module that an installed
     package declares as an entry point of the group ``calcli.readers``. The arguments
-    are the fields of ``Format``; ``stack`` closes files that the table keeps open. A
-    reader lists arrays or columns under the names that the file gives them, and knows
-    nothing of scores and labels; only readers of logs, which do, give their arrays the
-    names of ``names.ROLES`` (logits, labels, ids, …) and look at ``request``. Readers
-    raise DataError for broken files, and import heavy packages inside the function.
+    are the fields of ``Format``. What the table keeps open is opened by
+    ``file.keep_open``. A reader lists arrays or columns under the names that the file
+    gives them, and knows nothing of scores and labels; only readers of logs, which do,
+    give their arrays the names of ``names.ROLES`` (logits, labels, ids, …) and look at
+    ``file.request``. Readers raise DataError for broken files, and import heavy
+    packages inside the function.
     """
 
     def register(read: Read) -> Read:
@@ -229,10 +230,10 @@ def open_table(
 
     Raises DataError.
     """
-    file = SourceFile(path)
+    file = SourceFile(path, stack, request)
     format = recognise(file)
     with reading(path, f"it as {format.name}"):  # files that do not follow their format
-        table = arranged(format.read(file, stack, request), request)
+        table = arranged(format.read(file), request)
     if not table.columns:
         raise DataError(f"{table.file}: holds no arrays")
     if file.suffix not in format.suffixes and file.suffix in suffixes():

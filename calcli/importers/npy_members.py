@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,14 +58,13 @@ def read_header(file: IO[bytes]) -> NpyHeader | None:
 
 
 class NpzArrays:
-    """The arrays of a .npz file, open until ``stack`` closes. Raises DataError."""
+    """The arrays of a .npz file, open until the import ends. Raises DataError."""
 
-    def __init__(self, file: SourceFile, stack: ExitStack) -> None:
+    def __init__(self, file: SourceFile) -> None:
         self.file = file
         self.path = file.path
-        self._stack = stack
-        opened = stack.enter_context(self.path.open("rb"))  # NumPy leaves it open
-        self._archive = stack.enter_context(np.load(opened, allow_pickle=False))
+        opened = file.keep_open(self.path.open("rb"))  # NumPy leaves it open
+        self._archive = file.keep_open(np.load(opened, allow_pickle=False))
 
     def loaders(self) -> dict[str, Callable[[], Any]]:
         """Function that returns each array, by name."""
@@ -135,7 +133,7 @@ class NpzArrays:
     def _unpacked(self, member: zipfile.ZipInfo) -> Path:
         """A temporary file with the content of a member."""
         folder = tempfile.TemporaryDirectory(prefix="calcli-")
-        place = Path(self._stack.enter_context(folder)) / "array.npy"
+        place = Path(self.file.keep_open(folder)) / "array.npy"
         with self._archive.zip.open(member) as packed, place.open("wb") as whole:
             shutil.copyfileobj(packed, whole, COPIED_BYTES)
         return place

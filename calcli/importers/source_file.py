@@ -3,13 +3,14 @@
 import json
 import zipfile
 from codecs import getincrementaldecoder
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from calcli.errors import DataError, blaming, one_line
+from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import DoubledKey, is_database, note, once, refuse_more
@@ -26,16 +27,26 @@ MOST_BYTES_CHECKED = 1 << 26
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 ZIP_MAGIC = b"PK\x03\x04"
 
+T = TypeVar("T")
+
 
 class SourceFile:
     """A file to import, with its properties before reading.
 
     suffix : the last one, lower case. head : its first bytes, never empty. inner : what
-    is named in it (``FILE.db:TABLE``), or None. Raises DataError for a missing, empty
-    or unreadable file.
+    is named in it (``FILE.db:TABLE``), or None. request : what the options ask of the
+    import, which only readers of logs need. Raises DataError for a missing, empty or
+    unreadable file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stack: ExitStack | None = None,
+        request: ImportRequest = ImportRequest(),
+    ) -> None:
+        self._stack = ExitStack() if stack is None else stack
+        self.request = request
         self.inner: str | None = None
         if not path.exists():
             path, self.inner = _without_table(path)
@@ -53,6 +64,10 @@ class SourceFile:
             note(path)
         if not self.head:
             raise DataError(f"{path}: the file is empty")
+
+    def keep_open(self, resource: AbstractContextManager[T]) -> T:
+        """Open what the arrays of the file are read from, until the import ends."""
+        return self._stack.enter_context(resource)
 
     @cached_property
     def size(self) -> int:

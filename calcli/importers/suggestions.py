@@ -187,7 +187,7 @@ class Suggestions:
     def _take_columns_named_by_labels(self) -> None:
         """Columns that are named by the words of a label are its classes."""
         for path, column in self.columns.items():
-            label = column.attributes.get("by_label")
+            label = column.attributes.get("by_label", "")
             if self.looks.get(label) not in ("groups", "labels") or "/" in path:
                 continue
             members = list(column.parts)

@@ -1,11 +1,8 @@
 """ARFF tables, by SciPy: files of Weka, and the predictions of OpenML's runs."""
 
-from contextlib import ExitStack
-
 import numpy as np
 
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import held_column
@@ -23,7 +20,7 @@ from calcli.importers.text_cells import held_column
     order=-1,
     examples=[("predictions.arff", "")],
 )
-def read_arff(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_arff(file: SourceFile) -> Table:
     """Read the columns of an ARFF table; a missing word is an empty cell."""
     from scipy.io import arff
 

@@ -4,7 +4,7 @@ The standard library reads them, pyarrow large ones faster.
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 from calcli.importers.arrow_columns import columns_of_arrow
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import are_ours
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
@@ -56,7 +55,7 @@ LARGE = 16 << 20
         ("top5.csv", "--confidence prob_0 --correct index_0=label"),
     ],
 )
-def read_csv(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_csv(file: SourceFile) -> Table:
     """Read a table of text, separated by commas, semicolons, tabs or bars.
 
     A first line 0, 1, …, k-1 counts the columns, as pandas writes it.

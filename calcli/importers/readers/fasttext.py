@@ -1,11 +1,9 @@
 """Lines of fastText's ``predict-prob``: ``__label__cat 0.9 __label__dog 0.1``."""
 
-from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import Ranks
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -21,7 +19,7 @@ PREFIX = "__label__"
     order=-1,
     examples=[("predicted.txt", "--gold truth.csv")],
 )
-def read_fasttext(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_fasttext(file: SourceFile) -> Table:
     """Read the probabilities of the listed classes.
 
     A label without a probability at the beginning of a line is the right one, as

@@ -5,7 +5,6 @@ import io
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 from calcli.numerics import AnyArray
@@ -59,7 +57,7 @@ def _classifications(sample: Any) -> dict[str, Mapping[str, Any]]:
     order=-1,
     examples=[("samples.json", "")],
 )
-def read_fiftyone(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_fiftyone(file: SourceFile) -> Table:
     """Read logits and labels; without logits confidences, and whether they are right.
 
     A field with confidences holds predictions, one without them the right labels.

@@ -1,12 +1,10 @@
 """HDF5 files of any layout."""
 
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Column, Mapped, Table
 from calcli.io.hdf5 import HDF5, check_bundle_format, check_stored, open_file
@@ -24,13 +22,13 @@ SUFFIXES = (".h5", ".hdf5", ".hdf")
     ),
     examples=[("outputs.h5", "--scores run/out --labels run/truth --kind logits")],
 )
-def read_hdf5(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_hdf5(file: SourceFile) -> Table:
     """List all datasets of an HDF5 file; numbers stay there until they are sliced.
 
     Soft and external links are not followed.
     """
     path = file.path
-    opened = stack.enter_context(open_file(path))
+    opened = file.keep_open(open_file(path))
     columns: dict[str, Column] = {}
     check_bundle_format(opened, str(path))
 

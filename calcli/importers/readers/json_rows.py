@@ -1,13 +1,11 @@
 """JSON and JSON Lines: rows as objects, or columns as lists."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import column_of_cells, columns_of_cells
 from calcli.importers.json_layouts import (
     lists_of_columns,
@@ -41,9 +39,7 @@ JSON_LINES = (".jsonl", ".ndjson")
     general=True,
     examples=[("media/table/preds.table.json", "")],
 )
-def read_json_table(
-    file: SourceFile, stack: ExitStack, request: ImportRequest
-) -> Table:
+def read_json_table(file: SourceFile) -> Table:
     """Read ``{"columns": […], "data": [[…], …]}``; cells that are media are ignored."""
     path, rows = file.path, file.json["data"]
     names = [str(name) for name in file.json["columns"]]
@@ -76,7 +72,7 @@ def read_json_table(
         ("predictions.jsonl", "--scores output.logits --labels gold --kind logits"),
     ],
 )
-def read_json(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_json(file: SourceFile) -> Table:
     """Read rows as objects, columns as lists, or a list of lists of numbers.
 
     An object of objects is a row each, its keys the ids; where these name scores or

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import column_of_cells
 from calcli.importers.names import role_of
 from calcli.importers.source_file import SourceFile
@@ -47,7 +45,7 @@ def _are_tensors(outputs: Any) -> bool:
     order=-1,
     examples=[("response.json", "--gold truth.csv")],
 )
-def read_kserve(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_kserve(file: SourceFile) -> Table:
     """Join the outputs of all responses.
 
     What stands beside a response, such as the right label, belongs to all of its rows.

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.records import Ranks
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -48,7 +46,7 @@ def _has_columns(file: SourceFile) -> bool:
     order=-1,
     examples=[("raw.txt", ""), ("classified.txt", "--gold truth.csv")],
 )
-def read_mallet(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_mallet(file: SourceFile) -> Table:
     """Read the probabilities of all labels.
 
     A report has the right labels too; other lines of it are passed over. Several

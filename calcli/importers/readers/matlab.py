@@ -1,12 +1,10 @@
 """MATLAB files: version 5 by SciPy; version 7.3 is HDF5 with a header of its own."""
 
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.foreign_hdf5 import load_dataset
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Column, Table, constant
@@ -24,12 +22,12 @@ COUNTS_FROM_ONE = {"first_index": 1}
     order=-2,
     examples=[("scores.mat", "")],
 )
-def read_matlab(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_matlab(file: SourceFile) -> Table:
     """List the variables of a MATLAB file, whose indices count from 1.
 
     Structures become folders of their fields; cells of words arrays of words.
     """
-    arrays = _of_hdf5(file, stack) if HDF5 in file.head else _of_version_5(file)
+    arrays = _of_hdf5(file) if HDF5 in file.head else _of_version_5(file)
     columns = {}
     for name, array in arrays.items():
         column = Column(file.path, name, constant(array), attributes=COUNTS_FROM_ONE)
@@ -61,9 +59,9 @@ def _add(arrays: dict[str, AnyArray], path: str, value: Any) -> None:
         arrays[path] = array
 
 
-def _of_hdf5(file: SourceFile, stack: ExitStack) -> dict[str, AnyArray]:
+def _of_hdf5(file: SourceFile) -> dict[str, AnyArray]:
     """Variables of version 7.3, whose axes are in the order of Fortran."""
-    opened = stack.enter_context(open_file(file.path))
+    opened = file.keep_open(open_file(file.path))
     arrays: dict[str, AnyArray] = {}
 
     def visit(name: str, node: Any) -> None:

@@ -1,13 +1,11 @@
 """NumPy's own files: .npz archives and .npy arrays; objects are never unpickled."""
 
-from contextlib import ExitStack
 from functools import partial
 from math import prod
 
 import numpy as np
 
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.npy_members import NpzArrays, read_header
 from calcli.importers.pickled import load_arrays, table_of_content
 from calcli.importers.ragged import Parts, array_of_objects
@@ -25,7 +23,7 @@ CELLS_OF_TYPE: dict[str, Cells] = {"U": "text", "S": "text", "b": "truth"}
     sniff=lambda file: file.head.startswith(b"\x93NUMPY"),
     examples=[("logits.npy labels.npy", ""), ("preds.npy targets.npy", "--kind probs")],
 )
-def read_npy(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_npy(file: SourceFile) -> Table:
     """Map a .npy file into memory; the array is named after the file.
 
     A dict saved by ``numpy.save`` is read as a pickle, without running anything.
@@ -82,7 +80,7 @@ def _is_npz(file: SourceFile) -> bool:
     order=1,
     examples=[("scores.npz", ""), ("pairs.zip", "")],
 )
-def read_npz(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_npz(file: SourceFile) -> Table:
     """Open a .npz file; each array is read lazily."""
-    arrays = NpzArrays(file, stack)
+    arrays = NpzArrays(file)
     return Table.of(file.path, "npz", arrays.loaders())

@@ -2,11 +2,9 @@
 
 import csv
 import re
-from contextlib import ExitStack
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import text_column
@@ -28,7 +26,7 @@ HEADER_LINES = 3
     order=-1,
     examples=[("predictions.tab", "")],
 )
-def read_orange(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_orange(file: SourceFile) -> Table:
     """Read all columns; the one whose role is the class holds the labels."""
     text = file.path.read_text("utf-8-sig")
     rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]

@@ -1,11 +1,9 @@
 """Parquet and Arrow tables, by pyarrow."""
 
-from contextlib import ExitStack
 from typing import Any
 
 from calcli.importers.arrow_columns import table_of_arrow
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.io.validate import refuse_bomb
@@ -24,7 +22,7 @@ INSTEAD = "or save the table as CSV"
     extra="parquet",
     examples=[("predictions.parquet", "--labels label --kind logits")],
 )
-def read_parquet(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_parquet(file: SourceFile) -> Table:
     """Read a table of typed columns. It is held in memory."""
     return table_of_arrow(file.path, "parquet", read_table(file))
 
@@ -57,7 +55,7 @@ STREAM = b"\xff\xff\xff\xff"
     extra="parquet",
     examples=[("predictions.feather", ""), ("saved_dataset/", "")],
 )
-def read_arrow(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_arrow(file: SourceFile) -> Table:
     """Read a table of typed columns, as Parquet is read. It is held in memory."""
     path = file.path
     with optional_import("pyarrow", f"{path}: reading Arrow", INSTEAD):

@@ -1,9 +1,6 @@
 """Pickles of arrays, read without running anything."""
 
-from contextlib import ExitStack
-
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.pickled import load_arrays, table_of_content
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -33,7 +30,7 @@ def _is_pickle(file: SourceFile) -> bool:
         ("rows_of_dicts.pkl", "--labels answer"),
     ],
 )
-def read_pickle(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_pickle(file: SourceFile) -> Table:
     """Read a pickle of arrays (see ``table_of_content``)."""
     content = load_arrays(file.path.read_bytes(), str(file.path))
     return table_of_content(file.path, "pickle", content)

@@ -4,7 +4,6 @@ The package itself ends the process on a file that is cut off while it is mapped
 """
 
 import json
-from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Mapped, Table
 from calcli.io.inputs import refuse_more
@@ -54,9 +52,7 @@ def _header_length(file: SourceFile) -> int:
     order=2,
     examples=[("scores.safetensors", "")],
 )
-def read_safetensors(
-    file: SourceFile, stack: ExitStack, request: ImportRequest
-) -> Table:
+def read_safetensors(file: SourceFile) -> Table:
     """Map the tensors of a safetensors file; bfloat16 becomes float32, exactly.
 
     Reference: the format description of the safetensors project.

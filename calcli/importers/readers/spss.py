@@ -1,11 +1,9 @@
 """Probabilities that SPSS saves with its models: columns EST1_1, EST2_1, …"""
 
 import re
-from contextlib import ExitStack
 from dataclasses import replace
 
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.readers.csv_table import read_csv
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -32,13 +30,14 @@ def _has_probabilities(file: SourceFile) -> bool:
     order=-1,
     examples=[("saved.csv", "--labels LABEL")],
 )
-def read_spss(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_spss(file: SourceFile) -> Table:
     """Read the table; the probabilities of the first model are EST1, EST2, ….
 
     What other columns derive from these is left out. Options that name columns as the
     file does find all of them under their names.
     """
-    table = read_csv(file, stack, request)
+    table = read_csv(file)
+    request = file.request
     options = (*request.scores, *request.labels, *request.pieces)
     if any(map(OWN_NAME.search, options)):
         return replace(table, format="spss")

@@ -1,11 +1,10 @@
 """Tables of SQLite databases, by the standard library: ``FILE.db:TABLE``."""
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any
 
 from calcli.errors import UsageError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import column_of_cells
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -20,7 +19,7 @@ from calcli.importers.text_cells import text_column
     order=-1,
     examples=[("results.db:predictions", "")],
 )
-def read_sqlite(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_sqlite(file: SourceFile) -> Table:
     """Read one table or view; a database with several needs its name."""
     import sqlite3  # few files are databases
 

@@ -2,14 +2,12 @@
 
 import pickle
 import warnings
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.nested import flatten, merge_batches, with_known_names
 from calcli.importers.ragged import Parts
 from calcli.importers.source_file import SourceFile
@@ -40,7 +38,7 @@ def _is_pt(file: SourceFile) -> bool:
         ("predictions_*.pt batch_indices_*.pt", "--join --labels none --kind logits"),
     ],
 )
-def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_pt(file: SourceFile) -> Table:
     """Load tensors and containers of tensors; anything else is refused, never run."""
     path = file.path
     check_structure(path)
@@ -61,7 +59,7 @@ def read_pt(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table
         return isinstance(value, torch.Tensor | np.ndarray | Parts)
 
     content = merge_batches(content, path, as_array)
-    if not request.names_places:
+    if not file.request.names_places:
         content = with_known_names(content)
     arrays = flatten(content, is_array, path)
     if not arrays:

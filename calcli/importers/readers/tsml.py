@@ -1,13 +1,11 @@
 """Predictions of time series classifiers, as tsml, aeon and sktime save them."""
 
 import re
-from contextlib import ExitStack
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -29,7 +27,7 @@ LINES_ABOVE = 3
     order=-1,
     examples=[("testResample0.csv", "")],
 )
-def read_tsml(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_tsml(file: SourceFile) -> Table:
     """Read class, predicted class and probabilities of every case.
 
     After an empty cell come the probabilities, after another one times and notes.

@@ -1,7 +1,6 @@
 """Probabilities of Vowpal Wabbit: ``1:0.7 2:0.2 3:0.1 tag`` on every line."""
 
 import re
-from contextlib import ExitStack
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,6 @@ import numpy as np
 from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -52,9 +50,7 @@ def _is_first(file: SourceFile) -> bool:
     order=-1,
     examples=[("predictions.txt", "--gold truth.csv")],
 )
-def read_vowpal_wabbit(
-    file: SourceFile, stack: ExitStack, request: ImportRequest
-) -> Table:
+def read_vowpal_wabbit(file: SourceFile) -> Table:
     """Read the probabilities of all classes of ``--oaa K --probabilities``.
 
     A number before them is the right label, as ``paste`` puts it there; a word behind

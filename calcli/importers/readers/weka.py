@@ -2,14 +2,12 @@
 
 import csv
 import re
-from contextlib import ExitStack
 from operator import eq
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -25,7 +23,7 @@ NUMBERED_CLASS = re.compile(r"(?P<number>\d+):(?P<name>.*)")
     order=-1,
     examples=[("weka_predictions.csv", "")],
 )
-def read_weka(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_weka(file: SourceFile) -> Table:
     """Read probabilities of all classes, or a confidence and whether it is right.
 
     ``prediction`` is the probability of the predicted class; a ``distribution`` has a

@@ -1,7 +1,6 @@
 """Runs of HELM: scenario_state.json, and per_instance_stats.json beside it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import Question, table_of_questions
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
@@ -47,7 +45,7 @@ def _is_helm(file: SourceFile) -> bool:
         ("per_instance_stats.json", ""),
     ],
 )
-def read_helm(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_helm(file: SourceFile) -> Table:
     """Read a score of every reference where each was asked for by itself.
 
     It is the log-probability per token of its text, as HELM compares them, of
@@ -56,6 +54,7 @@ def read_helm(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Tab
     per_instance_stats.json beside scenario_state.json are compared with every row.
     """
     path = file.path
+    request = file.request
     if isinstance(file.json, list):
         return _table_of_outcomes(path, _outcomes_of_stats(path, file.json))
     states = [state for state in file.json["request_states"] if state.get("result")]

@@ -5,7 +5,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -14,7 +13,6 @@ from typing import Any
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import question_id
 from calcli.importers.source_file import SourceFile, seek_member
 from calcli.importers.table import Record, Table
@@ -51,7 +49,7 @@ def _is_inspect(file: SourceFile) -> bool:
         ("2025-02-11T15-17-00_mmlu.json", "--choices 4 --drop-duplicates"),
     ],
 )
-def read_inspect(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_inspect(file: SourceFile) -> Table:
     """Read samples with choices as logits of their letters, target as label.
 
     Others are read as (confidence, correct). The mark of every sample, C or I, is
@@ -59,6 +57,7 @@ def read_inspect(file: SourceFile, stack: ExitStack, request: ImportRequest) -> 
     log-probabilities and for shuffled choices.
     """
     path = file.path
+    request = file.request
     samples = [_sample(content, path) for content in _contents(file)]
     if not any(sample.answer.positions for sample in samples):
         message = "is a log of inspect_ai with answers and marks, but no"

@@ -1,12 +1,10 @@
 """Details files of lighteval: a Parquet table with the log-probability of every choice."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import (
     Question,
     check_logged,
@@ -32,7 +30,7 @@ from calcli.importers.table import Record, Table
     order=-1,
     examples=[("details_mmlu_2025-11-05.parquet", "")],
 )
-def read_lighteval(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_lighteval(file: SourceFile) -> Table:
     """Read the summed log-probabilities of the choices as logits, gold_index as labels.
 
     ``--normalize`` divides by the characters or bytes of a choice as saved (with its
@@ -40,9 +38,10 @@ def read_lighteval(file: SourceFile, stack: ExitStack, request: ImportRequest) -
     generative tasks, several right choices, and rows that contradict their acc.
     """
     path = file.path
+    request = file.request
     rows = read_table(file).to_pylist()
     if not rows or not ("model_response" in rows[0] or "pred_logits" in rows[0]):
-        return read_parquet(file, stack, request)
+        return read_parquet(file)
     questions = []
     for number, row in enumerate(rows):
         questions.append(_question(row, number, path, request.normalize))

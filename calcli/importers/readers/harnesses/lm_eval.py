@@ -6,14 +6,12 @@ Samples of 0.4.0 and later, and the write-out of 0.3 and earlier.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.questions import (
     Question,
     agrees,
@@ -59,7 +57,7 @@ HOW = {"none": "", "sum": "", "mutual": " minus the unconditional ones"}
         ("samples_*.jsonl", "--join --choices 4"),
     ],
 )
-def read_lm_eval(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_lm_eval(file: SourceFile) -> Table:
     """Read the log-likelihood of every choice as logits, and the gold choice.
 
     The ids are doc_id, the group is the task. The gold is the target, as an index or a
@@ -68,8 +66,9 @@ def read_lm_eval(file: SourceFile, stack: ExitStack, request: ImportRequest) -> 
     rows that contradict their acc.
     """
     path = file.path
+    request = file.request
     samples = []
-    wanted = _filter(file, request)
+    wanted = _filter(file)
     for row, record in enumerate(file.records):
         if _filter_of(record) == wanted:
             samples.append(_sample(record, f"{path}: row {row}"))
@@ -94,12 +93,12 @@ def _filter_of(record: Record) -> str:
     return str(record.get("filter", "none"))
 
 
-def _filter(file: SourceFile, request: ImportRequest) -> str:
+def _filter(file: SourceFile) -> str:
     """The filter whose rows are read: the only one, or as requested."""
     names = list(dict.fromkeys(map(_filter_of, file.records)))
-    if request.filter in names:
-        return str(request.filter)
-    if request.filter is None and len(names) == 1:
+    if file.request.filter in names:
+        return str(file.request.filter)
+    if file.request.filter is None and len(names) == 1:
         return names[0]
     message = "has every question once per filter; take one"
     raise UsageError(f"{file.path}: {message}: --filter {' or '.join(names)}")
@@ -311,7 +310,7 @@ def _no_gold(
     order=5,
     examples=[("hellaswag_write_out_info.json", "")],
 )
-def read_write_out(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_write_out(file: SourceFile) -> Table:
     """Read logit_0, logit_1, …, the log-likelihoods of the choices, as logits.
 
     The gold is truth, the choice's index or its text, with which its prompt ends;
@@ -319,6 +318,7 @@ def read_write_out(file: SourceFile, stack: ExitStack, request: ImportRequest) -
     rows that contradict acc.
     """
     path = file.path
+    request = file.request
     if request.normalize not in ("none", "sum"):
         message = "does not keep choices apart from prompts, which --normalize"
         raise DataError(f"{path}: {message} {request.normalize} needs")

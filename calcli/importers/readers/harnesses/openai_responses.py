@@ -1,12 +1,10 @@
 """Responses of servers with an OpenAI interface, with the log-probabilities of their tokens."""
 
-from contextlib import ExitStack
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.answer_classes import with_classes
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import role_of
 from calcli.importers.questions import question_id
 from calcli.importers.remarks import remark
@@ -63,7 +61,7 @@ def _are_choices(choices: Any) -> bool:
         ),
     ],
 )
-def read_openai(file: SourceFile, stack: ExitStack, request: ImportRequest) -> Table:
+def read_openai(file: SourceFile) -> Table:
     """Read the log-probabilities of the answer's tokens (see ``table_of_answers``).
 
     Ids of rows are ``custom_id``, or the id beside the response. A label beside it is
@@ -71,6 +69,7 @@ def read_openai(file: SourceFile, stack: ExitStack, request: ImportRequest) -> T
     left out and counted.
     """
     path = file.path
+    request = file.request
     answers = []
     n_failed = 0
     for row, record in enumerate(file.records):
