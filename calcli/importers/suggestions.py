@@ -185,14 +185,18 @@ class Suggestions:
                 return
 
     def _take_columns_named_by_labels(self) -> None:
-        """Columns that are named by the words of a label are its classes."""
+        """Columns that are named by the words of a label are its classes.
+
+        The labels stay open where names give them to several columns.
+        """
+        named = self.arrays.paths_of("labels")
         for path, column in self.columns.items():
             label = column.attributes.get("by_label", "")
             if self.looks.get(label) not in ("groups", "labels") or "/" in path:
                 continue
             members = list(column.parts)
             self.scores = [option_for(list(self.columns), members)]
-            self.labels = [label]
+            self.labels = named if label in named else [label]
             self.looks |= dict.fromkeys(members, "scores")
             self.looks[label] = "labels"
             self.kind = self.kind or self._kind_of_columns(members)
