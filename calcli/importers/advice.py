@@ -14,7 +14,7 @@ from pathlib import Path
 
 from calcli.errors import CalcliError, NotToRead
 from calcli.importers.advised_commands import SINGLE_OPTION
-from calcli.importers.array_names import parse_name, real_names
+from calcli.importers.array_names import parse_names, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import some_of
 from calcli.importers.evidence import is_never_below_half
@@ -75,7 +75,7 @@ def _unit_to_propose(request: ImportRequest, columns: Columns) -> str | None:
 
     A column with a role of its own, such as the ids, is read without being named.
     """
-    names = [parse_name(path) for path in columns]
+    names = parse_names(columns)
     if "unit" in request.named or any(name.role == "unit" for name in names):
         return None
     free = [name for name in names if not name.role]

@@ -4,11 +4,12 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from calcli.errors import DataError
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
-from calcli.importers.token_answers import NO_LOGPROBS, Answer
+from calcli.importers.token_answers import NO_LOGPROBS, Answer, columns_beside
 from calcli.importers.token_classes import bare, by_token
 from calcli.io.locate import natural
 
@@ -52,7 +53,7 @@ def with_classes(
 
 def guess_of(answers: Sequence[Answer]) -> Guess:
     """Guess at the classes, by the labels and by the answers of one word."""
-    label = next((name for answer in answers for name in answer.more), "")
+    label = next(iter(columns_beside(answers)), "")
     labels = [str(answer.more.get(label, "")).strip() for answer in answers]
     words = [word for word in map(_word_of, answers) if word is not None]
     if len(words) < NEARLY_ALL * len(answers):
@@ -75,8 +76,8 @@ def guess_of(answers: Sequence[Answer]) -> Guess:
 
 def _lists(answer: Answer, index: Mapping[str, int]) -> bool:
     """True if a class is among the likeliest tokens at some position."""
-    listed = [token for position in answer.positions for token in position.top]
-    return any(bare(token) in index for token in listed)
+    listed = chain.from_iterable(position.top for position in answer.positions)
+    return not index.keys().isdisjoint(map(bare, listed))
 
 
 def _are_listed(classes: Sequence[str], answers: Sequence[Answer]) -> bool:

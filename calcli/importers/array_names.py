@@ -6,7 +6,7 @@ labels (``resnet_logits``). What the words mean stands in ``names``.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -83,6 +83,11 @@ def parse_name(path: str) -> Name:
         if name is not None:
             return name
     return plain
+
+
+def parse_names(paths: Iterable[str]) -> list[Name]:
+    """Parts of the paths of several arrays."""
+    return list(map(parse_name, paths))
 
 
 def _role_in_transforms(folders: Sequence[str], base: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import Name, parse_name, real_names
+from calcli.importers.array_names import Name, parse_name, parse_names, real_names
 from calcli.importers.bundles import Imported
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
@@ -45,7 +45,7 @@ def unused(columns: Columns, used: Iterable[str]) -> dict[str, Column]:
             used_names.add((part.file, part.name))
         used_names |= {(column.file, name) for name in column.name.split(", ")}
     left = {}
-    for path in real_names([parse_name(path) for path in columns]):
+    for path in real_names(parse_names(columns)):
         column, name = columns[path], parse_name(path)
         is_known = name.role in WITH_SCORES or name.core in WRITTEN_BY_APPLY
         if (
@@ -162,7 +162,7 @@ def remark_unused(
     """
     kept_names: list[str] = []
     left_names: list[str] = []
-    names_of_scores = [parse_name(path) for path in scores]
+    names_of_scores = parse_names(scores)
     for path, column in columns.items():
         if is_single_value(column):
             continue

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.advice import with_command
-from calcli.importers.array_names import matching, parse_name
+from calcli.importers.array_names import matching, parse_name, parse_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, kept_columns
 from calcli.importers.import_request import ImportRequest
@@ -56,7 +56,7 @@ def build_confidences(
     for arrays that are not of correctness.
     """
     _check_request(request)
-    names = [parse_name(path) for path in columns]
+    names = parse_names(columns)
     matches = matching(names, request.confidence or "", "array of confidences")
     if len(matches) > 1:
         listing = ", ".join(name.path for name in matches)
@@ -210,7 +210,7 @@ def _doubt(correct: IntArray, where: str) -> None:
 
 
 def _path_of(columns: Columns, name: str) -> str:
-    names = [parse_name(path) for path in columns]
+    names = parse_names(columns)
     return matching(names, name, "array that says what is correct")[0].path
 
 

@@ -177,8 +177,10 @@ def _id_fields(
     """The usual name of ids that all rows and some records have; else two names, by
     their values. None where there are none.
     """
-    of_every_row = [name for name in rows[0] if all(name in row for row in rows)]
-    in_log = [name for name in ID_WORDS if any(name in record for record in of_log)]
+    in_every_row = set(rows[0]).intersection(*rows)
+    in_any_record = set().union(*of_log)
+    of_every_row = [name for name in rows[0] if name in in_every_row]
+    in_log = [name for name in ID_WORDS if name in in_any_record]
     for name in in_log:
         if name in of_every_row:
             return IdFields(name, name)

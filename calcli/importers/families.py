@@ -192,8 +192,10 @@ def _labels_as_words(columns: dict[str, Column]) -> None:
 
 def _as_words(column: Column) -> Column:
     def get() -> AnyArray:
-        cells = column.written_cells()
-        return words(["" if is_null(cell) else str(cell) for cell in cells])
+        texts = []
+        for cell in column.written_cells():
+            texts.append("" if is_null(cell) else str(cell))
+        return words(texts)
 
     def get_rows(rows: slice) -> AnyArray:
         return get()[rows]

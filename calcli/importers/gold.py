@@ -38,7 +38,8 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
     without a label.
     """
     name = _column_of_answers(table, request)
-    labels = tuple(GOLD if label == name else label for label in request.labels)
+    own_name = {name: GOLD}
+    labels = tuple(own_name.get(label, label) for label in request.labels)
     if not labels and not request.confidence:
         labels = (GOLD,)
     request = replace(request, labels=labels, gold=None)

@@ -117,7 +117,10 @@ def _filled(kinds: Set[CellKind], cells: Sequence[Any]) -> list[Any]:
         blank = [nan] * len(first)
         if first and isinstance(first[0], list):
             blank = [[nan] * len(first[0])]
-    return [blank if cell is None else cell for cell in cells]
+    filled = []
+    for cell in cells:
+        filled.append(blank if cell is None else cell)
+    return filled
 
 
 def _type_of_mixture(cells: Sequence[Any]) -> Cells:

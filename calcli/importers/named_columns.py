@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from calcli.importers.array_names import Name, matching, parse_name
+from calcli.importers.array_names import Name, matching, parse_names
 from calcli.importers.names import COLUMNS
 from calcli.importers.table import Column, Columns
 from calcli.io.locate import intersections
@@ -21,7 +21,7 @@ def with_named_columns(
     by role; several groups are combined, none drops the role. Raises UsageError for
     unknown names.
     """
-    names = [parse_name(path) for path in columns]
+    names = parse_names(columns)
     matches_by_role: dict[str, list[list[Name]]] = {}
     moved = set()
     for role, wanted in named.items():

@@ -177,9 +177,16 @@ ROLES: dict[str, Role] = {
 }
 """Every role that a name can give."""
 
-SCORE_KIND_OF = {
-    word: role for role, entry in ROLES.items() if entry.is_kind for word in entry.words
-}
+
+def _role_by_word(roles: Iterable[str]) -> dict[str, str]:
+    """Roles by the words that mean them as a whole."""
+    by_word: dict[str, str] = {}
+    for role in roles:
+        by_word |= dict.fromkeys(ROLES[role].words, role)
+    return by_word
+
+
+SCORE_KIND_OF = _role_by_word(role for role in ROLES if ROLES[role].is_kind)
 """Word for scores -> their kind."""
 
 ARRAY_ROLES = (
@@ -188,7 +195,7 @@ ARRAY_ROLES = (
 )
 """Roles beside the scores that arrays of a bundle have."""
 
-ROLE_OF_WORD = {word: role for role in ARRAY_ROLES for word in ROLES[role].words}
+ROLE_OF_WORD = _role_by_word(ARRAY_ROLES)
 
 COLUMNS = ("ids", "weights", "group", "unit")
 """Columns that bundles keep, which options may name."""

@@ -121,10 +121,8 @@ def open_rows(
     source, group = _source_and_group(where)
     layout = how.get("layout", Layout())
     ignored = how.get("ignore_labels", ())
-    ignore_options = (
-        word for label in ignored for word in ("--ignore-label", str(label))
-    )
-    options = (*chain.from_iterable(command_words(layout)), *ignore_options)
+    ignore_options = [("--ignore-label", str(label)) for label in ignored]
+    options = tuple(chain(*command_words(layout), *ignore_options))
     with ExitStack() as stack:
         if not _is_foreign(source):
             try:

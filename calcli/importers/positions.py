@@ -448,9 +448,8 @@ def _tokens(tokens: Any, name: str, where: str) -> FloatArray:
     if not isinstance(tokens, list) or not tokens:
         expected = "expected one number per token"
         raise DataError(f"{where} has no list of tokens in {name!r}, {expected}")
-    numbers = [np.nan if token is None else token for token in tokens]
     try:
-        values = np.array(numbers, dtype=np.float64)
+        values = np.array(tokens, dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError):
         raise DataError(
             f"{where} has something in {name!r} that is no number"

@@ -51,6 +51,14 @@ class Answer:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
+def columns_beside(answers: Sequence[Answer]) -> list[str]:
+    """Names of the further columns that any of the responses has."""
+    names: dict[str, None] = {}
+    for answer in answers:
+        names |= dict.fromkeys(answer.more)
+    return list(names)
+
+
 def positions_of(logprobs: Any, where: str) -> list[Position]:
     """Parse ``choices[i].logprobs``: of chats (``content``) or legacy (columns)."""
     if not isinstance(logprobs, Mapping):
@@ -129,7 +137,7 @@ def table_of_answers(
             arrays["unit"] = arrays["ids"]
     table = Table.held(path, format, arrays)
     columns = dict(table.columns)
-    for name in dict.fromkeys(name for answer in answers for name in answer.more):
+    for name in columns_beside(answers):
         cells = [answer.more.get(name) for answer in answers]
         column = column_of_cells(path, name, cells)
         if request.drop_missing:

@@ -9,7 +9,7 @@ from math import isinf
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import matching, parse_name
+from calcli.importers.array_names import matching, parse_name, parse_names
 from calcli.importers.column_options import listed_columns
 from calcli.importers.gold import GOLD, Joined
 from calcli.importers.import_request import ImportRequest
@@ -107,7 +107,7 @@ def _gold_column(columns: Columns, request: ImportRequest) -> Column:
     if request.gold is None and label not in columns:
         message = "needs the right answer to each question, in a column or a file"
         raise UsageError(f"--votes {message}: --gold COLUMN|FILE")
-    names = [parse_name(path) for path in columns]
+    names = parse_names(columns)
     matches = matching(names, request.gold or label, "column of right answers")
     return columns[matches[0].path]
 
@@ -211,6 +211,6 @@ def _columns_of(columns: Columns, option: str) -> list[Column]:
         return list(whole.parts.values())
     names = listed_columns(list(columns), option)
     if not names:
-        parsed = [parse_name(path) for path in columns]
+        parsed = parse_names(columns)
         names = [name.path for name in matching(parsed, option, "column of answers")]
     return [columns[name] for name in names]

@@ -34,7 +34,7 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.errors import CalcliError, DataError
-from calcli.importers.array_names import parse_name, real_names
+from calcli.importers.array_names import parse_names, real_names
 from calcli.importers.formats import open_table
 from calcli.importers.looks import looks_like
 from calcli.importers.open_any_file import expand, importing_once, open_rows
@@ -197,7 +197,7 @@ def _list_arrays(path: Path) -> None:
     with suppress(CalcliError), ExitStack() as stack:
         files = settle_sources([path], stack).files
         entries = unite([open_table(file, stack) for file in files])
-        for name in real_names([*map(parse_name, entries)]):
+        for name in real_names(parse_names(entries)):
             array = entries[name].load()
             look = looks_like(name, entries[name])
             shape = " x ".join(map(str, getattr(array, "shape", ()))) or "1"

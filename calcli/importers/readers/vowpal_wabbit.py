@@ -56,19 +56,18 @@ def read_vowpal_wabbit(file: SourceFile) -> Table:
     A number before them is the right label, as ``paste`` puts it there; a word behind
     them is the tag of the example.
     """
-    rows = []
+    rows: list[Row] = []
     with file.path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 rows.append(_row(line, f"{file.path}: line {number}"))
     classes = sorted(rows[0].probs)
+    probs = []
     for number, row in enumerate(rows):
         if sorted(row.probs) != classes:
             raise DataError(f"{file.path}: row {number} has other classes than row 0")
-    arrays = {
-        "probs": np.array([[row.probs[c] for c in classes] for row in rows]),
-        "class_names": np.array([str(c) for c in classes]),
-    }
+        probs.append([row.probs[place] for place in classes])
+    arrays = {"probs": np.array(probs), "class_names": np.array(classes).astype("U")}
     if all(row.label for row in rows):
         arrays["labels"] = np.array([row.label for row in rows])
     if all(row.tag for row in rows):
