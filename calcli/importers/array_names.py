@@ -90,6 +90,11 @@ def parse_names(paths: Iterable[str]) -> list[Name]:
     return list(map(parse_name, paths))
 
 
+def of_role(names: Iterable[Name], role: str) -> list[Name]:
+    """The names that have a role."""
+    return [name for name in names if name.role == role]
+
+
 def _role_in_transforms(folders: Sequence[str], base: str) -> str:
     """Role of ``transforms/logits`` and ``transforms/specs``; else ""."""
     if not folders or folders[-1].lower() != "transforms":

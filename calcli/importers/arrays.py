@@ -5,13 +5,13 @@ evidence is computed, once for each array. Arrays that cannot be read are None.
 """
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import Name, headers_path, parse_name
+from calcli.importers.array_names import Name, headers_path, of_role, parse_name
 from calcli.importers.evidence import (
     Agreement,
     KindEvidence,
@@ -27,20 +27,24 @@ from calcli.numerics import AnyArray, IntArray
 
 
 class Arrays:
-    """The arrays of a source, by path."""
+    """The arrays of a source, by path. The functions of a path compute once:
+
+    - load : the array, or None: without rows, a single value, or not readable.
+    - values : all of it, (n, 1) as (n,), empty cells as NaN or no text; or None.
+    - look : what the name and the first values suggest.
+    - kind : the kind of scores that all values prove.
+    - agreement : how often a column names the class of the largest of the scores, by
+      the paths of both; None where it is unclear.
+    """
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self._loaded: dict[str, Any] = {}
-        self._values: dict[str, AnyArray | None] = {}
-        self._looks: dict[str, Look] = {}
-        self._kinds: dict[str, KindEvidence] = {}
-        self._agreements: dict[tuple[str, str], Agreement | None] = {}
-
-    @cached_property
-    def names(self) -> list[Name]:
-        """Parts of every path."""
-        return [_name_of(path, column) for path, column in self.columns.items()]
+        self.names = [_name_of(path, column) for path, column in columns.items()]
+        self.load = cache(self._load)
+        self.values = cache(self._values)
+        self.look = cache(self._look)
+        self.kind = cache(self._kind)
+        self.agreement = cache(self._agreement)
 
     def name_of(self, path: str) -> Name:
         """Parts of one path."""
@@ -48,7 +52,7 @@ class Arrays:
 
     def paths_of(self, role: str) -> list[str]:
         """Paths of the arrays whose names give them a role."""
-        return [name.path for name in self.names if name.role == role]
+        return [name.path for name in of_role(self.names, role)]
 
     def has(self, path: str, attribute: str) -> bool:
         """True for an array with an attribute (see ``Column``)."""
@@ -56,15 +60,9 @@ class Arrays:
 
     # ---- values
 
-    def load(self, path: str) -> Any:
-        """The array, or None: without rows, a single value, or not readable."""
-        if path not in self._loaded:
-            self._loaded[path] = self._array(self.columns[path])
-        return self._loaded[path]
-
-    def _array(self, column: Column) -> Any:
+    def _load(self, path: str) -> Any:
         try:
-            array = column.load()
+            array = self.columns[path].load()
         except DataError:
             return None
         if not hasattr(array, "dtype") or not array.ndim or not len(array):
@@ -73,15 +71,9 @@ class Arrays:
             return None  # lists of different lengths, of unknown meaning
         return array
 
-    def values(self, path: str) -> AnyArray | None:
-        """All values, (n, 1) as (n,), empty cells as NaN or no text; None if unreadable."""
-        if path not in self._values:
-            self._values[path] = self._all_values(self.columns[path])
-        return self._values[path]
-
-    def _all_values(self, column: Column) -> AnyArray | None:
+    def _values(self, path: str) -> AnyArray | None:
         try:
-            values = column.rows(slice(None))
+            values = self.columns[path].rows(slice(None))
         except DataError:
             return None
         is_column = values.ndim == 2 and values.shape[1] == 1
@@ -109,17 +101,11 @@ class Arrays:
 
     # ---- evidence
 
-    def look(self, path: str) -> Look:
-        """What the name and the first values suggest."""
-        if path not in self._looks:
-            self._looks[path] = looks_like(path, self.columns[path])
-        return self._looks[path]
+    def _look(self, path: str) -> Look:
+        return looks_like(path, self.columns[path])
 
-    def kind(self, path: str) -> KindEvidence:
-        """The kind of scores that all values prove."""
-        if path not in self._kinds:
-            self._kinds[path] = kind_of_scores(self.load(path))
-        return self._kinds[path]
+    def _kind(self, path: str) -> KindEvidence:
+        return kind_of_scores(self.load(path))
 
     def classes(self, path: str) -> list[str] | None:
         """Names of the classes of an array of scores, made of the names of columns."""
@@ -139,15 +125,9 @@ class Arrays:
         indices = class_indices(values, k, self.classes(scores))
         return indices if indices is not None and len(indices) == len(array) else None
 
-    def agreement(self, scores: str, labels: str) -> Agreement | None:
-        """How often a column names the class of the largest score, None if unclear."""
-        pair = (scores, labels)
-        if pair not in self._agreements:
-            indices = self.class_indices(scores, labels)
-            self._agreements[pair] = None
-            if indices is not None:
-                self._agreements[pair] = agreement(self.load(scores), indices)
-        return self._agreements[pair]
+    def _agreement(self, scores: str, labels: str) -> Agreement | None:
+        indices = self.class_indices(scores, labels)
+        return None if indices is None else agreement(self.load(scores), indices)
 
 
 def _name_of(path: str, column: Column) -> Name:

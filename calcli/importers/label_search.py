@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError, UsageError
-from calcli.importers.array_names import Name, is_generated, real_names
+from calcli.importers.array_names import Name, is_generated, of_role, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
@@ -76,7 +76,7 @@ class LabelSearch:
         ``label`` is the model's answer beside ``gold``, which agrees with the scores
         more often than chance, and not always.
         """
-        labels = [name for name in self.arrays.names if name.role == "labels"]
+        labels = of_role(self.arrays.names, "labels")
         here = [name for name in labels if self.is_beside(name)]
         scores = self.arrays.load(self.score.path) if len(here) > 1 else None
         if scores is None or scores.ndim != 2 or len(scores) < ENOUGH_ROWS:
@@ -104,10 +104,7 @@ class LabelSearch:
 
     def proven(self) -> Label | None:
         """The one column that its values prove to be the labels; else None."""
-        if (
-            any(name.role == "labels" for name in self.arrays.names)
-            or self.request.labels
-        ):
+        if self.arrays.paths_of("labels") or self.request.labels:
             return None
         scores = self.arrays.load(self.score.path)
         if scores is None:
@@ -244,6 +241,5 @@ def _of_model(score: Name, names: Sequence[Name], refuse_several: bool) -> str |
 
 def extra_of(score: Name, names: Sequence[Name], role: str) -> str | None:
     """Path of the array of this role that belongs to the scores."""
-    of_role = [name for name in names if name.role == role]
     any_split = role in ("class_names", "specs")
-    return companion(score, of_role, any_split=any_split)
+    return companion(score, of_role(names, role), any_split=any_split)

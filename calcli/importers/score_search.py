@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.importers.array_names import Name, is_generated, matching
+from calcli.importers.array_names import Name, is_generated, matching, of_role
 from calcli.importers.arrays import Arrays
 from calcli.importers.evidence import blocks
 from calcli.importers.import_request import ImportRequest
@@ -24,7 +24,7 @@ def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Na
         for wanted in request.scores:
             named += matching(arrays.names, wanted, "scores array")
         return named
-    scores = [name for name in arrays.names if name.role == "scores"]
+    scores = of_role(arrays.names, "scores")
     family = _family_of_columns(scores, arrays)
     if family is not None:
         return [family]
