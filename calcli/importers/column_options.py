@@ -1,7 +1,9 @@
 """Columns that options name: ``A,B,C``, ``A:C``; and the option that names columns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from calcli.importers.names import NUMBERED
 
 NUMBER_IN_NAME = re.compile(r"(?P<before>.*?)(?P<number>[0-9]{1,9})(?P<after>\D*)")
 """A name with a number in it, the last one: ``p2``."""
@@ -77,6 +79,16 @@ def _counted_columns(names: Sequence[str], first: str, last: str) -> list[str]:
     for number in range(lowest, highest + 1):
         counted.append(f"{before}{number}{after}")
     return counted if set(counted) <= set(names) else []
+
+
+def by_stem(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names that end in a number, by what stands before it: ``p0, p1``."""
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        match = NUMBERED.fullmatch(name)
+        if match is not None:
+            stems.setdefault(match["stem"], []).append(name)
+    return stems
 
 
 def option_for(names: Sequence[str], columns: Sequence[str]) -> str:

@@ -9,12 +9,11 @@ from itertools import chain
 
 from calcli.errors import DataError
 from calcli.importers.array_names import LEFT_OVER, OF_LABEL, parse_name
-from calcli.importers.column_options import listed_columns, option_for
+from calcli.importers.column_options import by_stem, listed_columns, option_for
 from calcli.importers.common_text import texts_around
 from calcli.importers.family import Family
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
-    NUMBERED,
     PER_ROW,
     SCORE_PREFIX,
     is_certainty,
@@ -143,16 +142,10 @@ def _numbered_families(
     names: Sequence[str], numeric: Sequence[str], rest: Sequence[str]
 ) -> list[Family]:
     """Columns by the name before their number, and those called 0, 1, 2, …"""
-    by_stem: dict[str, list[str]] = {}
-    for name in numeric:
-        if _word_for_scores(name) is not None:
-            continue
-        match = NUMBERED.fullmatch(name)
-        if match is not None and match["stem"]:
-            by_stem.setdefault(match["stem"], []).append(name)
+    without_word = [name for name in numeric if _word_for_scores(name) is None]
     families = []
-    for stem, columns in by_stem.items():
-        if len(columns) > 1:
+    for stem, columns in by_stem(without_word).items():
+        if stem and len(columns) > 1:
             families.append(Family(stem, columns, "numbered", _prefix(stem, columns)))
     plain = [str(i) for i in range(len(rest)) if str(i) in rest]
     counts_up = bool(plain) and plain[-1] == str(len(plain) - 1)

@@ -8,14 +8,14 @@ from typing import Any
 from calcli.errors import CalcliError, DataError, NotToRead, UsageError
 from calcli.importers.array_names import LEFT_OVER, Name
 from calcli.importers.arrays import Arrays
-from calcli.importers.column_options import some_of
+from calcli.importers.column_options import by_stem, some_of
 from calcli.importers.contradictions import (
     FIRST_OF_RANKS,
     options_of_first_rank,
     ranks_are_no_classes,
 )
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import NUMBERED, have_box, says_correct
+from calcli.importers.names import have_box, says_correct
 from calcli.numerics import AnyArray
 
 
@@ -92,7 +92,7 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
             advice="name yours with --scores NAME --labels NAME --kind"
             " logits|log_probs|probs",
         )
-    for ranks in _numbered_families(arrays):
+    for ranks in by_stem(arrays.columns[LEFT_OVER].parts).values():
         first_rank = _options_of_k_best(arrays, ranks)
         if first_rank is not None:
             return ranks_are_no_classes(where, first_rank)
@@ -102,16 +102,6 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
         advice="name them with --scores, and what they hold with --kind"
         " logits|log_probs|probs",
     )
-
-
-def _numbered_families(arrays: Arrays) -> list[list[str]]:
-    """Left-over columns by the name before their number: ``top1, top2``."""
-    families: dict[str, list[str]] = {}
-    for path in arrays.columns[LEFT_OVER].parts:
-        match = NUMBERED.fullmatch(path)
-        if match is not None:
-            families.setdefault(match["stem"], []).append(path)
-    return list(families.values())
 
 
 def _options_of_k_best(arrays: Arrays, ranks: Sequence[str]) -> str | None:
