@@ -62,29 +62,39 @@ def read_fiftyone(file: SourceFile) -> Table:
 
     A field with confidences holds predictions, one without them the right labels.
     """
-    samples = [_classifications(sample) for sample in _samples(file)]
-    predicted, truth = _fields(file.path, samples)
-    rows = [(sample[predicted], sample[truth]) for sample in samples]
-    labels = np.array([str(right["label"]) for _, right in rows])
-    arrays: dict[str, AnyArray] = {
-        "ids": np.array([_name_of(sample) for sample in _samples(file)])
-    }
-    if all(guess.get("logits") is not None for guess, _ in rows):
-        logits = [_array_of(guess["logits"], file.path) for guess, _ in rows]
-        if len({vector.shape for vector in logits}) > 1:
-            raise DataError(f"{file.path}: the logits of samples differ in length")
-        arrays |= {"logits": np.stack(logits), "labels": labels}
-        answers = [str(guess["label"]) for guess, _ in rows]
+    samples = _samples(file)
+    fields_of_samples = list(map(_classifications, samples))
+    predicted, truth = _fields(file.path, fields_of_samples)
+    predictions = [fields[predicted] for fields in fields_of_samples]
+    answers = list(map(_label_of, predictions))
+    labels = [_label_of(fields[truth]) for fields in fields_of_samples]
+    arrays = {"ids": np.array(list(map(_name_of, samples)))}
+    logits = [prediction.get("logits") for prediction in predictions]
+    if None in logits:
+        confidences = [float(prediction["confidence"]) for prediction in predictions]
+        arrays["confidence"] = np.array(confidences)
+        arrays["correct"] = np.array(answers) == np.array(labels)
+    else:
+        arrays["logits"] = _matrix_of(logits, file.path)
+        arrays["labels"] = np.array(labels)
         arrays["class_names"] = _class_names(file.path, arrays["logits"], answers)
-        return Table.held(file.path, "fiftyone", arrays)
-    guesses = np.array([str(guess["label"]) for guess, _ in rows])
-    arrays["confidence"] = np.array([float(guess["confidence"]) for guess, _ in rows])
-    arrays["correct"] = guesses == labels
     return Table.held(file.path, "fiftyone", arrays)
 
 
 def _name_of(sample: Record) -> str:
     return str(sample.get("filepath", sample.get("_id")))
+
+
+def _label_of(classification: Record) -> str:
+    return str(classification["label"])
+
+
+def _matrix_of(cells: Sequence[Any], path: Path) -> AnyArray:
+    """The logits of all samples (n, k)."""
+    logits = [_array_of(cell, path) for cell in cells]
+    if len({vector.shape for vector in logits}) > 1:
+        raise DataError(f"{path}: the logits of samples differ in length")
+    return np.stack(logits)
 
 
 def _fields(
@@ -94,13 +104,13 @@ def _fields(
     predicted: list[str] = []
     truth: list[str] = []
     for name in dict.fromkeys(chain.from_iterable(samples)):
-        values = [sample.get(name) for sample in samples]
-        if any(value is None or value.get("label") is None for value in values):
+        values = [sample.get(name, {}) for sample in samples]
+        if any(value.get("label") is None for value in values):
             continue
-        stated = [value.get("confidence") for value in values if value is not None]
-        if all(confidence is not None for confidence in stated):
+        n_stated = sum(value.get("confidence") is not None for value in values)
+        if n_stated == len(values):
             predicted.append(name)
-        elif all(confidence is None for confidence in stated):
+        elif n_stated == 0:
             truth.append(name)
     if len(predicted) == 1 and len(truth) == 1:
         return predicted[0], truth[0]
@@ -147,8 +157,7 @@ def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArr
     metadata_file = path.with_name(METADATA)
     if metadata_file.exists():
         for names in _lists_of_classes(SourceFile(metadata_file).json):
-            agrees = len(names) == k
-            if agrees and all(names[place] == name for place, name in by_place.items()):
+            if len(names) == k and by_place.items() <= dict(enumerate(names)).items():
                 return np.array(names)
     if len(by_place) < k:
         message = f"the predictions name {len(by_place)} of {k} classes"
@@ -161,11 +170,8 @@ def _lists_of_classes(metadata: Any) -> list[list[str]]:
     """Lists of classes in the metadata of a data set."""
     if not isinstance(metadata, dict):
         return []
-    info = metadata.get("info", {})
-    lists = [metadata.get("default_classes"), *_values(metadata.get("classes"))]
-    lists += _values(info if isinstance(info, dict) else {})
-    return [[str(name) for name in names] for names in lists if isinstance(names, list)]
-
-
-def _values(cell: Any) -> list[Any]:
-    return list(cell.values()) if isinstance(cell, dict) else [cell]
+    candidates = [metadata.get("default_classes"), metadata.get("classes")]
+    for cell in (metadata.get("classes"), metadata.get("info")):
+        if isinstance(cell, dict):
+            candidates += cell.values()
+    return [list(map(str, names)) for names in candidates if isinstance(names, list)]

@@ -21,7 +21,7 @@ SPLITS = {"Training": "train", "Testing": "test", "Validation": "val"}
 
 def _has_reports(file: SourceFile) -> bool:
     """True for a report of raw classifications."""
-    lines = _lines(file)
+    lines = _first_lines(file)
     if any(map(SECTION.fullmatch, lines)):
         return True
     return bool(lines) and _has_distribution(RAW.fullmatch(lines[0]))
@@ -29,7 +29,7 @@ def _has_reports(file: SourceFile) -> bool:
 
 def _has_columns(file: SourceFile) -> bool:
     """True for lines of ``classify-file``."""
-    lines = _lines(file)
+    lines = _first_lines(file)
     if not lines:
         return False
     _, *cells = lines[0].rstrip("\t").split("\t")
@@ -52,8 +52,10 @@ def read_mallet(file: SourceFile) -> Table:
     A report has the right labels too; other lines of it are passed over. Several
     sections become splits.
     """
-    lines = file.path.read_text("utf-8-sig").splitlines()
-    rows = _rows_of_report(lines) if _has_reports(file) else _rows_of_columns(file)
+    if _has_reports(file):
+        rows = _rows_of_report(_all_lines(file))
+    else:
+        rows = _rows_of_columns(file)
     if not rows:
         raise DataError(f"{file.path}: holds no classification")
     return Table(file.path, "mallet", {}, records=rows)
@@ -71,13 +73,12 @@ def _rows_of_report(lines: Sequence[str]) -> list[dict[str, Any]]:
             continue
         assert match is not None
         row: dict[str, Any] = {"ids": match["id"], "label": match["label"]}
-        if split:
-            row["split"] = split
+        row["split"] = split or None
         row["probs"] = Ranks(_pairs(match["pairs"]))
         rows.append(row)
-    if len({row.get("split") for row in rows}) == 1:
+    if len({row["split"] for row in rows}) == 1:
         for row in rows:
-            row.pop("split", None)
+            del row["split"]
     return rows
 
 
@@ -128,15 +129,15 @@ def is_distribution(scores: Sequence[Any]) -> bool:
     return min(numbers) >= 0.0 and abs(sum(numbers) - 1.0) <= SUM_TOLERANCE
 
 
-def _lines(file: SourceFile) -> list[str]:
+def _first_lines(file: SourceFile) -> list[str]:
     """First lines, without the last, which the first bytes may have cut."""
     text = file.head.decode("utf-8-sig", errors="ignore")
     lines = text.splitlines()
     if len(file.head) < file.size:
         lines = lines[:-1]
-    return [line for line in lines if line.strip()]
+    return list(filter(str.strip, lines))
 
 
 def _all_lines(file: SourceFile) -> list[str]:
     lines = file.path.read_text("utf-8-sig").splitlines()
-    return [line for line in lines if line.strip()]
+    return list(filter(str.strip, lines))
