@@ -14,16 +14,15 @@ from pathlib import Path
 
 from calcli.errors import CalcliError, NotToRead
 from calcli.importers.advised_commands import SINGLE_OPTION
-from calcli.importers.array_names import parse_names, real_names
+from calcli.importers.array_names import of_role, real_names
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import some_of
 from calcli.importers.evidence import is_never_below_half
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES
-from calcli.importers.looks import KIND_OF_LOOK, MOST_GROUPS, Look, likely_unit
+from calcli.importers.looks import KIND_OF_LOOK, MOST_GROUPS, Look
 from calcli.importers.names import is_prediction, says_correct, sounds_sure
 from calcli.importers.suggestions import Suggestions
-from calcli.importers.table import Columns
 
 MOST_GROUP_OPTIONS = 2
 """Columns of groups that a command names."""
@@ -51,7 +50,7 @@ Option = tuple[str, ...]
 
 
 def with_option(
-    problem: CalcliError, request: ImportRequest, columns: Columns, where: str
+    problem: CalcliError, request: ImportRequest, arrays: Arrays, where: str
 ) -> CalcliError:
     """The error, with the complete command if its message advises a single option.
 
@@ -64,22 +63,20 @@ def with_option(
     option = tuple(shlex.split(match[0]))
     kept = tuple(group for group in request.typed if group != option)
     added: list[Option] = [] if option in request.typed else [option]
-    unit = _unit_to_propose(request, columns)
+    unit = _unit_to_propose(request, arrays)
     if unit is not None:
         added.append(("--unit", unit))
     return problem.advising(replace(request, typed=kept).command(where, added))
 
 
-def _unit_to_propose(request: ImportRequest, columns: Columns) -> str | None:
+def _unit_to_propose(request: ImportRequest, arrays: Arrays) -> str | None:
     """Column that looks like units, where none is known; None without any.
 
     A column with a role of its own, such as the ids, is read without being named.
     """
-    names = parse_names(columns)
-    if "unit" in request.named or any(name.role == "unit" for name in names):
+    if "unit" in request.named or arrays.paths_of("unit"):
         return None
-    free = [name for name in names if not name.role]
-    return likely_unit({path: columns[path] for path in real_names(free)})
+    return arrays.likely_unit(real_names(of_role(arrays.names, "")))
 
 
 def with_command(

@@ -4,6 +4,7 @@ Everything that is said of how a file is read rests on this: values are loaded, 
 evidence is computed, once for each array. Arrays that cannot be read are None.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -20,7 +21,7 @@ from calcli.importers.evidence import (
     counts_from_1,
     kind_of_scores,
 )
-from calcli.importers.looks import Look, looks_like, without_empty
+from calcli.importers.looks import Look, is_single_value, looks_like, without_empty
 from calcli.importers.ragged import Parts
 from calcli.importers.table import Column, Columns
 from calcli.numerics import AnyArray, IntArray
@@ -99,10 +100,23 @@ class Arrays:
         array = self.load(path)
         return array is not None and array.ndim > 1 and array.shape[-1] > 1
 
+    def let_go(self) -> None:
+        """Forget the values, which may be large; what is known of them stays."""
+        self.load.cache_clear()
+        self.values.cache_clear()
+
     # ---- evidence
 
     def _look(self, path: str) -> Look:
         return looks_like(path, self.columns[path])
+
+    def likely_unit(self, paths: Iterable[str]) -> str | None:
+        """Name of the first of these columns that looks like units: its values repeat."""
+        for path in paths:
+            column = self.columns[path]
+            if not is_single_value(column) and self.look(path) == "units":
+                return column.name
+        return None
 
     def _kind(self, path: str) -> KindEvidence:
         return kind_of_scores(self.load(path))

@@ -36,7 +36,6 @@ from calcli.importers.formats import open_table
 from calcli.importers.gold import add_gold, align_labels
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.join import join_tables, remark_shards
-from calcli.importers.looks import likely_unit
 from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
 from calcli.importers.names import COLUMNS
@@ -108,8 +107,8 @@ def import_scores(
                     _write(source, out, report, splitting, ignored)
         except CalcliError as problem:
             where = ", ".join(str(path) for path in files)
-            columns = {} if source is None else source.columns
-            advised = with_option(problem, request, columns, where)
+            arrays = Arrays({}) if source is None else source.arrays
+            advised = with_option(problem, request, arrays, where)
             if advised.commands:
                 advised = _with_working_command(advised, files, request, ignored)
             raise advised.translated(settled.translated) from None
@@ -170,10 +169,14 @@ class Source:
     """
 
     where: str
-    columns: Columns
+    arrays: Arrays
     request: ImportRequest
     replaced: Columns
     files: Sequence[Mapping[str, str]]
+
+    @property
+    def columns(self) -> Columns:
+        return self.arrays.columns
 
     @property
     def name(self) -> str:
@@ -216,7 +219,6 @@ def _read(
     columns = with_named_columns(columns, request.named)
     replaced: dict[str, Column] = {}
     if request.votes is None:
-        replaced = {}
         for path, column in all_columns.items():
             if path not in columns:
                 replaced[path] = column
@@ -228,7 +230,7 @@ def _read(
         files.append(
             {"name": table.file.name, "format": table.format, "sha256": digest}
         )
-    return Source(where, columns, request, replaced, files)
+    return Source(where, Arrays(columns), request, replaced, files)
 
 
 def _is_column(request: ImportRequest, columns: Columns) -> bool:
@@ -312,7 +314,7 @@ def _write(
         )
     left = unused(source.columns, used)
     if "unit" not in kept and "unit" not in request.named:
-        report.likely_unit = likely_unit(left)
+        report.likely_unit = source.arrays.likely_unit(left)
     chose_parts = bool(request.groups)
     remark_unused(left, kept, report.likely_unit, scores, chose_parts=chose_parts)
 
@@ -365,7 +367,7 @@ def _bundles(
         imported = build_confidences(columns, request, ignore, where)
         yield Bundle(imported, columns)
         return
-    readings = _readings(columns, request, where)
+    readings = _readings(source.arrays, request, where)
     if is_split:
         refuse_second_split(readings, where)
     for reading in readings:
@@ -386,18 +388,19 @@ def _bundles(
             yield Bundle(imported, columns)
 
 
-def _readings(columns: Columns, request: ImportRequest, where: str) -> list[Reading]:
+def _readings(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]:
     """The proposed readings; refusals end with a command where one can be told."""
     declared = request
     if request.percent and request.kind is None:
         declared = replace(request, kind="probs")
-    arrays = Arrays(columns)
     try:
         readings = propose(arrays, declared, where)
     except CalcliError as problem:
         if "valid names" in str(problem):
             raise
         raise with_command(problem, arrays, request, where) from None
+    finally:
+        arrays.let_go()
     for reading in readings:
         if request.percent and reading.kind != "probs":
             message = f"is about probabilities, got --kind {reading.kind}"

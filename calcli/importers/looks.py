@@ -18,7 +18,7 @@ from calcli.importers.names import (
     may_be_percent,
     says_correct,
 )
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column
 from calcli.importers.text_cells import LONGEST_WORD
 from calcli.numerics import AnyArray
 
@@ -103,14 +103,6 @@ def without_empty(values: AnyArray) -> AnyArray:
     if values.dtype.kind == "U" and values.ndim == 1:
         return values[values != ""]
     return values
-
-
-def likely_unit(columns: Columns) -> str | None:
-    """Name of the first column that looks like units, whose values repeat."""
-    for path, column in columns.items():
-        if not is_single_value(column) and looks_like(path, column) == "units":
-            return column.name
-    return None
 
 
 def is_single_value(column: Column) -> bool:
