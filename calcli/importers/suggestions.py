@@ -9,7 +9,13 @@ from itertools import chain
 
 import numpy as np
 
-from calcli.importers.array_names import LEFT_OVER, headers_path, parse_name, real_names
+from calcli.importers.array_names import (
+    LEFT_OVER,
+    Name,
+    headers_path,
+    parse_name,
+    real_names,
+)
 from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
@@ -148,11 +154,17 @@ class Suggestions:
     def _find_scores(self) -> None:
         if not self.scores and not self.labels:
             self._take_first_pair()
+        if self.scores:
+            self._take_kind_of_look()
+            return
+        self._take_columns_named_by_labels()
         if not self.scores:
             self._take_likeliest_look()
-            self._take_columns_named_by_labels()
-            if len(self.scores) != 1:
-                self._take_left_over()
+        if len(self.scores) != 1:
+            self._take_left_over()
+        self._take_kind_of_look()
+
+    def _take_kind_of_look(self) -> None:
         if self.scores and not self.kind:
             self.kind = KIND_OF_LOOK.get(self.looks.get(self.scores[0], ""))
 
@@ -185,21 +197,27 @@ class Suggestions:
                 return
 
     def _take_columns_named_by_labels(self) -> None:
-        """Columns that are named by the words of a label are its classes.
-
-        The labels stay open where names give them to several columns.
-        """
-        named = self.arrays.paths_of("labels")
-        for path, column in self.columns.items():
-            label = column.attributes.get("by_label", "")
-            if self.looks.get(label) not in ("groups", "labels") or "/" in path:
+        """Columns that are named by the words of a label are its classes."""
+        for score in self.arrays.names:
+            column = self.columns[score.path]
+            label = column.attributes.get("by_label")
+            if label is None or "/" in score.path:
+                continue
+            matches_largest = self.arrays.agreement(score.path, label)
+            if matches_largest is not None and matches_largest.share == 1:
+                self.looks[label] = "predictions"
+            labels = self.labels or self._labels_beside(score)
+            if not labels and self.looks.get(label) in ("groups", "labels"):
+                labels = [label]
+            if not labels:
                 continue
             members = list(column.parts)
             self.scores = [option_for(list(self.columns), members)]
-            self.labels = named if label in named else [label]
+            self.labels = labels
             self.looks |= dict.fromkeys(members, "scores")
-            self.looks[label] = "labels"
+            self.looks |= dict.fromkeys(labels, "labels")
             self.kind = self.kind or self._kind_of_columns(members)
+            return
 
     def _take_left_over(self) -> None:
         """Several columns whose rows sum to 1, or all of one prefix."""
@@ -213,8 +231,8 @@ class Suggestions:
             prefixes = {name.partition("_")[0] for name in members}
             has_one_prefix = members is left_over and len(prefixes) == 1
             if kind == "probs" or (kind and has_one_prefix):
-                self.scores = [",".join(members)]
-                self.kind = self.kind or kind
+                self.scores = [option_for(list(self.columns), members)]
+                self.kind = self.request.kind or kind
                 return
 
     def _kind_of_columns(self, members: Sequence[str]) -> str | None:
@@ -254,9 +272,12 @@ class Suggestions:
     def _proven_labels(self) -> list[str]:
         """Columns that are labels by their names, or that values prove to be."""
         is_one_array = len(self.scores) == 1 and self.scores[0] in self.columns
-        if not is_one_array or self.is_single:
-            return [path for path in self.paths if parse_name(path).role == "labels"]
-        score = self.arrays.name_of(self.scores[0])
+        if is_one_array and not self.is_single:
+            return self._labels_beside(self.arrays.name_of(self.scores[0]))
+        return [path for path in self.paths if parse_name(path).role == "labels"]
+
+    def _labels_beside(self, score: Name) -> list[str]:
+        """Labels of one array of scores, that names or else values prove."""
         search = LabelSearch(self.arrays, score, [score], self.request, self.where)
         named = [name.path for name in search.by_name() if name.path in self.paths]
         if named:

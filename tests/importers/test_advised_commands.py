@@ -33,6 +33,20 @@ TEXTS = {
         "prob_no,prob_yes,label",
         ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True)),
     ),
+    "named percent.csv": table(
+        "score_cat,score_dog,score_cow,species,sure",
+        (
+            (*(100 * q / q.sum()), ("cat", "dog", "cow")[c], q.max())
+            for q, c in zip(Q, C, strict=True)
+        ),
+    ),
+    "named beside a score.csv": table(
+        "cat,dog,cow,species,answer,score",
+        (
+            (*z, ("cat", "dog", "cow")[c], ("cat", "dog", "cow")[z.argmax()], p)
+            for z, c, p in zip(Z, C, P, strict=True)
+        ),
+    ),
     "numbered percent.csv": table(
         "p0,p1,label", ((100 - 100 * p, 100 * p, y) for p, y in zip(P, Y, strict=True))
     ),
@@ -692,3 +706,15 @@ def test_whole_numbers_and_other_columns_are_no_scores_for_advice(
     refused = run("extract", "both.npz", "-o", "new.h5")
     assert refused.code == 3 and "found no labels for 'logits'" in refused.line
     assert "words: labels are words" in refused.line, refused.line
+
+
+def test_words_that_are_always_the_largest_score_are_no_labels_for_advice(
+    monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    names = np.array(["cat", "dog", "cow"])
+    rows = zip(*Q.T, names[Q.argmax(axis=1)], P, strict=True)
+    Path("a.csv").write_text(table("p_cat,p_dog,p_cow,reply,score", rows))
+    refused = runner(monkeypatch, capsys)("extract", "a.csv", "-o", "new.h5")
+    assert refused.code in (2, 3) and "reply (predictions?)" in refused.line
+    assert "--labels reply" not in refused.line
