@@ -26,6 +26,7 @@ from calcli.importers.names import (
     is_answer,
     is_bare_answer,
     is_prediction,
+    says_correct,
     sounds_sure,
 )
 from calcli.importers.score_search import proven_scores
@@ -190,11 +191,20 @@ class Suggestions:
             candidates = self.of_look(look)
             if proven:
                 candidates = [path for path in candidates if path in proven]
+            candidates = self._of_one_shape(candidates)
             if candidates:
                 named_sure = list(filter(sounds_sure, candidates))
                 self.scores = named_sure or candidates
                 self.kind = self.kind or kind
                 return
+
+    def _of_one_shape(self, candidates: Sequence[str]) -> list[str]:
+        """Scores of several classes; beside outcomes one number a row, if there is any."""
+        wide = list(filter(self.arrays.is_wide, candidates))
+        single = [path for path in candidates if path not in wide]
+        if any(map(says_correct, self.paths)):
+            return single or wide
+        return wide or single
 
     def _take_columns_named_by_labels(self) -> None:
         """Columns that are named by the words of a label are its classes."""
