@@ -224,9 +224,12 @@ class Suggestions:
             members = list(column.parts)
             self.scores = [option_for(list(self.columns), members)]
             self.labels = labels
+            self.kind = self.kind or self._kind_of_columns(members)
+            looks = set(map(self.looks.get, members))
+            if not self.kind and looks == {"probabilities"}:  # of separate answers
+                self.kind = "probs"
             self.looks |= dict.fromkeys(members, "scores")
             self.looks |= dict.fromkeys(labels, "labels")
-            self.kind = self.kind or self._kind_of_columns(members)
             return
 
     def _take_left_over(self) -> None:
