@@ -13,6 +13,7 @@ from calcli.importers.array_names import (
     LEFT_OVER,
     Name,
     headers_path,
+    is_generated,
     parse_name,
     real_names,
 )
@@ -211,7 +212,8 @@ class Suggestions:
         for score in self.arrays.names:
             column = self.columns[score.path]
             label = column.attributes.get("by_label")
-            if label is None or "/" in score.path:
+            # one of several models has a name of its own
+            if label is None or "/" in score.path or not is_generated(score):
                 continue
             matches_largest = self.arrays.agreement(score.path, label)
             if matches_largest is not None and matches_largest.share == 1:
