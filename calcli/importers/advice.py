@@ -16,7 +16,7 @@ from calcli.errors import CalcliError, NotToRead
 from calcli.importers.advised_commands import SINGLE_OPTION
 from calcli.importers.array_names import of_role, real_names
 from calcli.importers.arrays import Arrays
-from calcli.importers.column_options import some_of
+from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES
@@ -150,7 +150,8 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         return f"the values do not tell the kind{NO_COMMAND}"
     score, label = suggestions.scores[0], suggestions.labels[0]
     options = [("--scores", score), ("--labels", label), ("--kind", suggestions.kind)]
-    used = frozenset({score, label, *score.split(",")})
+    members = listed_columns(list(suggestions.columns), score)
+    used = frozenset({score, label, *members})
     return ReadingOptions(options, used, suggestions.n_rows(label))
 
 

@@ -18,7 +18,7 @@ from calcli.importers.array_names import (
     real_names,
 )
 from calcli.importers.arrays import Arrays
-from calcli.importers.column_options import option_for
+from calcli.importers.column_options import listed_columns, option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import LabelSearch
@@ -331,4 +331,4 @@ class Suggestions:
         if self.scores[0] in self.columns:
             values = self.arrays.values(self.scores[0])
             return 2 if values is None else values.shape[-1]
-        return self.scores[0].count(",") + 1
+        return len(listed_columns(list(self.columns), self.scores[0]))
