@@ -268,7 +268,7 @@ def _models(suggestions: Suggestions) -> str:
         return f"{' and '.join(scores)} are scores of a model each"
     count = f"{len(scores)} arrays of scores side by side"
     message = f"holds {count}: {some_of(scores)}; choose one"
-    if all(parse_name(path).role == "scores" for path in scores):
+    if set(scores) <= set(suggestions.arrays.paths_of("scores")):
         message += "; calcli extract --scores '*' takes all"
     return message
 

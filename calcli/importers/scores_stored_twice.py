@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from calcli.importers.array_names import Name
 from calcli.importers.evidence import blocks
-from calcli.importers.names import Name
 from calcli.importers.remarks import remark
 from calcli.numerics import AnyArray, FloatArray, sigmoid, softmax
 
