@@ -227,10 +227,9 @@ def test_commands_of_a_parent_that_ignores_its_children(downloads, words, tmp_pa
         )
         assert (done.returncode, done.stderr) == (0, "")
         outputs.append(json.loads(done.stdout))
-    for result in (
-        result for output in outputs for result in output.get("results", ())
-    ):
-        result.pop("seconds", None)
+    for output in outputs:
+        for result in output.get("results", ()):
+            result.pop("seconds", None)
     assert outputs[0] == outputs[1]
 
 
@@ -462,17 +461,8 @@ def test_two_comparisons_at_once_lose_nothing(downloads, tmp_path):
 
 def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
     """Nothing is under the final name before all is there; what was done is not done again."""
-    words = [
-        "compare",
-        "a.h5",
-        "b.h5",
-        "-m",
-        "platt,hb,spline",
-        "--folds",
-        "60",
-        "-o",
-        str(tmp_path / "r.json"),
-    ]
+    words = ["compare", "a.h5", "b.h5", "-m", "platt,hb,spline", "--folds", "60"]
+    words += ["-o", str(tmp_path / "r.json")]
     done = command(downloads, *words[:-1], str(tmp_path / "whole.json"), "--json")
     process = subprocess.Popen(
         [sys.executable, downloads / "bin" / "calcli", *words, "-q"], cwd=downloads
@@ -488,14 +478,13 @@ def test_a_killed_comparison_is_gone_on_from(downloads, tmp_path):
     process.wait()
     assert not (tmp_path / "r.json").exists()
     again = command(downloads, *words, "--json")
-    kept, total = map(
-        int, re.findall(r"(\d+) of (\d+) results are there already", again.stderr)[0]
-    )
+    message = " ".join(again.stderr.split())  # a long path wraps it
+    match = re.search(r"(\d+) of (\d+) results are there already", message)
+    kept, total = map(int, match.groups())
     assert 0 < kept < total
-    results = [json.loads(child.stdout) for child in (done, again)]
-    for result in (
-        result for evaluation in results for result in evaluation["results"]
-    ):
-        del result["seconds"]
-    assert results[0] == results[1]
+    comparisons = [json.loads(child.stdout) for child in (done, again)]
+    for comparison in comparisons:
+        for result in comparison["results"]:
+            del result["seconds"]
+    assert comparisons[0] == comparisons[1]
     assert not (tmp_path / "r.json.job").exists()
