@@ -33,17 +33,9 @@ def write(path, columns):
     columns = {**columns, "labels": Y.tolist()}
     scores = {f"logits_{c}": Z[:, c].tolist() for c in range(3)}
     if path.suffix == ".csv":
-        columns |= scores
-        with path.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(columns)
-            for row in zip(*columns.values(), strict=True):
-                writer.writerow(["" if cell is None else cell for cell in row])
+        write_csv(path, columns | scores)
     elif path.suffix == ".jsonl":
-        columns |= {"logits": Z.tolist()}
-        rows = zip(*columns.values(), strict=True)
-        lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
-        path.write_text("".join(f"{line}\n" for line in lines))
+        write_jsonl(path, columns | {"logits": Z.tolist()})
     elif path.suffix == ".parquet":
         pa = pytest.importorskip("pyarrow")
         pq = pytest.importorskip("pyarrow.parquet")
@@ -51,14 +43,33 @@ def write(path, columns):
     elif path.suffix == ".npz":
         np.savez(path, logits=Z, **columns)
     else:
-        with h5py.File(path, "w") as file:
-            file["logits"] = Z
-            for name, cells in columns.items():
-                values = np.array(cells)
-                file[name] = (
-                    values.astype(object) if values.dtype.kind == "U" else values
-                )
+        write_hdf5(path, columns)
     return path
+
+
+def write_csv(path, columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow(["" if cell is None else cell for cell in row])
+
+
+def write_jsonl(path, columns):
+    with path.open("w") as file:
+        for row in zip(*columns.values(), strict=True):
+            record = dict(zip(columns, row, strict=True))
+            file.write(json.dumps(record) + "\n")
+
+
+def write_hdf5(path, columns):
+    with h5py.File(path, "w") as file:
+        file["logits"] = Z
+        for name, cells in columns.items():
+            values = np.array(cells)
+            if values.dtype.kind == "U":
+                values = values.astype(object)
+            file[name] = values
 
 
 def texts(values):
@@ -100,9 +111,8 @@ def test_two_names_that_python_reads_alike_are_two_units(pair, run, tmp_path):
 
 def test_whole_numbers_stay_numbers(ending, tmp_path, out):
     imported = bring(write(tmp_path / f"a.{ending}", {"ids": list(range(N))}), out)
-    assert imported["ids"].dtype.kind == "i" and imported["ids"].tolist() == list(
-        range(N)
-    )
+    assert imported["ids"].dtype.kind == "i"
+    assert imported["ids"].tolist() == list(range(N))
 
 
 COLUMNS = {
@@ -138,8 +148,8 @@ def test_a_gap_is_refused_with_its_row_or_left_out(ending, tmp_path, out):
     cells[5] = None if ending in ("csv", "jsonl", "parquet") else np.nan
     for role, word in (("unit", "unit"), ("group", "group"), ("ids", "id")):
         path = write(tmp_path / f"a.{ending}", {role: cells})
-        told = f"row 5 is (empty|NaN), expected the {word} of the row"
-        with pytest.raises(DataError, match=told):
+        message = f"row 5 is (empty|NaN), expected the {word} of the row"
+        with pytest.raises(DataError, match=message):
             bring(path, out)
         imported = bring(path, out, drop_missing=True, drop_duplicates=role == "ids")
         assert "1 of 60 rows left out" in imported["notes"]
@@ -173,10 +183,8 @@ def test_a_missing_group_is_no_group_called_nan(form, run, tmp_path):
     cells = [np.nan if i == 3 else float(i % 2) for i in range(N)]
     write(tmp_path / f"a.{form}", {"group": cells})
     refused = run("evaluate", f"a.{form}")
-    assert (
-        refused.code == 3
-        and "row 3 is NaN, expected the group of the row" in refused.err
-    )
+    assert refused.code == 3
+    assert "row 3 is NaN, expected the group of the row" in refused.err
     done = run("evaluate", f"a.{form}", "--group-by", "none", "--json")  # as is advised
     assert done.code == 0 and "nan" not in done.out.lower()
     assert run("fit", f"a.{form}", "--group-by", "none", "-o", "t.json", "-q").code == 0
@@ -272,10 +280,10 @@ def test_a_large_table_names_its_rows_as_a_small_one(monkeypatch, tmp_path, out)
 
 
 def test_decimal_commas_do_not_touch_names(tmp_path, out):
-    rows = [
-        f"{i % 5},5;{z[0]};{z[1]};{z[2]};{y}"
-        for i, (z, y) in enumerate(zip(Z, Y, strict=True))
-    ]
+    rows = []
+    for i in range(N):
+        scores = ";".join(str(score) for score in Z[i])
+        rows.append(f"{i % 5},5;{scores};{Y[i]}")
     body = "\n".join(rows).replace(".", ",")
     (tmp_path / "a.csv").write_text(f"unit;logits_0;logits_1;logits_2;labels\n{body}\n")
     imported = bring(tmp_path / "a.csv", out)
@@ -311,11 +319,8 @@ def test_the_gold_of_ids_that_python_reads_alike(tmp_path, out):
 @pytest.mark.parametrize("form", FORMATS)
 def test_ids_of_one_value_join_from_every_format(form, tmp_path, out):
     """Numbers, numbers of a float type and texts of numbers are one id."""
-    for cells in (
-        list(range(N)),
-        [str(i) for i in range(N)],
-        [float(i) for i in range(N)],
-    ):
+    for kind in (int, str, float):
+        cells = [kind(i) for i in range(N)]
         scores = write(tmp_path / f"a.{form}", {"ids": cells})
         key = table(tmp_path / "key.csv", id=range(N)[::-1], answer=Y[::-1])
         imported = bring(scores, out, gold=str(key), labels=("answer",))
@@ -324,10 +329,10 @@ def test_ids_of_one_value_join_from_every_format(form, tmp_path, out):
 
 def test_an_id_that_the_gold_lacks_is_shown_with_its_spaces(tmp_path, out):
     key = table(tmp_path / "key.csv", id=["a", "b"], label=[0, 1])
-    with pytest.raises(
-        DataError, match=r"row 0 has the id ' a', which .*key\.csv does"
-    ):
-        bring(scores_of(tmp_path / "a.csv", [" a", "b"]), out, gold=str(key))
+    path = scores_of(tmp_path / "a.csv", [" a", "b"])
+    message = r"row 0 has the id ' a', which .*key\.csv does"
+    with pytest.raises(DataError, match=message):
+        bring(path, out, gold=str(key))
 
 
 def test_files_with_ids_of_two_types_are_joined(tmp_path, out):
@@ -343,11 +348,11 @@ def test_files_with_ids_of_two_types_are_joined(tmp_path, out):
 def test_bundles_with_groups_of_two_types_are_one_data_set(run):
     for name, group in (("a", np.arange(N) % 2), ("b", np.array(["x", "1"] * 30))):
         with h5py.File(f"{name}.h5", "w") as file:
-            file["logits"], file["labels"] = Z + (name == "b"), Y
+            file["logits"] = Z + (name == "b")
+            file["labels"] = Y
             file["group"] = group.astype(object) if group.dtype.kind == "U" else group
-    done = run(
-        "evaluate", "a.h5", "b.h5", "--pool", "--per-group", "--json", "-m", "nll"
-    )
+    words = ("--pool", "--per-group", "--json", "-m", "nll")
+    done = run("evaluate", "a.h5", "b.h5", *words)
     assert done.code == 0, done.err
     groups = json.loads(done.out)["results"][0]["per_group"]
     assert {line["group"]: line["n"] for line in groups} == {"0": 30, "1": 60, "x": 30}

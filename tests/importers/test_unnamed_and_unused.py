@@ -299,25 +299,27 @@ def test_confidences_that_nobody_has_judged_are_calibrated(run, name):
 
 def columns_of(name):
     """The columns of an output, texts decoded."""
-    if name.endswith((".csv", ".jsonl")):
-        lines = Path(name).read_text("utf-8").splitlines()
-        rows = (
-            [json.loads(line) for line in lines]
-            if name.endswith(".jsonl")
-            else [*csv.DictReader(lines)]
-        )
-        return {key: [row[key] for row in rows] for key in rows[0]}
-    if name.endswith(".parquet"):
+    ending = Path(name).suffix
+    if ending == ".parquet":
         return pytest.importorskip("pyarrow.parquet").read_table(name).to_pydict()
-    with np.load(name) if name.endswith(".npz") else h5py.File(name) as file:
-        stored = {key: file[key][()].tolist() for key in file}
-    decoded = {
-        key: values for key, values in stored.items() if isinstance(values, list)
-    }
-    return {
-        key: [v.decode() if isinstance(v, bytes) else v for v in values]
-        for key, values in decoded.items()
-    }
+    if ending in (".csv", ".jsonl"):
+        lines = Path(name).read_text("utf-8").splitlines()
+        if ending == ".csv":
+            rows = list(csv.DictReader(lines))
+        else:
+            rows = [json.loads(line) for line in lines]
+        return {key: [row[key] for row in rows] for key in rows[0]}
+    columns = {}
+    with np.load(name) if ending == ".npz" else h5py.File(name) as file:
+        for key in file:
+            values = file[key][()].tolist()
+            if isinstance(values, list):
+                columns[key] = [decoded(value) for value in values]
+    return columns
+
+
+def decoded(value):
+    return value.decode() if isinstance(value, bytes) else value
 
 
 CARRIED = {"customer": [f"c{i}" for i in range(120)], "region": ["north", "south"] * 60}

@@ -22,59 +22,65 @@ def csv(path, header, rows):
     return path
 
 
+def shuffled_rows():
+    """Rows of three questions in an order of their own, the questions mixed."""
+    order = np.random.default_rng(0).permutation(15)
+    rows = []
+    for question in ("q0", "q1", "q2"):
+        rows += [LONG[place] for place in order if LONG[place][0] == question]
+    return [row for first in range(5) for row in rows[first::5]]
+
+
+def wide_table(folder):
+    names = [f"answers_{j}" for j in range(5)]
+    rows = [(*FACTS[i], *ANSWERS[i], GOLD[i]) for i in range(3)]
+    return csv(folder / "a.csv", ("question", "site", *names, "gold"), rows)
+
+
+def table_of_lists(folder):
+    lines = []
+    for (question, site), answers, gold in zip(FACTS, ANSWERS, GOLD, strict=True):
+        row = {"question": question, "site": site, "answers": answers, "gold": gold}
+        lines.append(json.dumps(row) + "\n")
+    path = folder / "a.jsonl"
+    path.write_text("".join(lines))
+    return path
+
+
+def archive(folder):
+    questions, sites = zip(*FACTS, strict=True)
+    path = folder / "a.npz"
+    np.savez(path, answers=ANSWERS, gold=GOLD, question=questions, site=sites)
+    return path
+
+
+FACTS = [(f"q{i}", "xy"[i % 2]) for i in range(3)]
+"""Question and site of the three questions."""
+
+ONE_ROW_A_QUESTION = {"ids": "question", "group_by": ["site"]}
+ONE_ROW_AN_ANSWER = {"unit": "question", "group_by": ["site"]}
+
+
 @pytest.fixture(params=["long", "shuffled", "wide", "lists", "npz", "from a file"])
 def table(request, tmp_path):
     """A file of the answers, and what to say of it."""
     header = ("question", "site", "answers", "gold")
-    if request.param in ("long", "shuffled"):
-        order = (
-            np.random.default_rng(0).permutation(15)
-            if request.param == "shuffled"
-            else range(15)
-        )
-        rows = [
-            row
-            for q in range(3)
-            for row in [LONG[i] for i in order if LONG[i][0] == f"q{q}"]
-        ]
-        rows = (
-            [row for answer in range(5) for row in rows[answer::5]]
-            if request.param == "shuffled"
-            else rows
-        )
-        return csv(tmp_path / "a.csv", header, rows), {
-            "unit": "question",
-            "group_by": ["site"],
-        }
-    wide = [(f"q{i}", "xy"[i % 2], *ANSWERS[i], GOLD[i]) for i in range(3)]
-    if request.param == "wide":
-        names = [f"answers_{j}" for j in range(5)]
-        return csv(tmp_path / "a.csv", ("question", "site", *names, "gold"), wide), {
-            "ids": "question",
-            "group_by": ["site"],
-        }
-    about = {"question": [row[0] for row in wide], "site": [row[1] for row in wide]}
-    if request.param == "npz":
-        np.savez(tmp_path / "a.npz", answers=ANSWERS, gold=GOLD, **about)
-        return tmp_path / "a.npz", {"ids": "question", "group_by": ["site"]}
-    if request.param == "lists":
-        rows = [
-            {"question": row[0], "site": row[1], "answers": ANSWERS[i], "gold": GOLD[i]}
-            for i, row in enumerate(wide)
-        ]
-        (tmp_path / "a.jsonl").write_text(
-            "".join(json.dumps(row) + "\n" for row in rows)
-        )
-        return tmp_path / "a.jsonl", {"ids": "question", "group_by": ["site"]}
-    key = csv(
-        tmp_path / "key.csv",
-        ("id", "answer"),
-        list(zip(about["question"], GOLD, strict=True))[::-1],
-    )
-    found = csv(
-        tmp_path / "a.csv", ("id", "site", "answers"), [row[:3] for row in LONG]
-    )
-    return found, {"unit": "id", "group_by": ["site"], "gold": str(key)}
+    match request.param:
+        case "long":
+            return csv(tmp_path / "a.csv", header, LONG), ONE_ROW_AN_ANSWER
+        case "shuffled":
+            return csv(tmp_path / "a.csv", header, shuffled_rows()), ONE_ROW_AN_ANSWER
+        case "wide":
+            return wide_table(tmp_path), ONE_ROW_A_QUESTION
+        case "lists":
+            return table_of_lists(tmp_path), ONE_ROW_A_QUESTION
+        case "npz":
+            return archive(tmp_path), ONE_ROW_A_QUESTION
+    golds = [("q2", "C"), ("q1", "A"), ("q0", "A")]
+    key = csv(tmp_path / "key.csv", ("id", "answer"), golds)
+    answers = [row[:3] for row in LONG]
+    path = csv(tmp_path / "a.csv", ("id", "site", "answers"), answers)
+    return path, {"unit": "id", "group_by": ["site"], "gold": str(key)}
 
 
 def test_the_most_frequent_answer_of_every_layout(table, out):
@@ -83,16 +89,10 @@ def test_the_most_frequent_answer_of_every_layout(table, out):
         how = how | {"unit": None}
     imported = bring(path, out, votes="answers", **({"gold": "gold"} | how))
     np.testing.assert_allclose(np.sort(imported["confidence"]), np.sort(CONFIDENCE))
-    by_id = dict(
-        zip(
-            (word.decode() for word in imported["ids"]),
-            imported["confidence"],
-            strict=True,
-        )
-    )
-    assert by_id["q0"] == pytest.approx(CONFIDENCE[0]) and by_id["q1"] == pytest.approx(
-        CONFIDENCE[1]
-    )
+    ids = [word.decode() for word in imported["ids"]]
+    by_id = dict(zip(ids, imported["confidence"], strict=True))
+    assert by_id["q0"] == pytest.approx(CONFIDENCE[0])
+    assert by_id["q1"] == pytest.approx(CONFIDENCE[1])
     if "shuffled" not in str(path):
         right = dict(
             zip(

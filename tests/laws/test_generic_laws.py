@@ -353,58 +353,27 @@ def by_definition(p, y):
     Confidences are rounded to 12 digits, which ties those that differ by the last bits alone.
     """
     n, k = p.shape
-    c, said = p.max(axis=1).round(12), p.argmax(axis=1)
-    right, hot = (said == y).astype(float), np.eye(k)[y]
+    c = p.max(axis=1).round(12)
+    right = (p.argmax(axis=1) == y).astype(float)
+    hot = np.eye(k)[y]
+    nll = -np.log(p[np.arange(n), y])
     entropy = -np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0).sum(axis=1)
     two = np.sort(p, axis=1)[:, -2:].sum(axis=1)
-
-    def gaps(scores, hits, edges):
-        masks = [(scores > low) & (scores <= high) for low, high in pairwise(edges)]
-        return [
-            (mask.mean(), (scores - hits)[mask].mean()) for mask in masks if mask.any()
-        ]
-
-    def equal_width(bins=15):
-        return [-1.0, *(b / bins for b in range(1, bins)), 1.0]
-
-    def equal_mass(bins=15):
-        chunks = np.array_split(np.sort(c), bins)
-        return [
-            -1.0,
-            *sorted({0.5 * (a[-1] + b[0]) for a, b in pairwise(chunks)} - {1.0}),
-            1.0,
-        ]
-
-    def area(scores, hits):
-        above = np.sign(np.subtract.outer(scores[hits == 1], scores[hits == 0]))
-        return (above.mean() + 1.0) / 2.0
-
-    def precision(scores, hits):
-        return sum(
-            (hits[scores == v].sum() / hits.sum()) * hits[scores >= v].mean()
-            for v in np.unique(scores[hits == 1])
-        )
-
-    width, mass = gaps(c, right, equal_width()), gaps(c, right, equal_mass())
-    few = len(np.unique(c)) <= n / 4  # then tce2 has a bin for each
-    squares = gaps(c, right, [-1.0, *np.unique(c)]) if few else mass
-    classes = [gaps(p[:, j].round(12), hot[:, j], equal_width()) for j in range(k)]
-    ece = sum(share * abs(gap) for share, gap in width)
-    ends = [((right - c)[c <= v].sum()) / n for v in np.unique(c)]
-    risks, before = [], 0.0
-    for v in np.unique(c)[
-        ::-1
-    ]:  # the rows of a tie in any order: each brings its mean error
-        tie = right[c == v]
-        done = len(risks)
-        risks += [
-            (before + (1 - tie.mean()) * (i + 1)) / (done + i + 1)
-            for i in range(len(tie))
-        ]
-        before += (1 - tie).sum()
+    in_two = np.argsort(-p, axis=1, kind="stable")[:, :2] == y[:, None]
+    width = bin_gaps(c, right, equal_width())
+    mass = bin_gaps(c, right, equal_mass(c))
+    squares = mass
+    if len(np.unique(c)) <= n / 4:  # then tce2 has a bin for each
+        squares = bin_gaps(c, right, [-1.0, *np.unique(c)])
+    classes = [bin_gaps(p[:, j].round(12), hot[:, j], equal_width()) for j in range(k)]
+    ece = mean_abs(width)
+    ends = [(right - c)[c <= value].sum() / n for value in np.unique(c)]
+    ranked = [(p[:, 1].round(12), hot[:, 1])]
+    if k > 2:
+        ranked = [(p[:, j].round(12), hot[:, j]) for j in range(k)]
+    risks = selective_risks(c, right)
     best = [max(0.0, i - right.sum()) / i for i in range(1, n + 1)]
-    ranked = [p[:, 1]] if k == 2 else list(p.T)
-    hits = [hot[:, 1]] if k == 2 else list(hot.T)
+    spread = ((1 - 2 * c) ** 2 * c * (1 - c)).sum()
     return {
         "accuracy": right.mean(),
         "mean_confidence": c.mean(),
@@ -413,50 +382,102 @@ def by_definition(p, y):
         "brier": ((p - hot) ** 2).sum(axis=1).mean(),
         "brier_mean": ((p - hot) ** 2).mean(),
         "brier_top": ((c - right) ** 2).mean(),
-        "nll": -np.log(p[np.arange(n), y]).mean(),
-        "entropy_gap": (-np.log(p[np.arange(n), y]) - entropy).mean(),
-        "top2_gap": (
-            two
-            - (np.argsort(-p, axis=1, kind="stable")[:, :2] == y[:, None]).any(axis=1)
-        ).mean(),
+        "nll": nll.mean(),
+        "entropy_gap": (nll - entropy).mean(),
+        "top2_gap": (two - in_two.any(axis=1)).mean(),
         "ece": ece,
         "mce": max(abs(gap) for _, gap in width),
         "vce": sum(share * (abs(gap) - ece) ** 2 for share, gap in width),
-        "ece_mass": sum(share * abs(gap) for share, gap in mass),
+        "ece_mass": mean_abs(mass),
         "tce2_plugin": sum(share * gap**2 for share, gap in squares) ** 0.5,
-        "cwece": np.mean(
-            [sum(share * abs(gap) for share, gap in one) for one in classes]
-        ),
+        "cwece": np.mean([mean_abs(of_class) for of_class in classes]),
         "ks": max(map(abs, ends)),
         "kuiper": max(0.0, *ends) - min(0.0, *ends),
-        "spiegelhalter": ((right - c) * (1 - 2 * c)).sum()
-        / ((1 - 2 * c) ** 2 * c * (1 - c)).sum() ** 0.5,
+        "spiegelhalter": ((right - c) * (1 - 2 * c)).sum() / spread**0.5,
         "auroc": area(c, right),
-        "roc_auc": np.mean(
-            [area(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]
-        ),
+        "roc_auc": np.mean([area(*scores_and_hits) for scores_and_hits in ranked]),
         "average_precision": np.mean(
-            [precision(s.round(12), h) for s, h in zip(ranked, hits, strict=True)]
+            [precision(*scores_and_hits) for scores_and_hits in ranked]
         ),
         "aurc": np.mean(risks),
         "eaurc": np.mean(risks) - np.mean(best),
     }
 
 
+def bin_gaps(scores, hits, edges):
+    """Share of the rows and mean score minus hits of every bin with rows."""
+    gaps = []
+    for low, high in pairwise(edges):
+        is_inside = (scores > low) & (scores <= high)
+        if is_inside.any():
+            gaps.append((is_inside.mean(), (scores - hits)[is_inside].mean()))
+    return gaps
+
+
+def mean_abs(gaps):
+    return sum(share * abs(gap) for share, gap in gaps)
+
+
+def equal_width(bins=15):
+    """Edges; the first bin has scores of 0 too."""
+    return [-1.0, *(edge / bins for edge in range(1, bins)), 1.0]
+
+
+def equal_mass(c, bins=15):
+    """Edges half way between chunks of the sorted scores."""
+    chunks = np.array_split(np.sort(c), bins)
+    middles = {0.5 * (left[-1] + right[0]) for left, right in pairwise(chunks)}
+    return [-1.0, *sorted(middles - {1.0}), 1.0]
+
+
+def area(scores, hits):
+    """Chance that a hit has the larger score than a miss, ties counted half."""
+    above = np.sign(np.subtract.outer(scores[hits == 1], scores[hits == 0]))
+    return (above.mean() + 1.0) / 2.0
+
+
+def precision(scores, hits):
+    """Precision at each value of a hit, averaged over the hits."""
+    total = 0.0
+    for value in np.unique(scores[hits == 1]):
+        share_of_hits = hits[scores == value].sum() / hits.sum()
+        total += share_of_hits * hits[scores >= value].mean()
+    return total
+
+
+def selective_risks(c, right):
+    """Error among the i surest rows, for every i.
+
+    The rows of a tie come in any order: each brings its mean error.
+    """
+    risks = []
+    n_errors = 0.0
+    for value in np.unique(c)[::-1]:
+        tie = right[c == value]
+        n_before = len(risks)
+        for i in range(1, len(tie) + 1):
+            risks.append((n_errors + (1 - tie.mean()) * i) / (n_before + i))
+        n_errors += (1 - tie).sum()
+    return risks
+
+
 def kinds_of_scores(like, k, n=240):
     """Scores (n, k) as they are stored, their kind, and labels; no row has two largest."""
     z, y = truth(2 * n, k, seed=14)
-    two = np.sort(np.round(z), axis=1)[:, -2:]
-    kept = np.flatnonzero(two[:, 0] < two[:, 1])[:n]
+    second, first = np.sort(np.round(z), axis=1)[:, -2:].T
+    kept = np.flatnonzero(second < first)[:n]
     z, y = z[kept], y[kept]
     if like == "integer":
         return np.round(z).astype(np.int8), "logits", y
     if like == "float16":
         return z.astype(np.float16), "logits", y
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    share = np.floor(16 * p)
-    share[np.arange(len(p)), p.argmax(axis=1)] += 16 - share.sum(axis=1)
-    return (np.eye(k)[p.argmax(axis=1)] if like == "hard" else share / 16), "probs", y
+    largest = p.argmax(axis=1)
+    if like == "hard":
+        return np.eye(k)[largest], "probs", y
+    sixteenths = np.floor(16 * p)
+    sixteenths[np.arange(len(p)), largest] += 16 - sixteenths.sum(axis=1)
+    return sixteenths / 16, "probs", y
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero|invalid value")
