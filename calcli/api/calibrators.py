@@ -276,7 +276,10 @@ def _calibrated(calibrator: Calibrator, rows: Rows) -> tuple[FloatArray, IntArra
 
 def _cells(values: Mapping[str, float | None]) -> list[str]:
     """Metrics as cells of a table."""
-    return ["-" if value is None else f"{value:.4f}" for value in values.values()]
+    cells = []
+    for value in values.values():
+        cells.append("-" if value is None else f"{value:.4f}")
+    return cells
 
 
 def artifacts_of(

@@ -264,12 +264,10 @@ def _check_numbers(values: dict[str, list[Any]]) -> None:
 
 def _note_inputs(values: dict[str, list[Any]]) -> None:
     """Note the input files, over which no output may be written. Raises UsageError."""
-    inputs = [
-        str(value)
-        for name in INPUTS
-        for value in values.get(name, ())
-        if value is not None
-    ]
+    inputs: list[str] = []
+    for name in INPUTS:
+        given = values.get(name, ())
+        inputs += [str(value) for value in given if value is not None]
     if inputs.count("-") > 1:
         raise UsageError("standard input can be read once: only one name may be -")
     for name in inputs:

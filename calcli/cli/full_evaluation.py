@@ -85,12 +85,11 @@ def _reason_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
 
 def _mark_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[str]:
     """What the marks in the cells mean."""
-    cells = [
-        score_cell(result.scores[name])
-        for result in results
-        for name in names
-        if name in result.scores
-    ]
+    cells = []
+    for result in results:
+        for name in names:
+            if name in result.scores:
+                cells.append(score_cell(result.scores[name]))
     meanings = {
         "±": "±: one standard error",
         " (": "( ): expected under calibration",

@@ -302,7 +302,11 @@ def unused(*cases: tuple[object, str, str]) -> dict[str, str]:
 
     cases : (condition, field names, reason).
     """
-    return {name: why for so, names, why in cases if so for name in names.split()}
+    reasons = {}
+    for holds, names, reason in cases:
+        if holds:
+            reasons.update(dict.fromkeys(names.split(), reason))
+    return reasons
 
 
 NO_BATCHES = (

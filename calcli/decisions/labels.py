@@ -52,8 +52,16 @@ Field = tuple[str, ...]
 
 def shown(field: Field) -> str:
     """Name of a field for people and options: its keys with dots."""
-    keys = ["QUESTION" if key == THE_QUESTION else key for key in field]
-    return SEPARATOR.join(keys)
+    return SEPARATOR.join(_with(field, THE_QUESTION, "QUESTION"))
+
+
+def _with(field: Field, key: str, new_key: str) -> Field:
+    """The field, with another key in the place of one."""
+    keys = list(field)
+    for place, old_key in enumerate(field):
+        if old_key == key:
+            keys[place] = new_key
+    return tuple(keys)
 
 
 def is_prediction_word(name: str) -> bool:
@@ -262,9 +270,7 @@ class LabelSearch:
                     continue
                 general = path
                 if names_question:
-                    general = tuple(
-                        THE_QUESTION if key == question else key for key in path
-                    )
+                    general = _with(path, question, THE_QUESTION)
                 fits.setdefault(general, Fit()).add(value, answer)
 
     def label_field(self, question: str, wanted: Sequence[str]) -> Field | None:

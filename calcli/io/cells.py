@@ -113,8 +113,11 @@ def cells_of_text(texts: Sequence[str], *, blanks: bool = False) -> list[Any]:
         values = whole.tolist()
     if not has_gap:
         return values
+    with_gaps: list[Any] = []
     next_value = iter(values)
-    return [None if is_blank(text) else next(next_value) for text in texts]
+    for text in texts:
+        with_gaps.append(None if is_blank(text) else next(next_value))
+    return with_gaps
 
 
 LIST_ITEM = re.compile(

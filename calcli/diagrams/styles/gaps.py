@@ -259,7 +259,10 @@ class Gaps(Figure):
         return lines
 
     def table(self) -> Plotted:
-        rows = [(s.label, *as_json(g).values()) for s in self.series for g in s.gaps]
+        rows = []
+        for series in self.series:
+            for gap in series.gaps:
+                rows.append((series.label, *as_json(gap).values()))
         return ("curve", *as_json(self.series[0].gaps[0])), rows
 
     def describe(self) -> str:
