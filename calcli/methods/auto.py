@@ -487,12 +487,21 @@ def weighed(
     moved = share_of_sigmoid(z) if rows.k == 2 else share_of_safe(z, wrong(held_rows))
     if moved < LEAST_WEIGHT:
         return members, weights
+    return leaning_on(safe, moved, members, weights)
+
+
+def leaning_on(
+    safe: Trial, moved: float, members: list[Trial], weights: FloatArray
+) -> tuple[list[Trial], FloatArray]:
+    """The average with a share of all weight moved to one trial.
+
+    Members whose weight has become too small are left out.
+    """
     if safe not in members:
         members = [safe, *members]
         weights = np.append(0.0, weights)
     is_safe = np.array([member is safe for member in members])
     weights = (1.0 - moved) * weights + moved * is_safe
-    # Members whose weight has become too small are left out.
     heavy = np.flatnonzero(weights >= LEAST_WEIGHT)
     return [members[j] for j in heavy], weights[heavy] / weights[heavy].sum()
 
