@@ -1,14 +1,12 @@
 """Labels of images that FiftyOne exports alone: labels.json, of people or of a model."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.import_request import ImportRequest
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.numerics import AnyArray
@@ -48,9 +46,7 @@ def _is_label(cell: Any) -> bool:
         )
     ],
 )
-def read_fiftyone_labels(
-    file: SourceFile, stack: ExitStack, request: ImportRequest
-) -> Table:
+def read_fiftyone_labels(file: SourceFile) -> Table:
     """Read predictions where every label has a confidence, else right labels.
 
     A label that is a number is the place of a class.
