@@ -29,12 +29,8 @@ from calcli.methods._auto.candidates import (
     parse_candidate,
     stored_numbers,
 )
-from calcli.methods._auto.weights import (
-    guarded_error,
-    likelihood_weights,
-    pick,
-    sparse_weights,
-)
+from calcli.methods._auto.mixture import likelihood_weights
+from calcli.methods._auto.weights import guarded_error, pick, sparse_weights
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ts import TemperatureScaling
