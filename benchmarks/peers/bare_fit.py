@@ -6,7 +6,8 @@ import h5py
 import numpy as np
 
 with h5py.File(sys.argv[1]) as file:
-    z, y = file["logits"][()].astype(np.float64), file["labels"][()]
+    z = file["logits"][()].astype(np.float64)
+    y = file["labels"][()]
 z -= z.max(axis=1, keepdims=True)
 z_y = z[np.arange(len(z)), y]
 beta = 1.0
@@ -14,8 +15,9 @@ for _ in range(50):
     p = np.exp(beta * z)
     norm = p.sum(axis=1)
     mean = (p * z).sum(axis=1) / norm
-    slope, curve = (mean - z_y).mean(), ((p * z**2).sum(axis=1) / norm - mean**2).mean()
-    beta -= slope / curve
-    if abs(slope / curve) < 1e-10:
+    variance = (p * z**2).sum(axis=1) / norm - mean**2
+    step = (mean - z_y).mean() / variance.mean()
+    beta -= step
+    if abs(step) < 1e-10:
         break
 print(1.0 / beta)

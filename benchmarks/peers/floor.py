@@ -9,6 +9,6 @@ import typer  # noqa: F401
 with h5py.File(sys.argv[1]) as file:
     scores = file["logits"]
     step = max(1, (4 << 20) // (scores.dtype.itemsize * scores.shape[1]))
-    for at in range(0, len(scores), step):
-        scores[at : at + step]
+    for start in range(0, len(scores), step):
+        scores[start : start + step]
     file["labels"][()]

@@ -8,7 +8,8 @@ from netcal.scaling import TemperatureScaling
 from scipy.special import softmax
 
 with h5py.File(sys.argv[1]) as file:
-    p, y = softmax(file["logits"][()].astype(np.float64), axis=1), file["labels"][()]
+    p = softmax(file["logits"][()].astype(np.float64), axis=1)
+    y = file["labels"][()]
 scaling = TemperatureScaling()
 scaling.fit(p, y)
 print(scaling.temperature)

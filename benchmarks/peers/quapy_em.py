@@ -8,5 +8,8 @@ import numpy as np
 from quapy.method.aggregative import EMQ
 
 with np.load(sys.argv[1]) as file:
-    sets = [(file[f"s{i}"], file[f"p{i}"]) for i in range(len(file.files) // 2)]
-    print(json.dumps([EMQ.EM(source, p)[0].tolist() for source, p in sets]))
+    answers = []
+    for number in range(len(file.files) // 2):
+        shares, _ = EMQ.EM(file[f"s{number}"], file[f"p{number}"])
+        answers.append(shares.tolist())
+print(json.dumps(answers))

@@ -24,8 +24,8 @@ class Scores(ClassifierMixin, BaseEstimator):
 
 
 with h5py.File(sys.argv[1]) as file:
-    z, y = file["logits"][()].astype(np.float64), file["labels"][()]
-fitted = CalibratedClassifierCV(
-    FrozenEstimator(Scores().fit(z, y)), method="temperature"
-).fit(z, y)
+    z = file["logits"][()].astype(np.float64)
+    y = file["labels"][()]
+scores = FrozenEstimator(Scores().fit(z, y))
+fitted = CalibratedClassifierCV(scores, method="temperature").fit(z, y)
 print(1.0 / fitted.calibrated_classifiers_[0].calibrators[0].beta_)

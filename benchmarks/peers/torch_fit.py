@@ -6,10 +6,8 @@ import h5py
 import torch
 
 with h5py.File(sys.argv[1]) as file:
-    z, y = (
-        torch.from_numpy(file["logits"][()]).double(),
-        torch.from_numpy(file["labels"][()]).long(),
-    )
+    z = torch.from_numpy(file["logits"][()]).double()
+    y = torch.from_numpy(file["labels"][()]).long()
 temperature = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
 search = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
 

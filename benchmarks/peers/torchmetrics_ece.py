@@ -7,14 +7,9 @@ import torch
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 with h5py.File(sys.argv[1]) as file:
-    z, y = (
-        torch.from_numpy(file["logits"][()]).float(),
-        torch.from_numpy(file["labels"][()]).long(),
-    )
-print(
-    float(
-        multiclass_calibration_error(
-            z.softmax(dim=1), y, num_classes=z.shape[1], n_bins=15, norm="l1"
-        )
-    )
+    z = torch.from_numpy(file["logits"][()]).float()
+    y = torch.from_numpy(file["labels"][()]).long()
+error = multiclass_calibration_error(
+    z.softmax(dim=1), y, num_classes=z.shape[1], n_bins=15, norm="l1"
 )
+print(float(error))
