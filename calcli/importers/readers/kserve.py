@@ -98,6 +98,11 @@ def _tensors(response: Mapping[str, Any], where: str) -> dict[str, Any]:
         if not shape or flat.size != math.prod(shape):
             message = f"output {name!r} has {flat.size} values for shape {shape}"
             raise DataError(f"{where}: {message}")
+        if name in tensors:
+            raise DataError(
+                f"{where}: two outputs are named {name!r}; every output needs a name of"
+                " its own"
+            )
         tensors[name] = flat.reshape(shape)
     n_rows = {len(tensor) for tensor in tensors.values()}
     if len(n_rows) > 1:

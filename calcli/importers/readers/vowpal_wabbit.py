@@ -26,27 +26,38 @@ class Row(NamedTuple):
     tag: str | None
 
 
-def _is_first(file: SourceFile) -> bool:
-    """True where the first line is a distribution over classes that count up.
+LINES_SEEN = 20
 
-    Rows of LIBSVM look alike, but their numbers are features.
+
+def _are_distributions(file: SourceFile) -> bool:
+    """True where the first lines are distributions over classes that count up.
+
+    Rows of LIBSVM look alike, but their numbers are features, which sum to 1 by chance.
+    A line behind the first that is no row at all is left to the reader, which names it.
     """
     text = file.head.decode("utf-8-sig", errors="ignore")
-    try:
-        probs = _row(text.split("\n", 1)[0], "").probs
-    except DataError:
-        return False
+    *whole, last = text.split("\n")
+    rows = []
+    for number, line in enumerate((whole or [last])[:LINES_SEEN]):
+        try:
+            rows.append(_row(line, ""))
+        except DataError:
+            if number == 0:
+                return False
+    return all(_is_distribution(row.probs) for row in rows)
+
+
+def _is_distribution(probs: dict[int, float]) -> bool:
     first = min(probs)
     counts_up = sorted(probs) == list(range(first, first + len(probs)))
-    is_distribution = abs(sum(probs.values()) - 1.0) <= SUM_TOLERANCE
-    return counts_up and is_distribution
+    return counts_up and abs(sum(probs.values()) - 1.0) <= SUM_TOLERANCE
 
 
 @reader(
     "vowpal-wabbit",
     "probabilities of Vowpal Wabbit, with or without the right label before them",
     suffixes=[".txt"],
-    sniff=lambda file: file.is_text and _is_first(file),
+    sniff=lambda file: file.is_text and _are_distributions(file),
     order=-1,
     examples=[("predictions.txt", "--gold truth.csv")],
 )
