@@ -23,23 +23,29 @@ def _cut(word: re.Match[str]) -> str:
 class CalcliError(Exception):
     """Base of the errors raised by calcli.
 
-    advice : what to do, said where no command is suggested. commands : suggested commands
-    in order, each a tuple of words.
+    advice : what to do, said where no command is suggested. no_command : why none is, as
+    ``the file has to be corrected``. commands : suggested commands in order, each a tuple
+    of words.
     """
 
     exit_code = 1
     commands: tuple[tuple[str, ...], ...] = ()
 
-    def __init__(self, message: str = "", *, advice: str = "") -> None:
+    def __init__(
+        self, message: str = "", *, advice: str = "", no_command: str = ""
+    ) -> None:
         super().__init__(LONG_WORD.sub(_cut, message))
         self.advice = advice
+        self.no_command = no_command
 
     def __str__(self) -> str:
         parts = [self.message]
         if self.commands:
             parts.append(f"to try: {' && '.join(map(shlex.join, self.commands))}")
-        elif self.advice:
+        else:
             parts.append(self.advice)
+            if self.no_command:
+                parts.append(f"no command is proposed, as {self.no_command}")
         return "; ".join(part for part in parts if part)
 
     @property
@@ -49,13 +55,19 @@ class CalcliError(Exception):
 
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
         """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
-        made = type(self)(self.message + more, advice=self.advice)
+        made = type(self)(
+            self.message + more, advice=self.advice, no_command=self.no_command
+        )
         made.commands = tuple(map(tuple, commands)) or self.commands
         return made
 
     def translated(self, change: Callable[[str], str]) -> Self:
         """Copy of the error with its words changed."""
-        made = type(self)(change(self.message), advice=change(self.advice))
+        made = type(self)(
+            change(self.message),
+            advice=change(self.advice),
+            no_command=self.no_command,
+        )
         commands = [list(map(change, words)) for words in self.commands]
         return made.advising(*commands)
 
@@ -70,6 +82,14 @@ class DataError(CalcliError):
     """An input file or an artifact is not what it must be."""
 
     exit_code = 3
+
+
+class NoHDF5(DataError):
+    """An input file that was to be HDF5 and is not."""
+
+
+class InvalidRows(DataError):
+    """Scores, labels or weights of an input that break the rules of bundles."""
 
 
 class NotToRead(DataError):

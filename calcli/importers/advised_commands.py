@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calcli.errors import CalcliError
+from calcli.errors import CalcliError, DataError
 from calcli.importers.import_request import ImportRequest
 
 SINGLE_VALUES = (
@@ -21,11 +21,15 @@ NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 """Options, values of these that are no names of arrays, and what is asked for then."""
 
 SINGLE_OPTION = re.compile(
+    r"(?<=the same order\? )--scores .+(?= takes them)|(?<=or pass )--kind logits|"
     r"--percent|--drop-missing|--drop-duplicates|--per-label(?= reads)"
     r"|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+(?:\.\d+)?"
     r"|(?<=of the classes: )--scores .+|--normalize sum(?=\))"
 )
 """Options that a message may advise to add to the command."""
+
+COMMAND_OF_FILE = re.compile(r"calcli [a-z]+ [^-\s]*\w\.\w|convert it: ")
+"""A command with the name of a file, in a message, or one of another program."""
 
 
 @dataclass(frozen=True)
@@ -88,3 +92,13 @@ def without_commands(problem: CalcliError, reason: str) -> CalcliError:
     if not message.startswith(reason.removesuffix("…")):
         message += f"; no command is proposed, it would end in: {reason}"
     return type(problem)(message, advice=problem.advice)
+
+
+def with_reason(problem: CalcliError) -> CalcliError:
+    """The error; where it names no command, with the reason why not."""
+    text = str(problem)
+    names_command = problem.commands or COMMAND_OF_FILE.search(text)
+    if names_command or "no command" in text or not isinstance(problem, DataError):
+        return problem
+    reason = problem.no_command or "the file has to be corrected"
+    return type(problem)(problem.message, advice=problem.advice, no_command=reason)

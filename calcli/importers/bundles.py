@@ -191,6 +191,8 @@ def build(
     scores, labels = cut_alike(scores, labels), cut_alike(labels, scores)
     if request.percent:
         scores = _as_fractions(scores, where)
+    elif request.kind == "probs" and _are_whole_numbers(scores):
+        scores = np.asarray(scores[()]).astype(np.float64)
     if request.reduce not in (None, "none"):
         if isinstance(scores, Parts):
             scores = scores.padded(np.nan)
@@ -204,6 +206,11 @@ def build(
     if request.normalize == "sum":
         row_scores = _with_sum_1(row_scores, where)
     return _build_rows(row_scores, raw, reading, columns, request, ignore)
+
+
+def _are_whole_numbers(scores: Any) -> bool:
+    """True for probabilities of 0 and 1, written without a point; not for parts."""
+    return not isinstance(scores, Parts) and np.dtype(scores.dtype).kind in "biu"
 
 
 def _as_fractions(scores: Any, where: str) -> Any:

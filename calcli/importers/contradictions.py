@@ -1,6 +1,7 @@
 """Scores that are refused or doubted: by their values, labels, names, or by logs."""
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -172,7 +173,6 @@ def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
 
 ORDER_HINT = (
     ": are the columns in the order of the classes, the rows in the same order?"
-    " --scores NAME takes them as they are"
 )
 
 
@@ -197,6 +197,7 @@ def check_logs(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
     agreeing = []
+    as_they_are = shlex.join(["--scores", ",".join(columns[path].parts) or path])
     for other, column in columns.items():
         name = parse_name(other)
         if (name.folder, name.split) != (place.folder, place.split):
@@ -206,12 +207,13 @@ def check_logs(
             if outcomes is None or labels is None:
                 continue
             wrong = 1 - labels if k == 2 else np.full(n, -1)
-            logged = _Logged(column, path, np.where(outcomes, labels, wrong), labels)
+            classes = np.where(outcomes, labels, wrong)
+            logged = _Logged(column, path, as_they_are, classes, labels)
         elif is_prediction(name.core) and not is_calibrated:
             predictions = logged_predictions(column, n, names)
             if predictions is None:
                 continue
-            logged = _Logged(column, path, predictions, None)
+            logged = _Logged(column, path, as_they_are, predictions, None)
         else:
             continue
         logged.check(scores)
@@ -255,14 +257,21 @@ def _values(column: Column, n: int) -> AnyArray | None:
 class _Logged:
     """Logged predictions, or outcomes together with the labels.
 
-    classes : the predicted class of each row, -1 for any but the label.
+    as_they_are : option that names the scores. classes : the predicted class of each
+    row, -1 for any but the label.
     """
 
     def __init__(
-        self, column: Column, path: str, classes: IntArray, labels: IntArray | None
+        self,
+        column: Column,
+        path: str,
+        as_they_are: str,
+        classes: IntArray,
+        labels: IntArray | None,
     ) -> None:
         self.column = column
         self.path = path
+        self.advice = f"{ORDER_HINT} {as_they_are} takes them as they are"
         self.classes = classes
         self.labels = labels
 
@@ -300,7 +309,7 @@ class _Logged:
                 reason = "some row is called class 1 at a lower score than another that"
                 raise DataError(
                     f"{self.column.where}: {message}: {reason} is called class 0"
-                    f"{ORDER_HINT}"
+                    f"{self.advice}"
                 )
 
     def _contradictions(self, block: AnyArray, rows: slice) -> AnyArray:
@@ -327,4 +336,4 @@ class _Logged:
         message = (
             f"row {row} {logged}, but the largest of {self.path!r} is class {best}"
         )
-        return DataError(f"{self.column.where}: {message}{ORDER_HINT}")
+        return DataError(f"{self.column.where}: {message}{self.advice}")

@@ -145,6 +145,7 @@ KNOWN = "npz, npy, pt, safetensors, csv, jsonl, parquet, pickle, HDF5"
 """The formats that most people have, for messages."""
 
 AS_CSV = "save the table as CSV"
+NO_READER = "calcli reads no such file"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """First bytes of texts in UTF-16."""
 
@@ -173,7 +174,7 @@ def recognise(file: SourceFile) -> Format:
     if format is None or format.general or file.suffix not in format.suffixes:
         format = _first_match(formats(), file)
     if format is None:
-        raise DataError(f"{file.path}: {_why_unknown(file)}")
+        raise DataError(f"{file.path}: {_why_unknown(file)}", no_command=NO_READER)
     return format
 
 
@@ -196,9 +197,9 @@ def _refuse_known(file: SourceFile) -> None:
         raise DataError(f"{path}: {message}")
     for beginnings, about in KNOWN_BEGINNINGS.items():
         if file.head.startswith(beginnings):
-            raise DataError(f"{path}: {about}")
+            raise DataError(f"{path}: {about}", no_command=NO_READER)
     if any(name.startswith("xl/") for name in members):
-        raise DataError(f"{path}: is an Excel workbook; {AS_CSV}")
+        raise DataError(f"{path}: is an Excel workbook; {AS_CSV}", no_command=NO_READER)
 
 
 def to_utf_8(path: Path, encoding: str = "CP1252") -> str:
@@ -237,6 +238,6 @@ def open_table(
     if not table.columns:
         raise DataError(f"{table.file}: holds no arrays")
     if file.suffix not in format.suffixes and file.suffix in suffixes():
-        message = f"is a {format.name} file in spite of its name; it is read as such"
+        message = f"is a file of {format.name} in spite of its name; it is read as such"
         remark(f"{path.name} {message}")
     return table

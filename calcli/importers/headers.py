@@ -1,5 +1,6 @@
 """Classes in the names of columns: their order, and their names."""
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
@@ -124,7 +125,9 @@ def _numbered_names(
                 message = (
                     f"after column {before!r} comes {after!r}: classes are missing"
                 )
-                advice = "name the columns in the order of the classes: --scores A,B,C"
+                members = ",".join(family.columns)
+                advice = "name the columns in the order of the classes: --scores"
+                advice += f" {shlex.quote(members)}"
                 raise DataError(f"{table.file}: {message}; {advice}")
     if set(numbers) <= set(range(len(numbers) + 1)):
         return None

@@ -19,6 +19,7 @@ from calcli.importers.advice import with_command, with_option
 from calcli.importers.advised_commands import (
     advised_import,
     with_advised_option,
+    with_reason,
     without_commands,
 )
 from calcli.importers.array_names import parse_name
@@ -106,15 +107,30 @@ def import_scores(
                 with new_bundles(output, force=force, inputs=files) as out:
                     _write(source, out, report, splitting, ignored)
         except CalcliError as problem:
-            where = ", ".join(str(path) for path in files)
             arrays = Arrays({}) if source is None else source.arrays
-            advised = with_option(problem, request, arrays, where)
-            if advised.commands:
-                advised = _with_working_command(advised, files, request, ignored)
+            advised = with_advice(problem, files, request, ignored, arrays)
             raise advised.translated(settled.translated) from None
         report.lines = [settled.translated(line) for line in report.lines]
         report.notes = report.lines + [settled.translated(note) for note in notes]
     return report
+
+
+def with_advice(
+    problem: CalcliError,
+    files: Sequence[Path],
+    request: ImportRequest,
+    ignored: Sequence[float],
+    arrays: Arrays,
+) -> CalcliError:
+    """The error, with a command that reads the files, or why there is none.
+
+    arrays : of the files, as far as they are known.
+    """
+    where = ", ".join(str(path) for path in files)
+    advised = with_option(problem, request, arrays, where)
+    if advised.commands:
+        advised = _with_working_command(advised, files, request, ignored)
+    return with_reason(advised)
 
 
 def _with_working_command(

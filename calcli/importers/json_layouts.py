@@ -15,7 +15,9 @@ def refuse_artifact(path: Path, value: Mapping[str, Any]) -> None:
         return
     name = "-, beside the scores" if path.name == "stdin" else str(path)
     message = "is a calibrator, no scores; name it with --calibrator"
-    raise DataError(f"{path}: {message} {name}")
+    raise DataError(
+        f"{path}: {message} {name}", no_command="the scores are in another file"
+    )
 
 
 def records_inside(value: dict[str, Any]) -> Sequence[Record]:

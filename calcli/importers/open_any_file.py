@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, InvalidRows, NoHDF5
 from calcli.io.bundle import QUESTION, BundleRows, open_bundle
 from calcli.io.dataset import DataSet
 from calcli.io.hdf5 import HDF5, open_file
@@ -33,6 +33,7 @@ from calcli.io.read_line import read_line
 from calcli.settings import command_words, common_fields
 
 if TYPE_CHECKING:
+    from calcli.importers.import_request import ImportRequest
     from calcli.importers.writing import ImportReport
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+(?![a-z-…])")
@@ -126,7 +127,7 @@ def open_rows(
     with ExitStack() as stack:
         if not _is_foreign(source):
             try:
-                rows = stack.enter_context(open_bundle(where, **how))
+                rows = stack.enter_context(_open(where, source, group, how))
             except NoBundles:
                 pass
             else:
@@ -162,6 +163,48 @@ def open_rows(
             raise problem.translated(with_own_name) from None
 
 
+@contextmanager
+def _open(
+    where: str, source: Path, group: str | None, how: Opening
+) -> Iterator[BundleRows]:
+    """Open a bundle; a refusal of its rows ends with a command, or the reason why not."""
+    with ExitStack() as stack:
+        try:
+            rows = stack.enter_context(open_bundle(where, **how))
+        except NoBundles:
+            raise
+        except DataError as problem:
+            raise _with_advice(problem, source, group, how) from None
+        try:
+            yield rows
+        except InvalidRows as problem:
+            if not problem.message.startswith(f"{source.name}:"):
+                raise  # of another bundle, which is read beside this one
+            raise _with_advice(problem, source, group, how) from None
+
+
+def _with_advice(
+    problem: DataError, source: Path, group: str | None, how: Opening
+) -> CalcliError:
+    """The error of a bundle, with the command that reads it, or why there is none."""
+    from calcli.importers.advised_commands import with_reason
+    from calcli.importers.arrays import Arrays
+    from calcli.importers.import_scores import with_advice
+
+    may_be_imported = isinstance(problem, InvalidRows | NoHDF5)
+    if group is not None or problem.commands or not may_be_imported:
+        return with_reason(problem)
+    need_labels = how.get("need_labels", True)
+    request = _request(source, how.get("layout", Layout()), need_labels)
+    if isinstance(problem, NoHDF5):
+        problem = DataError(problem.message)
+        problem = problem.advising(request.command(str(source), ()))
+    elif "let calcli extract convert" in problem.message:
+        problem = problem.advising(request.command(str(source), ()))
+    ignored = how.get("ignore_labels", ())
+    return with_advice(problem, [source], request, ignored, Arrays({}))
+
+
 def _import_of(file: Path, report: "ImportReport") -> Import:
     """An import whose remarks are still to be said; what was read is said by bundle."""
     notes = [note for note in report.notes if note not in report.lines]
@@ -192,18 +235,9 @@ def _imported(
     source: Path, layout: Layout, ignored: Sequence[float], need_labels: bool
 ) -> Iterator[Import]:
     """Import a file to a temporary file of bundles. Raises DataError, UsageError."""
-    from calcli.importers.import_request import ImportRequest
     from calcli.importers.import_scores import import_scores
 
-    request = ImportRequest(
-        scores=() if layout.scores is None else (layout.scores,),
-        labels=() if layout.labels is None else (layout.labels,),
-        kind=layout.kind,
-        carry=not need_labels,
-        no_labels=not need_labels,
-        typed=((str(source),), *command_words(layout)),
-        **common_fields(ByName, layout),
-    )
+    request = _request(source, layout, need_labels)
     with ExitStack() as own_stack:
         imports = _imports.get() or _Imports(own_stack, {})
         key = repr((source, request, ignored))
@@ -216,6 +250,21 @@ def _imported(
                 raise _with_owner_of_options(problem) from None
             imports.known[key] = _import_of(file, report)
         yield imports.known[key]
+
+
+def _request(source: Path, layout: Layout, need_labels: bool) -> "ImportRequest":
+    """What is asked of a file that is imported."""
+    from calcli.importers.import_request import ImportRequest
+
+    return ImportRequest(
+        scores=() if layout.scores is None else (layout.scores,),
+        labels=() if layout.labels is None else (layout.labels,),
+        kind=layout.kind,
+        carry=not need_labels,
+        no_labels=not need_labels,
+        typed=((str(source),), *command_words(layout)),
+        **common_fields(ByName, layout),
+    )
 
 
 def _with_owner_of_options(problem: CalcliError) -> CalcliError:

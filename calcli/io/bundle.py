@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, InvalidRows, UsageError
 from calcli.io import validate
 from calcli.io.artifact import Link
 from calcli.io.bundle_group import BundleColumns, BundleGroup
@@ -162,7 +162,7 @@ class BundleRows(DataSet):
         self.k = 1
         if not self.one_column:
             message = f"has shape {shape}, expected (rows,): one a row"
-            raise DataError(f"{self.scores_where}: {message}")
+            raise InvalidRows(f"{self.scores_where}: {message}")
 
     @property
     def bundles_of_file(self) -> list[str]:
@@ -220,11 +220,11 @@ class BundleRows(DataSet):
         if value != OPTIONS:
             message = f"attribute {COLUMNS} is {str(value)[:40]!r}"
             expected = f"expected {OPTIONS!r}; correct or delete it"
-            raise DataError(f"{self.name}: {message}, {expected}")
+            raise InvalidRows(f"{self.name}: {message}, {expected}")
         dataset = self._group.find(N_OPTIONS)
         if dataset is None:
             message = f"its columns are options, and it has no dataset {N_OPTIONS}"
-            raise DataError(f"{self.name}: {message}, the number of each row")
+            raise InvalidRows(f"{self.name}: {message}, the number of each row")
         n_options = self._columns.of_all_rows(dataset)
         where = self._group.where(dataset)
         return check_n_options(n_options, self.total, self.k, where)
@@ -245,7 +245,10 @@ class BundleRows(DataSet):
             message = (
                 f"has no dataset {path!r}, and {what} needed here; it holds: {listing}"
             )
-            raise DataError(f"{self.name}: {message}; name them with --labels PATH")
+            raise InvalidRows(
+                f"{self.name}: {message}; name them with --labels PATH",
+                no_command="nothing says which array they are",
+            )
         where = self._group.where(dataset)
         if not is_confidence:
             shape = dataset.shape
@@ -328,7 +331,7 @@ class BundleRows(DataSet):
             self._columns.keep = np.concatenate(masks)
             if not self._columns.keep.any():
                 message = "every row has an ignored label, nothing is left"
-                raise DataError(f"{self.scores_where}: {message}")
+                raise InvalidRows(f"{self.scores_where}: {message}")
         if stays_in_memory:
             return np.concatenate(checked)
         return dataset
@@ -343,7 +346,7 @@ class BundleRows(DataSet):
         if transformed.shape != expected:
             message = f"transforms/logits has shape {transformed.shape}"
             reason = f"{len(specs)} specs, and the same rows and classes as the scores"
-            raise DataError(f"{self.name}: {message}, expected {expected}: {reason}")
+            raise InvalidRows(f"{self.name}: {message}, expected {expected}: {reason}")
         validate.check_type(transformed.dtype, self._group.where(transformed))
         self._transformed = transformed
         return tuple(specs)

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError, DataError, one_line
+from calcli.errors import CalcliError, DataError, NoHDF5, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note, refuse_more
 from calcli.io.missing import no_such_file
@@ -262,8 +262,8 @@ def _check_file(path: Path) -> None:
         advice = (
             f"calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
         )
-        raise DataError(
-            f"{path}: is not an HDF5 file (or is cut off at its start); {advice}"
+        raise NoHDF5(
+            f"{path}: is not an HDF5 file (or is cut off at its start)", advice=advice
         )
 
 

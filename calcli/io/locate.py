@@ -261,7 +261,10 @@ def choose_group(
     if bundles:
         # "FILE:" is the root.
         listing = ", ".join(f"{path.name}:{name}" for name in bundles)
-        raise DataError(f"{path}: holds {len(bundles)} bundles, name one of: {listing}")
+        problem = DataError(
+            f"{path}: holds {len(bundles)} bundles, name one of: {listing}"
+        )
+        raise problem.advising(("calcli", "inspect", str(path)))
     advice = "name yours with --scores PATH --labels PATH --kind KIND"
     raise NoBundles(
         f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence;"

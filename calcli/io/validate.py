@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 
 from calcli.digits import SUM_TOLERANCE, digits_of_values, float_type
-from calcli.errors import DataError
+from calcli.errors import InvalidRows
 from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 from calcli.zeros import Zeros
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
+
+SHARE_OF_MIXED = 0.1
+FEWEST_MIXED = 10
+"""Proportion of rows that are probabilities, and number of rows, from which on others
+are no logits."""
 
 MOST_SHRUNK = 500
 """Factor of compression beyond which larger arrays are refused."""
@@ -38,7 +43,9 @@ def refuse_bomb(
             f"declares {declared} bytes of which {stored} are stored, far more than"
             " scores shrink by"
         )
-        raise DataError(f"{where}: {message}; was it cut off? If it is meant, {advice}")
+        raise InvalidRows(
+            f"{where}: {message}; was it cut off? If it is meant, {advice}"
+        )
 
 
 def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> AnyArray:
@@ -57,7 +64,7 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
             advice = (
                 "drop the row (calcli extract --drop-missing) or correct what made it"
             )
-        raise DataError(
+        raise InvalidRows(
             f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence"
             f" in [0, 1]; {advice}"
         )
@@ -74,7 +81,7 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     Returns (n,) int64.
     """
     if correct.dtype.kind not in "biuf" or correct.shape != (n,):
-        raise DataError(
+        raise InvalidRows(
             f"{where}: has type {correct.dtype} and shape {correct.shape}, expected"
             f" bool or 0/1, ({n},)"
         )
@@ -82,7 +89,7 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     if bad.any():
         row = int(np.argmax(bad))
         message = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
-        raise DataError(f"{where}: {message}; drop or correct the row")
+        raise InvalidRows(f"{where}: {message}; drop or correct the row")
     return correct.astype(np.int64)
 
 
@@ -93,7 +100,7 @@ def score_kind(text: str, *, confidence: bool = False) -> ScoreKind:
     """
     known = (*SCORE_KINDS, "confidence") if confidence else SCORE_KINDS
     if text not in known:
-        raise DataError(
+        raise InvalidRows(
             f"score kind {text!r} is not known, expected one of {', '.join(known)}"
         )
     return text  # type: ignore[return-value]
@@ -116,7 +123,7 @@ def check_type(dtype: np.dtype[Any], where: str) -> None:
             )
         elif dtype.kind == "f":
             hint = "save them with .astype('float64')"
-        raise DataError(
+        raise InvalidRows(
             f"{where}: scores have type {dtype}, expected float16, float32 or float64;"
             f" {hint}"
         )
@@ -131,24 +138,24 @@ def check_shape(
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
         expected = "expected (rows, classes), or (rows,) for a binary model"
-        raise DataError(
+        raise InvalidRows(
             f"{where}: scores have shape {shape}, {expected}; store one row of scores"
             " per labelled item"
         )
     n, columns = (*shape, 1)[:2]
     if n == 0:
-        raise DataError(
+        raise InvalidRows(
             f"{where}: there are no rows, expected at least one; was what made it"
             " interrupted?"
         )
     if columns == 0:
-        raise DataError(
+        raise InvalidRows(
             f"{where}: scores have shape {shape}, expected at least one column"
         )
     return n, max(columns, 2)
 
 
-class MissingScore(DataError):
+class MissingScore(InvalidRows):
     """A score is NaN."""
 
 
@@ -192,7 +199,7 @@ def check_scores(
             )
             if np.isnan(value):
                 raise MissingScore(f"{where}: {message}; {advice}")
-            raise DataError(f"{where}: {message}; {advice}")
+            raise InvalidRows(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
     if kind == "probs":
@@ -201,8 +208,9 @@ def check_scores(
             contents = (
                 f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
             )
-            raise DataError(
-                f"{where}: {contents}, expected a probability >= 0; {IF_LOGITS}"
+            raise InvalidRows(
+                f"{where}: {contents}, expected a probability >= 0;"
+                f" {_what_negatives_are(scores)}"
             )
         _check_probability_sums(scores, where, first_row, zeros)
     elif kind == "log_probs":
@@ -231,7 +239,7 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
         if percent:
             advice = "divide percentages by 100 (calcli extract --percent)"
         contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
-        raise DataError(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
+        raise InvalidRows(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
@@ -293,7 +301,18 @@ def _check_probability_sums(
         advice = "these are percentages: divide them by 100 (calcli extract --percent)"
     elif scores.max() <= 1:
         advice = _why_sums_differ(lowest, highest)
+    elif len(sums) >= FEWEST_MIXED and np.ptp(sums) <= SUM_TOLERANCE * highest:
+        advice = "every row has this sum: divide by it (calcli extract --normalize sum)"
     raise _wrong_sum(sums, off, where, first_row, tolerance, advice)
+
+
+def _what_negatives_are(scores: AnyArray) -> str:
+    """Advice about numbers below 0 among probabilities."""
+    sums = scores.sum(axis=1, dtype=np.float64)
+    is_row = (scores.min(axis=1) >= 0) & (np.abs(sums - 1.0) <= SUM_TOLERANCE)
+    if is_row.mean() >= SHARE_OF_MIXED and len(scores) >= FEWEST_MIXED:
+        return f"{is_row.sum()} of {len(scores)} rows are probabilities: are all of one kind?"
+    return IF_LOGITS
 
 
 def _why_sums_differ(lowest: float, highest: float) -> str:
@@ -321,10 +340,10 @@ def _wrong_sum(
     first_row: int,
     tolerance: float,
     advice: str,
-) -> DataError:
+) -> InvalidRows:
     row = int(np.argmax(off))
     contents = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
-    return DataError(
+    return InvalidRows(
         f"{where}: {contents}, expected 1 within {tolerance:.3g}; {advice}"
     )
 
@@ -336,7 +355,7 @@ def fractions(percent: AnyArray, where: str) -> FloatArray:
     """
     if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
         advice = "leave --percent out, or if they are, divide them by 100 yourself"
-        raise DataError(
+        raise InvalidRows(
             f"{where}: no value is above 1, so these seem to be no percentages:"
             f" {advice}"
         )
@@ -395,16 +414,16 @@ def check_label_shape(
             "store them so, or let calcli extract convert whole numbers, one-hot rows"
             " and words"
         )
-        raise DataError(
+        raise InvalidRows(
             f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}"
         )
     if shape is None or len(shape) != 1:
-        raise DataError(
+        raise InvalidRows(
             f"{where}: labels have shape {shape}, expected ({n},): one class index per"
             " row"
         )
     if shape[0] != n:
-        raise DataError(
+        raise InvalidRows(
             f"{where}: there are {shape[0]} labels for {n} rows of scores; they must"
             " belong together"
         )
@@ -428,7 +447,7 @@ def check_labels(
     if what == "label" or labels.dtype.kind in "iu":
         check_label_shape(labels.shape, labels.dtype, n, k, where)
     else:
-        raise DataError(
+        raise InvalidRows(
             f"{where}: predictions have type {labels.dtype}, expected integers"
             f" 0..{k - 1}; delete them"
         )
@@ -439,7 +458,7 @@ def check_labels(
         row = int(np.argmax(bad))
         label = int(labels[row])
         advice = _label_advice(labels, label, k, what)
-        raise DataError(
+        raise InvalidRows(
             f"{where}: row {first_row + row} has {what} {label}, expected 0..{k - 1};"
             f" {advice}"
         )
@@ -481,7 +500,7 @@ def check_ordered(value: object, where: str) -> bool:
         return False
     text = value.decode() if isinstance(value, bytes) else str(value)
     if text not in ("0", "1", "True", "False"):
-        raise DataError(
+        raise InvalidRows(
             f"{where}: attribute ordered is {text[:40]!r}, expected 1 where the classes"
             " are levels from low to high, or 0; correct it or delete it"
         )
@@ -491,7 +510,7 @@ def check_ordered(value: object, where: str) -> bool:
 def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):
-        raise DataError(
+        raise InvalidRows(
             f"{where}: weights have type {weights.dtype} and shape {weights.shape},"
             f" expected floats ({n},)"
         )
@@ -499,12 +518,12 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
     bad = ~np.isfinite(w) | (w < 0)
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(
+        raise InvalidRows(
             f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0;"
             " correct it"
         )
     if not w.any():
-        raise DataError(
+        raise InvalidRows(
             f"{where}: all weights are zero, expected at least one positive weight;"
             " delete them if unused"
         )

@@ -448,7 +448,7 @@ def test_links_are_followed_and_circles_end(run, tmp_path):
 def test_a_bundle_at_the_root_beside_others_can_be_named(run, tmp_path):
     write(tmp_path / "a:b.h5", logits=Z, labels=Y, g__logits=Z, g__labels=Y)
     assert run("fit", "-m", "ts", "a:b.h5").line.endswith(
-        "name one of: a:b.h5:, a:b.h5:g"
+        "name one of: a:b.h5:, a:b.h5:g; to try: calcli inspect a:b.h5"
     )
     assert run("fit", "-m", "ts", "a:b.h5:").code == 0
     assert len(json.loads(run("inspect", "a:b.h5", "--json").out)["bundles"]) == 2
@@ -769,7 +769,8 @@ def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
     run("fit", "-m", "ts", "good.h5")
     assert "is an HDF5 file" in run("apply", "good.h5", "good.h5", "-o", "o.h5").line
     assert run("evaluate", "good.ts.json").line.endswith(
-        "no scores; name it with --calibrator good.ts.json"
+        "no scores; name it with --calibrator good.ts.json; no command is proposed, as"
+        " the scores are in another file"
     )
     text = (tmp_path / "good.ts.json").read_text()
     assert (

@@ -313,7 +313,9 @@ def test_values_that_are_no_confidences_are_named(run, wrong, sentence):
         ("evaluate", "qa.h5"),
         ("fit", "-m", "hb", "qa.h5"),
     ):
-        assert run(*command).line == f"calcli: {sentence}"
+        line = run(*command).line
+        assert line.startswith(f"calcli: {sentence}; "), line
+        assert "to try: calcli " in line or "no command is proposed" in line
 
 
 def test_certain_confidences_are_told_where_log_odds_are_taken(run):

@@ -684,6 +684,13 @@ def test_features_of_libsvm_are_no_probabilities(run):
     assert refused.code == 3 and "holds no array named logits" in refused.line
 
 
+def test_features_of_libsvm_that_sum_to_1_once_are_no_probabilities(run):
+    rows = [f"{Y[i] + 1} 1:{z[0]} 2:{z[1]} 3:{z[2]}" for i, z in enumerate(Z)]
+    Path("data.txt").write_text("\n".join(["1 1:0.5 2:0.25 3:0.25", *rows]) + "\n")
+    refused = run("evaluate", "data.txt")
+    assert refused.code == 3 and "holds no array named logits" in refused.line
+
+
 @pytest.mark.parametrize("letters", ["CD", "cd"])
 def test_rows_of_answers_are_no_header_of_orange(run, letters):
     """C, D and c, d: types and roles of Orange are such letters."""
@@ -714,6 +721,25 @@ def test_tensors_that_do_not_fit_their_shape_are_named(run):
     refused = run("evaluate", "response.json")
     message = f"output 'probabilities' has {3 * N} values for shape [{N}, 4]"
     assert refused.code == 3 and message in refused.line
+
+
+def test_two_tensors_of_one_name_are_refused(run):
+    response = kserve_response(range(N))
+    response["outputs"].append(response["outputs"][1])
+    Path("response.json").write_text(json.dumps(response))
+    refused = run("evaluate", "response.json")
+    assert refused.code == 3
+    assert "two outputs are named 'probabilities'" in refused.line
+
+
+def test_probabilities_of_0_and_1_are_called_bare_predictions(run):
+    """Lightning-AI/torchmetrics 1646: 1, 1, 1, 1, 0 beside 0, 0, 1, 1, 1. Without a
+    point they were refused for their type."""
+    Path("bare.csv").write_text("p,y\n1,0\n1,0\n1,1\n1,1\n0,1\n")
+    words = ("--scores", "p", "--labels", "y", "--kind", "probs")
+    refused = run("evaluate", "bare.csv", *words)
+    assert refused.code == 3
+    assert "every row is a bare prediction" in refused.line
 
 
 # two classes: H2O's threshold is that of the best F1, so that its prediction is not the

@@ -78,7 +78,7 @@ def test_a_file_that_begins_with_a_brace_is_never_a_table_of_commas(tmp_path):
     ]
     found = bring(tmp_path, lines(rows), "rows.csv")
     assert found["probs"].tolist() == [row["probs"] for row in rows]
-    assert "is a json file in spite of its name" in found["notes"]
+    assert "is a file of json in spite of its name" in found["notes"]
 
 
 @pytest.mark.parametrize(

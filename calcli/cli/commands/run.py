@@ -250,8 +250,10 @@ def _calibration_rows(
                 if words not in extracted:
                     kept += words
             commands: list[Sequence[str]] = []
-            for extract in problem.commands:  # each ends with its output
-                commands += [extract, ("calcli", "run", extract[-1], *kept)]
+            for proposed in problem.commands:
+                commands.append(proposed)
+                if proposed[1] == "extract":  # which ends with its output
+                    commands.append(("calcli", "run", proposed[-1], *kept))
             raise problem.advising(*commands) from None
         yield rows
 

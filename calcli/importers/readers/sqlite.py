@@ -59,5 +59,6 @@ def _unclear(file: SourceFile, names: list[str]) -> UsageError:
     message = f"has the tables {', '.join(names)}; name one"
     if file.inner is not None:
         message = f"has no table {file.inner!r}, but {', '.join(names)}; name one"
-    problem = UsageError(f"{file.path}: {message}: FILE.db:TABLE")
-    return problem.advising(("calcli", "inspect", f"{file.path}:{names[0]}"))
+    return UsageError(
+        f"{file.path}: {message}: FILE.db:TABLE", no_command="each may be meant"
+    )
