@@ -49,7 +49,10 @@ from calcli.io.atomic import check_output, write_bytes
 from calcli.metrics.catalog import metric, report_metrics, settings_of
 from calcli.metrics.other_programs import PROGRAMS
 from calcli.metrics.settings import Label, MetricSettings, norm_of
+from calcli.registry import is_by_group
 from calcli.settings import common_fields
+
+ONE_NUMBER = "--format value prints one number"
 
 WITH_ALL = ("table", "json", "jsonl")
 """Formats that hold everything that can be asked for."""
@@ -226,6 +229,17 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         """True if the metrics are wanted in every group."""
         return bool(self.per_group or self.names_groups)
 
+    @property
+    def asks_for_groups(self) -> bool:
+        """True if groups are named for what is printed, not for a calibrator alone."""
+        return self.names_groups and not self.names_groups_of_calibrator
+
+    @property
+    def names_groups_of_calibrator(self) -> bool:
+        """True if one number is printed, of a calibrator that may be one by group."""
+        limited = self.max_ or self.min_
+        return self.only_value and self.names_groups and not limited
+
     def _unused_settings(self) -> set[str]:
         """Settings on which no metric that is asked for depends."""
         if not self.metric or self.per_class:
@@ -266,7 +280,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
                 f"--format {self.form} has no place for a table of classes; json has",
             ),
             (
-                short and by_group and not (self.only_value and limited),
+                short and by_group and not self.only_value,
                 "per_group group_by",
                 f"--format {self.form} has no place for groups; json has",
             ),
@@ -280,12 +294,17 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             (
                 self.only_value,
                 "per_class ordered explain",
-                "--format value prints one number",
+                ONE_NUMBER,
             ),
             (
                 self.only_value and not limited,
-                "baseline per_group group_by",
-                "--format value prints one number",
+                "baseline per_group",
+                ONE_NUMBER,
+            ),
+            (
+                self.only_value and not limited and not self.calibrator,
+                "group_by",
+                ONE_NUMBER,
             ),
             (
                 not limited and not self.fail_on,
@@ -322,7 +341,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         settings["norm"] = norm_of(self.norm)
         settings["label"] = self.label or "top"
         options = common_fields(Plan, self)
-        options["per_group"] = self.per_group or self.names_groups
+        options["per_group"] = self.per_group or self.asks_for_groups
         options["limited"] = limited
         options["split"] = self.decomposition
         return Plan(
@@ -388,6 +407,8 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
             with command.trying(several):
                 results, against = job.evaluate(bundles)
                 evaluated.append(results)
+            if args.names_groups_of_calibrator:
+                _check_by_group(results)
             for result in results[1:] or results:
                 outcomes += check(asked, result, against)
                 outcomes += fail_on.check(result)
@@ -398,6 +419,13 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
     command.tell_warnings()
     evaluation = job.evaluation(evaluated, outcomes)
     return Evaluated(command, plan, evaluation, outcomes)
+
+
+def _check_by_group(results: Sequence[Result]) -> None:
+    """Refuse groups that no calibrator needs. Raises UsageError."""
+    methods = [result.method for result in results]
+    if methods and not any(map(is_by_group, methods)):
+        raise UsageError(f"--group-by: {ONE_NUMBER}, and no calibrator is by group")
 
 
 def show(done: Evaluated) -> int:
