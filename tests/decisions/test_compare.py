@@ -157,7 +157,9 @@ def test_the_table_and_the_file(run, two):
     assert "10 of the baseline have no partner" in done.err
     assert json.loads(Path("c.json").read_text("utf-8"))["calcli_compare"] == 1
     assert run(*words, "-o", "c.json").code == 2
-    csv = run(*words, "--format", "csv").out.splitlines()
+    shown = run(*words, "--format", "csv")
+    assert shown.code == 0, shown.err
+    csv = shown.out.splitlines()
     assert csv[1].startswith("refund,110,")
 
 

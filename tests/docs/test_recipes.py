@@ -474,26 +474,33 @@ def test_mlflow_gets_artifact_report_and_metrics(exported, monkeypatch, run, tmp
     )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "runs").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    logged = {"files": [], "metrics": {}}
+    found = json.loads((exported / "evaluation.json").read_text())["results"][-1]
+    metrics = {name: metric["value"] for name, metric in found["metrics"].items()}
+    expected = {name: value for name, value in metrics.items() if value is not None}
+    assert {"nll", "ece", "accuracy"} < expected.keys()
+    files = ["logits.auto.json", "report.html"]
     try:
-        import mlflow  # noqa: F401
+        import mlflow
     except ImportError:  # what the program says to it is held instead
         from contextlib import nullcontext
 
+        artifacts, logged = [], {}
         stub = types.SimpleNamespace(
             start_run=nullcontext,
-            log_artifact=logged["files"].append,
-            log_metrics=logged["metrics"].update,
+            log_artifact=artifacts.append,
+            log_metrics=logged.update,
         )
         monkeypatch.setitem(sys.modules, "mlflow", stub)
         exec(fence("python", "MLflow"), {})
-        assert (
-            logged["files"] == ["logits.auto.json", "report.html"]
-            and logged["metrics"]["nll"] > 0
-        )
+        assert artifacts == files
+        assert logged == expected
     else:
         exec(fence("python", "MLflow"), {})
-        assert list((tmp_path / "runs").rglob("report.html"))
+        (logged_run,) = mlflow.search_runs(output_format="list")
+        assert logged_run.data.metrics == pytest.approx(expected)
+        for name in files:
+            (kept,) = (tmp_path / "runs").rglob(name)
+            assert kept.read_bytes() == (exported / name).read_bytes()
 
 
 def test_weights_and_biases_gets_artifact_report_and_metrics(
