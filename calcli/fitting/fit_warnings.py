@@ -121,9 +121,9 @@ def calibration_data_warnings(rows: DataSet, before: Summary, laws: Laws) -> lis
         )
     absent = np.flatnonzero(before.label_counts == 0)
     if len(absent):
-        have = "class has" if len(absent) == 1 else "classes have"
+        have = "has" if len(absent) == 1 else "have"
         warnings.append(
-            f"{len(absent)} of {rows.k} {have} no row in the calibration data:"
+            f"{len(absent)} of {rows.k} classes {have} no row in the calibration data:"
             f" {rows.called(absent)}"
         )
     if before.weighted and not laws.weights:

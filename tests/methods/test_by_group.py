@@ -476,3 +476,44 @@ def test_what_is_advised_for_a_probability_of_0_can_be_done():
         fitted = calcli.fit(p, y, "platt-by", kind="probs", groups=group, guard=False)
     assert fitted.method == "platt-by"
     assert calcli.fit(p, y, "floor+platt", kind="probs").method == "floor+platt"
+
+
+def test_one_number_is_printed_of_a_calibrator_by_a_named_column(run, tmp_path):
+    """Of a table the column of the groups has to be named."""
+    rng = np.random.default_rng(4)
+    site = rng.integers(0, 2, 600)
+    log_odds = rng.normal(size=600) * 2.0
+    slope = np.array([0.4, 1.6])[site]
+    y = (rng.random(600) < 1.0 / (1.0 + np.exp(-slope * log_odds))).astype(int)
+    p = 1.0 / (1.0 + np.exp(-log_odds))
+    lines = [f"{a:.6f},{b},s{c}" for a, b, c in zip(p, y, site, strict=True)]
+    path = tmp_path / "risk.csv"
+    path.write_text("\n".join(["risk,died,site", *lines]) + "\n")
+    named = (str(path), "--scores", "risk", "--labels", "died", "--kind", "probs")
+    by_site = (*named, "--group-by", "site")
+    calibrator = str(tmp_path / "by.json")
+    done = run("fit", *by_site, "-m", "ts", "--by", "site", "-o", calibrator)
+    assert done.code == 0, done.err
+    words = ("-c", calibrator, "-m", "nll", "--format", "value")
+    value = run("evaluate", *by_site, *words)
+    assert value.code == 0, value.err
+    shown = run("evaluate", *by_site, "-c", calibrator, "-m", "nll", "--json")
+    result = json.loads(shown.out)["results"][1]
+    assert float(value.out) == result["metrics"]["nll"]["value"]
+    plain = str(tmp_path / "ts.json")
+    assert run("fit", *named, "-m", "ts", "-o", plain).code == 0
+    words = ("-c", plain, "-m", "nll", "--format", "value")
+    refused = run("evaluate", *by_site, *words)
+    assert refused.code == 2 and "no calibrator is by group" in refused.err
+
+
+@pytest.mark.parametrize("method", ["vs", "svs", "sms", "ms-odir", "cts", "irova"])
+def test_methods_of_every_class_say_alike_that_one_has_no_rows(method):
+    z, y = truth(300, 4, seed=2)
+    z, y = z[y != 3], y[y != 3]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calcli.fit(z, y, method, kind="logits")
+    said = " ".join(str(one.message) for one in caught)
+    assert "1 of 4 classes has no row in the calibration data: 3" in said
+    assert "classes without calibration rows (1 of 4): each " in said

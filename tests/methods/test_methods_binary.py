@@ -230,7 +230,7 @@ def test_an_absent_class_keeps_its_probability_before_normalising_and_is_told(na
     y = np.where(y == 2, 3, y)
     fitted = fit(name, ArrayRows(z, y), **({"mode": "ova"} if name in MODAL else {}))
     assert (
-        "classes without calibration rows (1 of 4): left as they were"
+        "classes without calibration rows (1 of 4): each is left as it was"
         in fitted.warnings
     )
     block = next(ArrayRows(z[:20]).blocks())

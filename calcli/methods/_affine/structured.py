@@ -37,6 +37,9 @@ LAMBDAS = (30.0, 10.0, 3.0, 1.0)
 # recommended
 ROWS_PER_CLASS = 20
 
+CLASSES_WITHOUT_ROWS = "each is predicted less; where they occur, ts serves better"
+"""What happens to classes without rows, for which only the ridge speaks."""
+
 
 @dataclass(frozen=True)
 class Structured(AffineMap):
@@ -78,7 +81,7 @@ class Structured(AffineMap):
             )
 
         build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
-        if not notes.warn_of_absent_classes("only the ridge speaks for them"):
+        if not notes.warn_of_absent_classes(CLASSES_WITHOUT_ROWS):
             return notes.fit(build(*split_map(theta)))
         lam = options.lambda_
         folds = min(5, rows.n)

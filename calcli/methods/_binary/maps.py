@@ -240,8 +240,8 @@ class BinaryCalibrator(Calibrator):
         absent = sum(one.params is cls.identity for one in fits)
         if absent:
             warnings.append(
-                f"classes without calibration rows ({absent} of {rows.k}): left as"
-                " they were"
+                f"classes without calibration rows ({absent} of {rows.k}): each"
+                " is left as it was"
             )
         return warnings
 

@@ -303,8 +303,8 @@ class ClassTemperatureScaling(Calibrator):
         missing = rows.k - len(present)
         if missing:
             warnings.append(
-                f"{missing} of {rows.k} classes have no rows; their temperature stays"
-                f" at {start:g}"
+                f"classes without calibration rows ({missing} of {rows.k}): each keeps"
+                f" the temperature of all, {start:g}"
             )
         if rows.n < 20 * rows.k:
             few = "fewer than 20 rows per class; ts or vs are safer"
