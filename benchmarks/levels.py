@@ -5,6 +5,7 @@ python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 20
 python benchmarks/levels.py units|promise [--replicates 400]
 python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|gain|fitted [--replicates 200]
 (the last line: see _levels_of_facts.py)
+python benchmarks/levels.py soft|direction [--replicates 200] (see _levels_of_words.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its
@@ -40,6 +41,7 @@ from pathlib import Path
 import _levels_of_facts
 import _levels_of_pairs
 import _levels_of_units
+import _levels_of_words
 import numpy as np
 from _levels_shared import SCORES, calibrated, judgement
 from _measure import parser_of
@@ -195,6 +197,7 @@ EXPERIMENTS = {
     "split": split,
     "coverage": coverage,
     **_levels_of_facts.EXPERIMENTS,
+    **_levels_of_words.EXPERIMENTS,
 }
 """Experiment by name: a function of a cell and the number of the replicate."""
 
@@ -225,7 +228,7 @@ ROWS_OF_AREAS = (100, 300, 1000, 5000)
 
 def cells_of(args):
     """The cells of an experiment."""
-    for module in (_levels_of_facts, _levels_of_units):
+    for module in (_levels_of_facts, _levels_of_units, _levels_of_words):
         if args.experiment in module.CELLS:
             return module.CELLS[args.experiment]
     if args.experiment == "paired":
