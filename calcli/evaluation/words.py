@@ -65,8 +65,10 @@ def gap_words(gap: Estimate, decimals: int | None = None) -> str:
     """A gap with its interval, ``+14.1 points [13.0, 15.2]``."""
     if decimals is None:
         decimals = decimals_for(gap.value)
-    shown = points(gap.value, decimals)
-    return f"{shown} points {interval_points(gap.interval, decimals)}"
+    shown = f"{points(gap.value, decimals)} points"
+    if not gap.interval.known:
+        return f"{shown}, no interval"
+    return f"{shown} {interval_points(gap.interval, decimals)}"
 
 
 def small(x: float) -> str:

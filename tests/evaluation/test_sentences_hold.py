@@ -550,3 +550,16 @@ def test_an_interval_from_zero_beside_a_rejection_says_what_it_means():
             assert score.end_words.startswith("more than 0 (p ")
         n_rejected += is_rejected
     assert n_rejected
+
+
+def test_a_gap_of_few_wrong_units_has_no_interval_and_says_so(run, tmp_path):
+    """All eight wrong answers are of one unit, which is too little for an interval."""
+    rng = np.random.default_rng(5)
+    confidence = 1.0 - 10.0 ** -rng.uniform(2.0, 4.0, 480)
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["confidence"] = confidence
+        file["correct"] = np.arange(480) >= 8
+        file["unit"] = np.arange(480) // 8
+    out = run("evaluate", str(path)).out
+    assert "points, no interval; by NLL p = " in out
