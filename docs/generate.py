@@ -225,6 +225,18 @@ def escaped(text: str) -> str:
     )
 
 
+PARAMETER = r"[a-z_]\w*(?:, [a-z_]\w*)* : "
+"""Names with which a description of parameters begins."""
+
+
+def parameters(paragraph: str) -> Iterator[str]:
+    """Parameters that follow each other in a paragraph, as a list."""
+    for each in re.split(rf"(?<=[.)]) (?={PARAMETER})", paragraph):
+        names, _, words = each.partition(" : ")
+        yield f"- `{names}`: {escaped(words)}"
+    yield ""
+
+
 def prose(text: str) -> Iterator[str]:
     """A docstring as Markdown: paragraphs; what is indented or a session stays as it is."""
     for paragraph in filter(str.strip, re.split(r"\n\s*\n", text.strip("\n"))):
@@ -235,6 +247,9 @@ def prose(text: str) -> Iterator[str]:
             yield from ["```text", *textwrap.dedent(paragraph).splitlines(), "```", ""]
         else:
             joined = " ".join(line.strip() for line in lines)
+            if re.match(PARAMETER, joined):
+                yield from parameters(joined)
+                continue
             head, found, rest = joined.partition("Reference: ")
             marked = (
                 f"**Reference.** {escaped(rest)}"

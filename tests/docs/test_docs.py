@@ -85,6 +85,13 @@ def test_everything_has_its_page(generated):
         assert all(f"generated/{room}/{name}.md" in index for name in names)
 
 
+def test_parameters_of_the_python_api_are_a_list(generated):
+    """They were text that ran on: "bundles : per bundle its results … limits : …"."""
+    page = (generated / "python.md").read_text("utf-8")
+    assert "\n- `limits`: outcomes of limits, as JSON.\n" in page
+    assert not re.search(r"^[^`]*\b(bundles|limits|scores|labels) : ", page, re.M)
+
+
 def test_every_method_and_metric_has_its_formula(generated):
     formulas = documentation("generate").FORMULAS
     for room, names in (("methods", method_names()), ("metrics", metric_names())):
