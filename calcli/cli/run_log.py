@@ -19,7 +19,7 @@ from calcli.errors import UsageError
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, CrossFitted, fold_names
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Candidate, Plan
+from calcli.evaluation.subjects import Plan, cross_fitted_candidate
 from calcli.fit_questions import (
     CrossFit,
     FittedLog,
@@ -103,14 +103,15 @@ def _judged(
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}
     typed = f"{rows.path}:{rows.group}"
     named = job.artifact(path, typed)
-    calibrator = Candidate(
-        name=path,
-        method=named.artifact.method,
-        calibrator=CrossFitted(tuple(crossed.calibrators)),
-        path=path,
+    calibrator = cross_fitted_candidate(
+        path,
+        named.artifact.method,
+        CrossFitted(tuple(crossed.calibrators)),
+        folds,
+        rows,
     )
     named = NamedArtifact(path, named.artifact)
-    model, results = cross_fitted_model(job, rows, calibrator, named, folds)
+    model, results = cross_fitted_model(job, rows, calibrator, named)
     return replace(model, typed=typed), results
 
 

@@ -122,6 +122,25 @@ def fit_size_of(artifact: Artifact) -> FitSize | None:
     )
 
 
+def cross_fitted_candidate(
+    path: str, method: str, calibrator: Calibrator, n_folds: int, rows: DataSet
+) -> Candidate:
+    """The candidate of which every row is scored by a fit to the other folds."""
+    units = rows.units()
+    return Candidate(
+        name=path,
+        method=method,
+        calibrator=calibrator,
+        path=path,
+        fit_size=FitSize(
+            n=max(1, rows.n * (n_folds - 1) // n_folds),
+            units=None if units is None else units.n * (n_folds - 1) // n_folds,
+            by_group=is_by_group(method),
+        ),
+        n_folds=n_folds,
+    )
+
+
 @dataclass(frozen=True)
 class Plan:
     """Plan of an evaluation.

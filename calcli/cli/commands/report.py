@@ -245,7 +245,6 @@ def cross_fitted_model(
     rows: DataSet,
     calibrator: Candidate,
     artifact: NamedArtifact,
-    n_folds: int,
 ) -> tuple[ModelResults, list[Result]]:
     """Evaluate a calibrator on the rows of its fit, each by a fit that did not see it.
 
@@ -255,7 +254,7 @@ def cross_fitted_model(
     candidates = [UNCALIBRATED, calibrator]
     model, results = model_of_rows(job, rows, candidates, [artifact], in_sample=True)
     uncalibrated, cross_fitted = model.versions
-    results[1] = replace(results[1], n_folds=n_folds)
+    results[1] = replace(results[1], n_folds=calibrator.n_folds)
     cross_fitted = replace(cross_fitted, result=results[1])
     return replace(model, versions=(uncalibrated, cross_fitted)), results
 

@@ -42,9 +42,8 @@ from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluation import Evaluation
-from calcli.evaluation.facts import FitSize
 from calcli.evaluation.results import Result
-from calcli.evaluation.subjects import Candidate, Plan
+from calcli.evaluation.subjects import Plan, cross_fitted_candidate
 from calcli.evaluation.words import samples
 from calcli.fit_words import fitted_sentence
 from calcli.fitting.compatibility import check_same_scores
@@ -58,7 +57,7 @@ from calcli.io.locate import split_where
 from calcli.io.question_artifact import dumps as dumps_questions
 from calcli.io.row_facts import facts_of
 from calcli.metrics.settings import MetricSettings
-from calcli.registry import is_by_group, method
+from calcli.registry import method
 from calcli.reporting.gather import ModelResults, metrics_of_page
 from calcli.reporting.page import page as report_page
 from calcli.settings import command_words
@@ -361,21 +360,9 @@ def _judge_by_cross_fitting(
         raise FitError(f"{what}; {advice}") from None
     path = job.templates[0]
     n_folds = len(crossed.parts)
-    units = rows.units()
-    calibrator = Candidate(
-        name=path,
-        method=artifact.method,
-        calibrator=crossed,
-        path=path,
-        fit_size=FitSize(
-            n=max(1, rows.n * (n_folds - 1) // n_folds),
-            units=None if units is None else units.n * (n_folds - 1) // n_folds,
-            by_group=is_by_group(artifact.method),
-        ),
-        n_folds=n_folds,
-    )
+    calibrator = cross_fitted_candidate(path, artifact.method, crossed, n_folds, rows)
     named = NamedArtifact(path, artifact)
-    model, results = cross_fitted_model(job, rows, calibrator, named, n_folds)
+    model, results = cross_fitted_model(job, rows, calibrator, named)
     return replace(model, typed=fitting.given[0]), results
 
 
