@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calcli.errors import DataError
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
-from calcli.importers.token_answers import NO_LOGPROBS, Answer, columns_beside
+from calcli.importers.token_answers import Answer, columns_beside, no_log_probabilities
 from calcli.importers.token_classes import bare, by_token
 from calcli.io.locate import natural
 
@@ -44,7 +44,7 @@ def with_classes(
     Raises DataError, with what to type, where they do not.
     """
     if not any(answer.positions for answer in answers):
-        raise DataError(f"{path}: {NO_LOGPROBS}, top_logprobs=20")
+        raise no_log_probabilities(path, ", top_logprobs=20")
     guess = guess_of(answers)
     if guess.are_proven and not request.gold:
         return replace(request, class_names=guess.classes)

@@ -18,11 +18,17 @@ from calcli.importers.token_classes import UNLIKELY, bare, by_token, of_classes
 from calcli.io.cells import words
 from calcli.numerics import AnyArray
 
-NO_LOGPROBS = (
-    "has no token log-probabilities; ask the server for them with logprobs=true"
-)
 ABOVE_ZERO = 1e-6
 """Rounding by which a log-probability may exceed 0."""
+
+
+def no_log_probabilities(where: object, more: str = "") -> DataError:
+    """Error about answers without scores. more : further options of the server."""
+    message = "has no token log-probabilities; ask the server for them"
+    return DataError(
+        f"{where}: {message} with logprobs=true{more}",
+        no_command="the log does not hold them",
+    )
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def _confidences(answers: Sequence[Answer], how: str) -> AnyArray:
     confidences = []
     for answer in answers:
         if not answer.positions:
-            raise DataError(f"{answer.where}: {NO_LOGPROBS}")
+            raise no_log_probabilities(answer.where)
         logprobs = np.array([position.logprob for position in answer.positions])
         confidences.append(exp(min(reduced(logprobs, how), 0.0)))
     return np.array(confidences)
@@ -226,7 +232,7 @@ def _place_of_class(answer: Answer, index: Mapping[str, int]) -> int | None:
     Raises DataError.
     """
     if not answer.positions:
-        raise DataError(f"{answer.where}: {NO_LOGPROBS} and top_logprobs=20")
+        raise no_log_probabilities(answer.where, " and top_logprobs=20")
     naming = []
     for place, position in enumerate(answer.positions):
         if bare(position.token) in index:

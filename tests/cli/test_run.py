@@ -298,18 +298,18 @@ def test_what_fails_later_leaves_nothing(run, fault, monkeypatch):
 
 
 def test_a_page_that_cannot_be_written_takes_the_calibrator_with_it(tmp_path):
-    """Two files are there together or not at all, also where the second takes its name and the first cannot."""
+    """Two files are there together or not at all, also where one cannot take its name."""
     first, second = tmp_path / "first.json", tmp_path / "second.html"
 
     class Taken(str):
-        """Text of the second file; another program takes the first name while it is written."""
+        """Text of the first file; another program takes its name while it is written."""
 
         def encode(self):
             first.write_text("of another program")
-            return b"page"
+            return b"calibrator"
 
     with pytest.raises(UsageError, match="appeared while"):
-        write_together({first: "calibrator", second: Taken()})
+        write_together({first: Taken(), second: "page"})
     assert [path.name for path in tmp_path.iterdir()] == ["first.json"]
     assert first.read_text() == "of another program"
 

@@ -135,7 +135,8 @@ def test_answers_without_log_probabilities_end_with_what_to_ask_for(run):
     Path("log.jsonl").write_text(json.dumps(body) + "\n", "utf-8")
     assert run("run", "log.jsonl").line == (
         "calcli: log.jsonl: has no token log-probabilities; ask the server for them"
-        " with logprobs=true, top_logprobs=20"
+        " with logprobs=true, top_logprobs=20; no command is proposed, as the log does"
+        " not hold them"
     )
 
 
