@@ -52,39 +52,54 @@ def read_kserve(file: SourceFile) -> Table:
     An output that is called as labels are is a prediction: models do not know labels.
     Where predictions are words they name the classes, by the place of the largest score.
     """
-    parts: dict[str, list[Any]] = {}
-    cells_beside: dict[str, list[Any]] = {}
-    for number, row in enumerate(file.records):
-        where = f"{file.path}: response {number}"
-        response = _response_of(row)
-        assert response is not None
-        tensors = _tensors(response, where)
-        if number and tensors.keys() != parts.keys():
-            message = f"has outputs {', '.join(tensors)}, the first {', '.join(parts)}"
-            raise DataError(f"{where} {message}; expected the same")
-        n_rows = len(next(iter(tensors.values())))
-        for name, tensor in tensors.items():
-            parts.setdefault(name, []).append(tensor)
-        for name, cell in row.items():
-            if response is row or cell is response:
-                continue
-            cells_beside.setdefault(name, []).extend([cell] * n_rows)
-    arrays = {}
-    for name, tensors_of in parts.items():
-        arrays[name] = _joined(tensors_of, f"{file.path}: output {name!r}")
+    arrays = _joined_outputs(file)
     class_names = _class_names(arrays)
     if class_names is not None:
         arrays.setdefault("class_names", class_names)
     columns = {}
     for name, array in arrays.items():
         columns[name] = Column(file.path, name, constant(array))
-    for name, cells in cells_beside.items():
+    for name, cells in _cells_beside(file).items():
         columns[name] = column_of_cells(file.path, name, cells)
     return Table(file.path, "kserve", columns)
 
 
-def _tensors(response: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Arrays by name, a row first."""
+def _joined_outputs(file: SourceFile) -> dict[str, Any]:
+    """Arrays by the name of their output, the rows of all responses one after another."""
+    parts: dict[str, list[Any]] = {}
+    for number, row in enumerate(file.records):
+        where = f"{file.path}: response {number}"
+        tensors = _tensors(row, where)
+        if number and tensors.keys() != parts.keys():
+            message = f"has outputs {', '.join(tensors)}, the first {', '.join(parts)}"
+            raise DataError(f"{where} {message}; expected the same")
+        for name, tensor in tensors.items():
+            parts.setdefault(name, []).append(tensor)
+    arrays = {}
+    for name, tensors_of in parts.items():
+        arrays[name] = _joined(tensors_of, f"{file.path}: output {name!r}")
+    return arrays
+
+
+def _cells_beside(file: SourceFile) -> dict[str, list[Any]]:
+    """Cells of the fields beside the responses, one for each row of a response."""
+    cells_beside: dict[str, list[Any]] = {}
+    for number, row in enumerate(file.records):
+        response = _response_of(row)
+        if response is row:
+            continue
+        tensors = _tensors(row, f"{file.path}: response {number}")
+        n_rows = len(next(iter(tensors.values())))
+        for name, cell in row.items():
+            if cell is not response:
+                cells_beside.setdefault(name, []).extend([cell] * n_rows)
+    return cells_beside
+
+
+def _tensors(row: Any, where: str) -> dict[str, Any]:
+    """Arrays of a response by name, a row first."""
+    response = _response_of(row)
+    assert response is not None  # the format was recognised by it
     tensors = {}
     for output in response["outputs"]:
         name = str(output["name"])
