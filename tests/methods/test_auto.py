@@ -25,9 +25,10 @@ from calcli.methods._auto.held_out import (
     Plan,
     rows_of_some_classes,
 )
+from calcli.methods._auto.members import weighed
 from calcli.methods._auto.trials import Trial, clearly_behind, helpful_in_average
 from calcli.methods._auto.weights import share_of_safe
-from calcli.methods.auto import Auto, weighed
+from calcli.methods.auto import Auto
 from calcli.methods.ts_by import TemperatureByGroup
 from calcli.numerics import log_softmax
 from calcli.rows import ArrayRows
@@ -129,7 +130,7 @@ def test_many_rows_give_a_calibrator_as_good_as_five_folds(monkeypatch):
     y = (0.7 * z + rng.gumbel(size=z.shape)).argmax(axis=1)
     loss = []
     for cheap in (10**9, 100_000):
-        for module in ("held_out", "trials"):
+        for module in ("held_out", "members", "trials"):
             monkeypatch.setattr(f"calcli.methods._auto.{module}.CHEAP_SCORES", cheap)
         found = auto(z[:n], y[:n])
         log_p = predict(found.calibrator, ArrayRows(z[n:], None))[0]
@@ -166,7 +167,7 @@ def test_the_smoothed_sigmoid_takes_over_where_the_gain_is_unsure(
     found = []
     for deviate in (z, 2.5):
         monkeypatch.setattr(
-            "calcli.methods.auto.standardised_mean", lambda *_, z=deviate: z
+            "calcli.methods._auto.members.standardised_mean", lambda *_, z=deviate: z
         )
         members, weights = weighed(trials, rows, rows)
         assert [member.name for member in members] == [trial.name for trial in trials]
