@@ -4,7 +4,7 @@ python benchmarks/levels.py level|power|split|coverage|areas|paired [--classes 2
 python benchmarks/levels.py … --record benchmarks/levels.json [--replicates 2000] [--seconds 480]
 python benchmarks/levels.py units|promise [--replicates 400]
 python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|gain|fitted [--replicates 200]
-(the last line: see _levels_of_facts.py)
+(the line above: see _levels_of_facts.py)
 python benchmarks/levels.py soft|direction [--replicates 200] (see _levels_of_words.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
@@ -297,8 +297,8 @@ def add_replicate(entry):
     """Add sums and sums of squares of one more replicate."""
     figures = EXPERIMENTS[entry["experiment"]](entry["cell"], entry["replicates"])
     for name, value in figures.items():
-        first, second = entry["sums"].get(name, (0.0, 0.0))
-        entry["sums"][name] = [first + value, second + value**2]
+        total, total_of_squares = entry["sums"].get(name, (0.0, 0.0))
+        entry["sums"][name] = [total + value, total_of_squares + value**2]
     entry["replicates"] += 1
 
 

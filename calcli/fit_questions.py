@@ -297,9 +297,9 @@ def _artifact(
     options = method(name).resolve_options(parse_options(name, {}), rows.k)
     details = {
         "questions_of_type": len(fit.theta),
-        "gain": float(fit.choice.gains[place].mean()),
-        "evidence": fit.choice.evidence,
-        "share": fit.choice.share,
+        "gain": float(fit.judged.gains[place].mean()),
+        "evidence": fit.judged.evidence,
+        "share": fit.judged.share,
         "units": Units.of(np.array(_units(rows))).n,
     }
     record = FitRecord(
@@ -333,7 +333,7 @@ def _artifact(
 def _question_fit(question: QuestionData, fit: TypeFit, place: int) -> QuestionFit:
     """What is said of a question after the fit."""
     raw = question.data.losses(np.zeros(question.data.n_parameters))
-    gain = float(fit.choice.gains[place].mean()) if fit.choice.is_used else 0.0
+    gain = float(fit.judged.gains[place].mean()) if fit.judged.is_used else 0.0
     before = float(raw.mean())
     return QuestionFit(
         name=question.name,

@@ -13,20 +13,20 @@ from calcli.cli.evaluation_headlines import (
     named_headline,
     recommended,
 )
-from calcli.cli.evaluation_tables import (
-    fitting_columns,
-    group_table_lines,
-    legend_lines,
-    overview_lines,
-    version_lines,
-)
-from calcli.cli.full_evaluation import (
+from calcli.cli.evaluation_lines import (
     changes_lines,
     class_lines,
     full_lines,
     metrics_by_group_lines,
     metrics_lines,
     ranks_lines,
+)
+from calcli.cli.evaluation_tables import (
+    fitting_columns,
+    group_table_lines,
+    legend_lines,
+    overview_lines,
+    version_lines,
 )
 from calcli.cli.render import (
     print_line,

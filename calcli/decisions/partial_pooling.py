@@ -29,7 +29,7 @@ USUAL_SPREAD = 0.3
 """Standard deviation of parameters among questions of a type before any is seen."""
 
 WEIGHT_OF_USUAL = 2.0
-"""Questions that this is worth."""
+"""Number of questions as which ``USUAL_SPREAD`` counts in the estimate."""
 
 SPREAD_OF_TYPES = 0.5
 """Standard deviation of the parameters of a type around no change."""
@@ -228,12 +228,12 @@ FEWEST_UNITS = 20
 UNITS_OF_EVEN_ODDS = 150
 """Units from which on maps and no change are as likely before any label is seen. With
 fewer, the odds of the maps go with the square of the units: a needless map costs more,
-about one over the units a row, and calibrated answers shall lose at most .002.
+about one over the units a row, and calibrated answers shall lose at most .002 nats.
 """
 
 
 @dataclass(frozen=True)
-class Choice:
+class JudgedMaps:
     """What out-of-fold predictions say of the maps of a type.
 
     gains : (n,) of NLL a row, of each question: raw minus calibrated. design_effect :
@@ -255,18 +255,20 @@ class Choice:
         """Probability that the maps are better than no change; 0 without a gain."""
         if self.n_units < FEWEST_UNITS or self.evidence <= 0.0:
             return 0.0
-        odds = min(1.0, self.n_units / UNITS_OF_EVEN_ODDS) ** 2
-        return 1.0 / (1.0 + math.exp(-self.evidence) / odds)
+        prior_odds = min(1.0, self.n_units / UNITS_OF_EVEN_ODDS) ** 2
+        return 1.0 / (1.0 + math.exp(-self.evidence) / prior_odds)
 
     @property
     def is_used(self) -> bool:
         return self.share > 0.0
 
 
-def choose(
+def judge_maps(
     questions: Sequence[Question], folds: Sequence[IntArray], pooled: Pooled
-) -> Choice:
-    """Judge the maps of a type by predictions of rows that no fit has seen.
+) -> JudgedMaps:
+    """Judge the maps of a type by out-of-fold predictions.
+
+    Above ``MANY_QUESTIONS`` centre and spread of the type are those of all rows.
 
     folds : (n,) fold of every row, of each question. pooled : the maps of all rows.
     """
@@ -285,7 +287,7 @@ def choose(
     of_rows = sum(float((gain**2).sum()) for gain in gains)
     of_units = float((sums**2).sum())
     design_effect = max(1.0, of_units / of_rows) if of_rows > 0.0 else 1.0
-    return Choice(gains, len(sums), design_effect)
+    return JudgedMaps(gains, len(sums), design_effect)
 
 
 def _sums_by_unit(
@@ -302,15 +304,15 @@ def _sums_by_unit(
 class TypeFit:
     """Maps of the questions of a type.
 
-    theta : (q, p), of which the choice's share is made; zeros for no change.
+    theta : (q, p), of which the share of the maps is made; zeros for no change.
     """
 
     theta: FloatArray
-    choice: Choice
+    judged: JudgedMaps
 
 
 def fit_type(questions: Sequence[Question], folds: Sequence[IntArray]) -> TypeFit:
     """Fit the maps of all questions of a type; no change where nothing is gained."""
     pooled = pool(questions)
-    choice = choose(questions, folds, pooled)
-    return TypeFit(choice.share * pooled.theta, choice)
+    judged = judge_maps(questions, folds, pooled)
+    return TypeFit(judged.share * pooled.theta, judged)

@@ -4,22 +4,23 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from calcli.diagrams.caption_text import squeeze, table
+from calcli.diagrams.caption_text import squeeze
+from calcli.diagrams.caption_text import table as text_table
 from calcli.diagrams.matplotlib_theme import Paper
 from calcli.diagrams.style import Figure, Plotted
 from calcli.diagrams.terminal import AXIS, Canvas, Look, heading
 from calcli.numerics import FloatArray
 from calcli.records import as_json
 
-WITH_BANDS = 4
+MOST_WITH_BANDS = 4
 """Largest number of curves that are drawn with their bands."""
 
 
 class CurvePlot(Figure):
     """Curves of one or more versions over the same axis.
 
-    curves : dataclasses of a label, n, one more number, and arrays (t,), of which
-    ``low`` and ``high`` are the band. notes : lines for the reader, beneath all.
+    curves : dataclasses of a label, n, one more number, and arrays (t,), in this order,
+    which ``table`` relies on; ``low`` and ``high`` are the band. notes : lines for the reader, beneath all.
     """
 
     curves: tuple[Any, ...]
@@ -43,12 +44,12 @@ class CurvePlot(Figure):
 
     def draw(self, paper: Paper) -> Any:
         """Draw the curves in one pair of axes, with bands of up to four."""
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as MatplotlibFigure
 
         wide = inches_wide(paper)
         across, lines = self.legend_grid(paper)
         height = 3.5 + 0.19 * lines
-        picture = Figure(figsize=(wide, height))
+        picture = MatplotlibFigure(figsize=(wide, height))
         bottom = (0.58 + 0.19 * lines) / height
         axes = picture.add_axes((0.62 / wide, bottom, 1 - 0.82 / wide, 2.55 / height))
         self.draw_curves(axes, paper)
@@ -80,7 +81,7 @@ class CurvePlot(Figure):
         if len(self.curves) == 1:
             colour = paper.theme.main
             line = "-"
-        if len(self.curves) <= WITH_BANDS:
+        if len(self.curves) <= MOST_WITH_BANDS:
             axes.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=1)
         axes.plot(x, y, color=colour, ls=line, lw=1.6, zorder=4, label=name)
 
@@ -89,7 +90,7 @@ class CurvePlot(Figure):
         lines = heading(self.title, width, look)
         for drawn in self.plots(width, look):
             lines += [*drawn, ""]
-        lines += [line[:width] for line in table(self.numbers())]
+        lines += [line[:width] for line in text_table(self.numbers())]
         return lines + [squeeze(note, width) for note in self.notes]
 
     def table(self) -> Plotted:

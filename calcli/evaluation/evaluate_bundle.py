@@ -29,7 +29,7 @@ from calcli.evaluation.groups import (
 )
 from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import GroupMaps, Tried, next_step
-from calcli.evaluation.overlapping_folds import over_folds
+from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Judgement, Result, UnitFacts
 from calcli.evaluation.scores import Score
 from calcli.evaluation.subjects import Candidate, Plan, Subject

@@ -18,7 +18,7 @@ from calcli.evaluation.differences import compared
 from calcli.evaluation.facts import LOSS_WORDS, ONE_SIDED, Difference, deciding_loss
 from calcli.evaluation.findings import Finding
 from calcli.evaluation.levels import LEVEL
-from calcli.evaluation.overlapping_folds import over_folds
+from calcli.evaluation.overlapping_fits import over_folds
 from calcli.io.locate import columns_in, columns_joined
 from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings

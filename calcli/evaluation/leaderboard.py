@@ -21,7 +21,7 @@ from calcli.evaluation.differences import compared, friedman_tests
 from calcli.evaluation.evaluate_bundle import measured, unit_facts
 from calcli.evaluation.json_output import difference_json, scores_json, units_json
 from calcli.evaluation.json_structs import Output
-from calcli.evaluation.overlapping_folds import over_folds
+from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Ranks
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from calcli import __version__
 from calcli.errors import DataError, UsageError
-from calcli.evaluation.seen_before import (
+from calcli.evaluation.watch_repeats import (
     EarlierBatch,
     NewBatch,
     check_new,

@@ -17,10 +17,10 @@ from calcli import __version__
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.rounded_copies import ScoreCounts
 from calcli.io.atomic import (
-    in_use,
     lock,
     open_job_file,
     real_place,
+    unlock,
     write_bytes,
 )
 from calcli.io.inputs import open_document
@@ -343,7 +343,7 @@ def locked_state(
         try:
             yield parse(file.read(), str(path))
         finally:
-            in_use(descriptor, "LOCK_UN")
+            unlock(descriptor)
 
 
 def save_state(path: Path, state: Stored, *, is_new: bool) -> None:

@@ -15,13 +15,13 @@ from pathlib import Path
 from calcli.errors import CalcliError, NotToRead
 from calcli.importers.advised_commands import SINGLE_OPTION
 from calcli.importers.array_names import of_role, real_names
-from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import GRADES
-from calcli.importers.looks import KIND_OF_LOOK, MOST_GROUPS, Look
+from calcli.importers.looks import KIND_OF_LOOK, Look
 from calcli.importers.names import is_prediction, says_correct, sounds_sure
+from calcli.importers.source_arrays import Arrays
 from calcli.importers.suggestions import Suggestions
 
 MOST_GROUP_OPTIONS = 2
@@ -33,10 +33,10 @@ FEW_GROUPS = 20
 NO_COMMAND = " (no command is proposed)"
 
 MOST_MODELS = 2
-"""Scores of a model each, up to which each gets a command; else the first."""
+"""With at most this many models each gets a command; with more only the first does."""
 
 SHARE_OF_ANSWERS = 0.05
-"""Rows of a text that equal the label, from which the text is an answer to it."""
+"""A column of text is an answer to the label if this share of its rows equals it."""
 
 NAMING = ("--scores", "--labels", "--kind")
 COLUMN_OPTIONS: dict[Look, str] = {
@@ -90,7 +90,9 @@ def with_command(
         return problem.advising(more=f"{described}; no command is proposed, {reason}")
     if isinstance(problem, NotToRead):
         return problem.advising(more=f"{described}; no command reads it as it is")
-    if "," in where and not (request.join and request.typed):
+    # A command for several files can only be built on the one that was typed.
+    is_of_several_files = ", " in where
+    if is_of_several_files and not (request.join and request.typed):
         return problem.advising(more=described)
     reading = _options_of(suggestions)
     if isinstance(reading, str):
@@ -305,4 +307,4 @@ def _may_be_groups(suggestions: Suggestions, path: str) -> bool:
     known: set[object] = set()
     for label in suggestions.labels:
         known.update(suggestions.words_of.get(label, ()))
-    return len(words) <= min(FEW_GROUPS, MOST_GROUPS) and not set(words) <= known
+    return len(words) <= FEW_GROUPS and not set(words) <= known

@@ -9,7 +9,6 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers.advice import with_command
 from calcli.importers.array_names import matching, parse_name, parse_names
-from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, kept_columns
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import extra_of
@@ -17,6 +16,7 @@ from calcli.importers.labels import to_labels
 from calcli.importers.names import COLUMNS
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
+from calcli.importers.source_arrays import Arrays
 from calcli.importers.table import Column, Columns
 from calcli.io.cells import answer_of
 from calcli.io.validate import check_confidences, check_labels, fractions

@@ -52,7 +52,7 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
 
 
 def refuse_ranks(
-    scores: Any, where: str, options_of_first: Callable[[], str] | None = None
+    scores: Any, where: str, options_of_first: Callable[[], str | None] | None = None
 ) -> None:
     """Raise DataError if every row is sorted: column i is then rank i, not class i.
 
@@ -60,8 +60,8 @@ def refuse_ranks(
     """
     if not is_ranked(scores):
         return
-    first = FIRST_OF_RANKS if options_of_first is None else options_of_first()
-    raise ranks_are_no_classes(where, first)
+    first = None if options_of_first is None else options_of_first()
+    raise ranks_are_no_classes(where, first or FIRST_OF_RANKS)
 
 
 def ranks_are_no_classes(where: str, options_of_first: str) -> DataError:
@@ -74,14 +74,15 @@ def ranks_are_no_classes(where: str, options_of_first: str) -> DataError:
 
 def options_of_first_rank(
     parts: Sequence[str], names: Sequence[str], label: str
-) -> str:
+) -> str | None:
     """Options that read ``p1`` beside ``top1`` as a confidence, by the names at hand.
 
     parts : names of the ranked scores. names : of all columns. label : of the labels.
+    None where no column has the names of the classes by rank.
     """
     endings = [re.sub(r"^.*?([0-9]*)$", r"\1", part) for part in parts]
     if not parts or not all(endings):
-        return FIRST_OF_RANKS
+        return None
     for name in names:
         if not name.endswith(endings[0]) or name in parts:
             continue
@@ -89,7 +90,7 @@ def options_of_first_rank(
         family = [f"{stem}{ending}" for ending in endings]
         if stem and set(family) <= set(names):
             return f"--confidence {parts[0]} --correct {name}={label}"
-    return FIRST_OF_RANKS
+    return None
 
 
 def refuse_confidences(

@@ -23,7 +23,6 @@ from calcli.importers.advised_commands import (
     without_commands,
 )
 from calcli.importers.array_names import parse_name
-from calcli.importers.arrays import Arrays
 from calcli.importers.bundles import Imported, attributes_of, build
 from calcli.importers.carried_columns import remark_unused, unused, with_carried
 from calcli.importers.confidences import build_confidences, confidences_by_name
@@ -45,6 +44,7 @@ from calcli.importers.proposal import Reading, propose
 from calcli.importers.read_arrays import arrays_in_words
 from calcli.importers.remarks import remarks
 from calcli.importers.row_labels import with_mark_of_fractions
+from calcli.importers.source_arrays import Arrays
 from calcli.importers.sources import Sources, settle_sources
 from calcli.importers.table import Column, Columns, Table, unite
 from calcli.importers.unit_files import files_of_units

@@ -10,7 +10,6 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import Name, is_generated, of_role, real_names
-from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
     is_answer,
@@ -21,6 +20,7 @@ from calcli.importers.names import (
     says_correct,
 )
 from calcli.importers.remarks import remark
+from calcli.importers.source_arrays import Arrays
 from calcli.numerics import IntArray
 
 NEARLY_ALL = 0.98
@@ -73,8 +73,8 @@ class LabelSearch:
     def by_name(self) -> list[Name]:
         """Arrays named as labels without those that have the largest score in every row.
 
-        ``label`` is the model's answer beside ``gold``, which agrees with the scores
-        more often than chance, and not always.
+        Where ``label`` is the largest score in every row, and ``gold`` only more often
+        than chance, ``label`` is the model's answer and ``gold`` the truth.
         """
         labels = of_role(self.arrays.names, "labels")
         here = [name for name in labels if self.is_beside(name)]
@@ -91,8 +91,9 @@ class LabelSearch:
                 predicted.append(name)
             elif matches_largest.is_beyond_chance:
                 n_agreeing += 1
-        # Else a model that is right in every row would lose its labels.
-        others_are_labels = n_agreeing == len(here) - len(predicted) > 0
+        # Without this a model that is right in every row would lose its labels.
+        n_others = len(here) - len(predicted)
+        others_are_labels = n_others > 0 and n_agreeing == n_others
         if not predicted or not others_are_labels:
             return list(labels)
         for name in predicted:
@@ -150,6 +151,8 @@ class LabelSearch:
                 continue  # the same classes again
             known.append(indices)
             shares[name.path] = matches_largest.share
+        # What is nearly always the largest score is a prediction, beside another column;
+        # alone, on enough rows, only what is so in every row.
         if len(shares) > 1:
             limit = NEARLY_ALL
         elif len(scores) >= ENOUGH_ROWS:
@@ -173,6 +176,7 @@ class LabelSearch:
             advice=f"name them with --labels {self._option()} (none: calibrate only), or"
             f" write them to {TO_SUPPLY}: {shlex.join(self._command_with_gold())}",
         )
+        # Only ``extract`` carries scores without labels, where nothing may be a label.
         if others or not self.request.carry:
             return problem
         return problem.advising(

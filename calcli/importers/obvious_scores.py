@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from calcli.importers.array_names import LEFT_OVER, Name, is_generated, parse_name
-from calcli.importers.arrays import Arrays
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_input, may_be_scores, says_correct
 from calcli.importers.remarks import remark
+from calcli.importers.source_arrays import Arrays
 from calcli.io.provenance import carried
 from calcli.io.validate import MOST_BY_CHANCE
 from calcli.numerics import AnyArray
@@ -187,7 +187,7 @@ def _only_candidate(arrays: Arrays, request: ImportRequest) -> str | None:
     wide = set()
     narrow = set()
     for name in arrays.names:
-        if not _may_be_scores(name, arrays):
+        if not _could_hold_scores(name, arrays):
             continue
         if generated and not may_be_scores(name.core):
             continue  # columns of a table: only a name tells scores from measurements
@@ -203,7 +203,7 @@ def _has_classes(array: Any) -> bool:
     return array.ndim > 1 and array.shape[-1] > 0
 
 
-def _may_be_scores(name: Name, arrays: Arrays) -> bool:
+def _could_hold_scores(name: Name, arrays: Arrays) -> bool:
     """True for real numbers without another meaning, columns of counts left out."""
     if name.role or not arrays.is_float(name.path):
         return False
@@ -252,7 +252,9 @@ def _is_family(name: Name, arrays: Arrays) -> bool:
     if not arrays.columns[name.path].parts:
         return False
     array = arrays.load(name.path)
-    return array is not None and _has_classes(array) and _may_be_scores(name, arrays)
+    return (
+        array is not None and _has_classes(array) and _could_hold_scores(name, arrays)
+    )
 
 
 def _proven_families(names: Sequence[Name], arrays: Arrays) -> set[str]:
@@ -266,5 +268,5 @@ def _proven_families(names: Sequence[Name], arrays: Arrays) -> set[str]:
 
 
 def _has_other_columns(left_over: Sequence[Name], arrays: Arrays) -> bool:
-    """True if the left-over columns hold more than scores, which are refused."""
+    """True if the left-over columns make no array, as some are no scores."""
     return any(arrays.load(name.path) is None for name in left_over)

@@ -188,8 +188,8 @@ def _with_advice(
 ) -> CalcliError:
     """The error of a bundle, with the command that reads it, or why there is none."""
     from calcli.importers.advised_commands import with_reason
-    from calcli.importers.arrays import Arrays
     from calcli.importers.import_scores import with_advice
+    from calcli.importers.source_arrays import Arrays
 
     may_be_imported = isinstance(problem, InvalidRows | NoHDF5)
     if group is not None or problem.commands or not may_be_imported:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from calcli.errors import UsageError, unknown_name
 from calcli.importers.array_names import Name, is_generated, matching
-from calcli.importers.arrays import Arrays
 from calcli.importers.common_text import n_common_parts
 from calcli.importers.evidence import REVERSED, sign_of
 from calcli.importers.import_request import ImportRequest
@@ -24,6 +23,7 @@ from calcli.importers.score_refusals import (
     without_scores,
 )
 from calcli.importers.score_search import proven_scores
+from calcli.importers.source_arrays import Arrays
 from calcli.io.locate import group_name
 
 

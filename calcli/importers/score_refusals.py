@@ -1,4 +1,6 @@
-"""Sources whose scores are refused before, or after, they were looked for."""
+"""Errors for sources whose numbers are no scores of classes: confidences, detections,
+the k best of each row.
+"""
 
 import shlex
 from collections.abc import Sequence
@@ -7,15 +9,14 @@ from typing import Any
 
 from calcli.errors import CalcliError, DataError, NotToRead, UsageError
 from calcli.importers.array_names import LEFT_OVER, Name
-from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import by_stem, some_of
 from calcli.importers.contradictions import (
-    FIRST_OF_RANKS,
     options_of_first_rank,
     ranks_are_no_classes,
 )
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import have_box, says_correct
+from calcli.importers.source_arrays import Arrays
 from calcli.numerics import AnyArray
 
 
@@ -93,7 +94,7 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
             " logits|log_probs|probs",
         )
     for ranks in by_stem(arrays.columns[LEFT_OVER].parts).values():
-        first_rank = _options_of_k_best(arrays, ranks)
+        first_rank = _options_of_ranked(arrays, ranks)
         if first_rank is not None:
             return ranks_are_no_classes(where, first_rank)
     reason = arrays.kind(LEFT_OVER).reason
@@ -104,11 +105,11 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
     )
 
 
-def _options_of_k_best(arrays: Arrays, ranks: Sequence[str]) -> str | None:
-    """Options that read the first of the k best scores beside their names: ``top1, p1``.
+def _options_of_ranked(arrays: Arrays, ranks: Sequence[str]) -> str | None:
+    """Options that read the first of k ranked columns (``p1`` beside ``top1``).
 
-    None for other columns. Scores of the other classes are missing, so that rows do not
-    sum to 1.
+    None if the columns are not ranked. Only the k best scores are stored, so that rows
+    need not sum to 1.
     """
     columns = [arrays.load(path) for path in ranks]
     if len(ranks) < 2 or any(column is None for column in columns):
@@ -116,9 +117,7 @@ def _options_of_k_best(arrays: Arrays, ranks: Sequence[str]) -> str | None:
     labels = arrays.paths_of("labels")
     label = labels[0] if labels else "TRUTH"
     first_rank = options_of_first_rank(ranks, list(arrays.columns), label)
-    if first_rank == FIRST_OF_RANKS or not _is_sorted(columns):
-        return None
-    return first_rank
+    return first_rank if first_rank and _is_sorted(columns) else None
 
 
 def _is_sorted(columns: Sequence[AnyArray]) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from calcli.importers.array_names import Name, is_generated, matching, of_role
-from calcli.importers.arrays import Arrays
 from calcli.importers.evidence import blocks
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
 from calcli.importers.scores_stored_twice import without_repeated
+from calcli.importers.source_arrays import Arrays
 
 
 def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Name]:

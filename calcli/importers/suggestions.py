@@ -1,4 +1,5 @@
-"""What a source suggests that it holds, where names and values prove too little.
+"""Guesses at the scores, kind and labels of a source, where neither names nor values
+prove them.
 
 Nothing of it is read unasked: ``advice`` spells it as a command that can be typed.
 """
@@ -17,7 +18,6 @@ from calcli.importers.array_names import (
     parse_name,
     real_names,
 )
-from calcli.importers.arrays import Arrays
 from calcli.importers.column_options import listed_columns, option_for
 from calcli.importers.evidence import PERCENTAGES, kind_of_scores
 from calcli.importers.import_request import ImportRequest
@@ -31,6 +31,7 @@ from calcli.importers.names import (
     sounds_sure,
 )
 from calcli.importers.score_search import proven_scores
+from calcli.importers.source_arrays import Arrays
 from calcli.importers.table import Columns
 from calcli.io.locate import columns_in
 
@@ -200,7 +201,10 @@ class Suggestions:
                 return
 
     def _of_one_shape(self, candidates: Sequence[str]) -> list[str]:
-        """Scores of several classes; beside outcomes one number a row, if there is any."""
+        """Candidates with several numbers a row, else those with one.
+
+        The other way round where a column says which answers are right.
+        """
         wide = list(filter(self.arrays.is_wide, candidates))
         single = [path for path in candidates if path not in wide]
         if any(map(says_correct, self.paths)):
@@ -310,7 +314,11 @@ class Suggestions:
         return keys or named
 
     def _labels_by_values(self) -> list[str]:
-        """Columns with as many classes as the scores: of words, if one alone; numbers."""
+        """Columns whose values fit the k classes of the scores.
+
+        The only column of at most k words, unless exactly one has whole numbers below
+        k; else all of these numbers.
+        """
         k = self._n_classes()
         numbered = []
         for path in self.of_look("classes"):

@@ -41,9 +41,12 @@ class Column:
         the others.
     empty_row : the first row with an empty cell, for which ``load`` is refused.
     parts : the columns that it combines, by name.
-    attributes : what is known of the array (``first_index``: 1 where indices count from
-        1; ``classes``: names of the values of a label; ``is_generated``: its name is
-        none of the file's).
+    attributes : what is known of the array. Of labels: ``first_index``, 1 where they
+        count from 1; ``classes``, names of their values; ``labels_of``, the column of
+        scores whose outcome they are. Of columns that make one array: ``is_generated``,
+        its name is none of the file's; ``first_number``, 1 where their names count from
+        1; ``by_label``, words of a label name them; ``is_complete``, and text around
+        these words.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the
         array says it.

@@ -263,7 +263,7 @@ def new_file(
             with suppress(OSError):
                 temporary.unlink()
         if descriptor >= 0:
-            in_use(descriptor, "LOCK_UN")
+            unlock(descriptor)
             with suppress(OSError):
                 os.close(descriptor)
         _unfinished.discard(temporary)
@@ -283,7 +283,9 @@ def _open_locked(temporary: Path) -> int:
     Raises OSError.
     """
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-    if in_use(descriptor, "LOCK_SH") or not _has_name(descriptor, temporary):
+    if is_locked_by_another(descriptor, "LOCK_SH") or not _has_name(
+        descriptor, temporary
+    ):
         os.close(descriptor)
         return -1
     return descriptor
@@ -306,9 +308,9 @@ def write_json(path: Path, content: Any, *, force: bool) -> None:
 def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
     """Write several files into one folder: all of them or none (see ``new_file``).
 
-    Old and new ones never stand side by side: a process that is killed while they get
-    their names leaves the first old or new, and others missing. Of
-    processes that write the same names at once, all files are those of one.
+    If the process is killed while they get their names, the first is old or new and
+    others may be missing; old and new are never mixed. Of processes that write the same
+    names at once, all files are those of one.
     """
     (folder,) = {path.parent for path in texts}
     files: list[NewFile] = []
@@ -326,7 +328,8 @@ def write_together(texts: Mapping[Path, str], *, force: bool = False) -> None:
                 file.sync()
             old = [path for path in texts if path in existed and not is_stream(path)]
             for path in old:
-                _set_aside(path, replaced, stays=path == files[-1].path)
+                is_first_to_appear = path == files[-1].path
+                _set_aside(path, replaced, stays=is_first_to_appear)
     except BaseException:
         for file in files:
             if file.has_final_name and file.path not in existed:
@@ -402,7 +405,7 @@ def discard_abandoned(path: Path) -> None:
 
 
 def _is_abandoned(descriptor: int) -> bool:
-    """True for a temporary file that no process writes: its writer holds a lock.
+    """True for a temporary file whose lock no process holds, as its writer would.
 
     Where the system has no locks, one that has not changed for a day.
     """
@@ -512,15 +515,22 @@ def lock(
     """
     # Name gone or changed: the other process has ended meanwhile and removed or
     # replaced the file.
-    if in_use(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
+    if is_locked_by_another(descriptor, "LOCK_EX") or not _has_name(descriptor, path):
         raise UsageError(f"{path}: another calcli is writing it; {advice}")
 
 
-def in_use(descriptor: int, how: str) -> bool:
-    """Lock or unlock an open file, where the system can (see ``flock``).
+def unlock(descriptor: int) -> None:
+    """Unlock an open file, where the system can.
 
-    Returns True if another process holds a lock. Closing does not unlock while a
-    process lives that was forked meanwhile.
+    Closing does not unlock while a process lives that was forked meanwhile.
+    """
+    is_locked_by_another(descriptor, "LOCK_UN")
+
+
+def is_locked_by_another(descriptor: int, how: str) -> bool:
+    """Lock an open file in a way of ``flock``, where the system can.
+
+    Returns True if another process holds a lock, and this one has none.
     """
     try:
         import fcntl

@@ -27,7 +27,8 @@ class PooledRows(DataSet):
     them.
 
     Raises DataError that names the first bundle whose classes, kind, class names,
-    transforms, upstream calibrators or columns differ from those of the first.
+    transforms, upstream calibrators, labels, weights or predictions differ from those
+    of the first. ``column`` refuses columns that some have.
     """
 
     def __init__(self, parts: "Sequence[BundleRows]") -> None:
@@ -156,6 +157,7 @@ def _shared_properties(rows: "BundleRows") -> Iterator[str]:
     names = rows.class_names
     yield f"holds {rows.kind}"
     yield f"has {rows.k} classes"
+    yield _has_or_not(rows.n_options is not None, "n_options")
     yield _has_or_not(names is not None, "class_names")
     for number, name in enumerate(names or ()):
         yield f"calls class {number} {name!r}"

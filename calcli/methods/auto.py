@@ -68,9 +68,9 @@ from calcli.rows import Rows
 UNIFORM_ROWS = 0.25  # weight of the uniform distribution in the average, of n + 1 rows
 
 LONG_TO_FIT = 100_000
-"""Scores from which on trials serve as cross-fits. The weights of a fold's average then
-come from fits that saw the fold, whose luck they undo: this adds some 1.5 / n nats to the
-loss that cross-fitting states, and to its noise.
+"""With at least this many scores the trials are used as cross-fits, instead of new fits.
+The weights of a fold's average then come from fits that saw the fold, whose luck they
+undo: this adds some 1.5 / n nats to the loss that cross-fitting states, and to its noise.
 """
 
 LISTED = Meta(
@@ -135,15 +135,18 @@ class Auto(Mixture):
 
     Weights w on the simplex then maximise sum_i log sum_j w_j p_ij over the held-out
     rows by EM, started at equal weights, with 1 + 10 C/n rows' worth of prior weight on
-    the first candidate, which fade where it is 1 to 1.5 standard errors worse. For
-    three and more classes and up to 2000 rows, temperature scaling, with the prior or
-    without, whichever is better on the held-out rows, takes over the share (5 / (5 +
-    wrong rows))^2 of all weight where the average's gain over it is at most 1 standard
-    error, none from 3 on. For two classes the smoothed sigmoid takes over .4 where the
-    gain over it is at most half a standard error, none from 2 on. The members of weight
-    1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j + a/C with a = 1/(4
-    (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij. Averaging beats choosing: the choice among near
-    equals is itself noise.
+    the first candidate, which fade where it is 1 to 1.5 standard errors worse.
+
+    Up to 2000 rows a safe candidate takes over weight where the average's gain over it
+    is unsure. For three and more classes it is temperature scaling, with the prior or
+    without, whichever is better on the held-out rows; its share is (5 / (5 + wrong
+    rows))^2 where the gain is at most 1 standard error, none from 3 on. For two classes
+    it is the smoothed sigmoid; its share is .4 where the gain is at most half a
+    standard error, none from 2 on.
+
+    The members of weight 1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j
+    + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij.
+    Averaging beats choosing: the choice among near equals is itself noise.
 
     For three and more classes every prediction is then kept by a projection (``keep``),
     unless changing predictions lowers the held-out Brier score by more than 3.5
@@ -238,7 +241,8 @@ class Auto(Mixture):
         if why_not:
             return cls.first_of(candidates, rows, options, context, why_not)
         if is_average and not options.candidates:
-            candidates |= safe_candidates(next(iter(candidates)), rows)
+            safe = safe_candidates(next(iter(candidates)), rows)
+            candidates = candidates | safe
         work = Trying(candidates, rows, plan, context, options.budget)
         trials = work.results()
         context.seconds.update({trial.name: trial.seconds for trial in trials})

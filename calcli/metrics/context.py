@@ -1,6 +1,4 @@
-"""Metrics: their definition and registry, the context they are computed from, and the
-value they return.
-"""
+"""What metrics are computed from: the rows, the settings, and results that they share."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy

@@ -444,7 +444,7 @@ LongContext.instead = {
 # ---- rows and metrics that need no row table, and the one pass over them
 
 
-LONG = 1 << 17  # rows from which no row table is made
+LONG = 1 << 17  # rows above which no row table is made, where sums suffice
 
 OF_TWO = {"roc_auc", "average_precision", "slope"}
 """Metrics that need every class's column unless there are two classes."""

@@ -11,8 +11,9 @@ LEAST_COPIES = 0.01
 """Share of the rows that are copies, below which they change no result much."""
 
 BY_CHANCE = 0.05
-"""Largest share of the equal pairs inside units that scores which repeat anyway, as
-rounded ones do between units, may explain."""
+"""Largest share of the equal pairs inside units that chance may explain. How often
+scores repeat by chance is seen between units.
+"""
 
 FEWEST_CONTENTS = 20
 """Different rows from which on a common divisor of their numbers shows copies: numbers
@@ -49,11 +50,11 @@ def first_copies(keys: FloatArray, labels: IntArray, units: Units) -> IntArray |
         return None
     times = _run_lengths(same_row)
     begins = np.flatnonzero(np.concatenate([[True], ~same_row]))
-    # A place counts the rows of a group of copies; every group has one row that is kept.
+    # Number the rows of each group of equal rows 0, 1, …; row 0 is kept.
     place = np.arange(n) - np.repeat(begins, times)
     divisor = int(np.gcd.reduce(times))
     if divisor > 1 and len(times) >= FEWEST_CONTENTS:
-        place %= divisor
+        place %= divisor  # of a row that was there twice anyway both are kept
     elif not _are_copies(same_scores, same_in_unit, times, units):
         return None
     first = np.empty(n, dtype=np.int64)
@@ -73,7 +74,7 @@ def _are_copies(
     """Test whether chance cannot explain the equal rows of units.
 
     same_scores, same_in_unit : (n - 1,) whether sorted rows equal those before them.
-    times : numbers of rows that have label, too, in common.
+    times : rows of each group with equal unit, scores and label.
     """
     in_unit = _pairs(_run_lengths(same_in_unit))
     between_units = _pairs(_run_lengths(same_scores)) - in_unit

@@ -79,8 +79,8 @@ def test_records_that_answer_several_questions_are_no_more_evidence():
     rng = np.random.default_rng(8)
     made = question(pooling.TemperatureQuestion, rng, 80, (1.5,))
     folds = np.arange(80) % pooling.N_FOLDS
-    alone = pooling.choose([made], [folds], pooling.pool([made]))
-    several = pooling.choose([made] * 4, [folds] * 4, pooling.pool([made] * 4))
+    alone = pooling.judge_maps([made], [folds], pooling.pool([made]))
+    several = pooling.judge_maps([made] * 4, [folds] * 4, pooling.pool([made] * 4))
     assert several.n_units == alone.n_units
     assert several.design_effect == pytest.approx(4.0)
     gain = sum(float(gains.sum()) for gains in several.gains)
@@ -90,11 +90,11 @@ def test_records_that_answer_several_questions_are_no_more_evidence():
 def test_the_share_is_the_probability_that_the_maps_are_better():
     """By hand: evidence of 1 nat, and odds of 1 or 1/9 before any label is seen."""
     gains = [np.full(150, 1.0 / 150.0)]
-    assert pooling.Choice(gains, 150, 1.0).share == pytest.approx(np.e / (np.e + 1.0))
-    few = pooling.Choice([np.full(50, 1.0 / 50.0)], 50, 1.0)
+    assert pooling.JudgedMaps(gains, 150, 1.0).share == pytest.approx(np.e / (np.e + 1.0))
+    few = pooling.JudgedMaps([np.full(50, 1.0 / 50.0)], 50, 1.0)
     assert few.share == pytest.approx(np.e / (np.e + 9.0))
-    assert pooling.Choice([-gains[0]], 150, 1.0).share == 0.0
-    assert pooling.Choice(gains, pooling.FEWEST_UNITS - 1, 1.0).share == 0.0
+    assert pooling.JudgedMaps([-gains[0]], 150, 1.0).share == 0.0
+    assert pooling.JudgedMaps(gains, pooling.FEWEST_UNITS - 1, 1.0).share == 0.0
 
 
 def test_many_labels_find_the_map():

@@ -29,9 +29,9 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.apply_log import apply_log
 from calcli.cli.context import CommandContext, Shard, made
-from calcli.cli.fit_log import is_whole_log
+from calcli.cli.decision_logs.apply import apply_log
+from calcli.cli.decision_logs.fit import is_whole_log
 from calcli.cli.render import print_json, print_path
 from calcli.errors import CalcliError, DataError, UsageError, check_choice
 from calcli.fitting.apply import Calibrated, calibrated_blocks

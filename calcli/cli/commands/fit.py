@@ -31,7 +31,7 @@ import typer
 from calcli.calibrator import Context, CrossFitting, Options
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext, job_file
-from calcli.cli.fit_log import fit_log_command, is_whole_log
+from calcli.cli.decision_logs.fit import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import (
     Cell,

@@ -34,11 +34,11 @@ from calcli.cli.commands.report import (
     evaluated_model,
 )
 from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.decision_logs.fit import default_name, is_whole_log
+from calcli.cli.decision_logs.run import fit_and_judge_log, print_judged
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
-from calcli.cli.fit_log import default_name, is_whole_log
 from calcli.cli.print_evaluation import print_headlines, print_report, say
 from calcli.cli.render import print_json
-from calcli.cli.run_log import fit_and_judge_log, print_judged
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.evaluation.cross_fitting import cross_fitted, cross_fitting_folds
 from calcli.evaluation.evaluation import Evaluation

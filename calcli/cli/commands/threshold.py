@@ -30,8 +30,8 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
+from calcli.cli.decision_logs.threshold import is_by_question, threshold_log
 from calcli.cli.render import fail, print_line
-from calcli.cli.threshold_log import is_by_question, threshold_log
 from calcli.errors import FitError, UsageError
 from calcli.evaluation.caveats import not_held_out
 from calcli.evaluation.selective_threshold import SearchedThreshold, search_threshold

@@ -31,9 +31,9 @@ import typer
 
 from calcli.cli import options as o
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import are_logs
+from calcli.cli.decision_logs.fit import are_logs
+from calcli.cli.decision_logs.watch import is_state_of_log, watch_log_command
 from calcli.cli.render import print_json, print_sentence
-from calcli.cli.watch_log import is_state_of_log, watch_log_command
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.watch import check_state_path, watch
 from calcli.io.dataset import DataSet

@@ -5,8 +5,8 @@ import numpy as np
 from calcli.numerics import FloatArray
 
 LEAST_WEIGHT = 0.01  # below which a candidate is no member
-# Steps of EM, one for five rows. It starts at equal weights and moves slowly: stopping
-# early shrinks towards them, which more rows need less.
+# EM starts at equal weights. Few steps keep the result near them, which more rows need
+# less: one step for five rows, within these bounds.
 LEAST_STEPS = 200
 MOST_STEPS = 1000
 ROWS_PER_STEP = 5
@@ -28,14 +28,14 @@ def likelihood_weights(
     weights, sum 1. prior_rows : prior weight of the first candidate, in rows.
     """
     draws, rows, m = log_p.shape
-    n = effective_number_of_shares(share)
+    n_effective = effective_number_of_shares(share)
     likelihood = np.exp(log_p - log_p.max(axis=2, keepdims=True))
     likelihood = likelihood.reshape(draws * rows, m)
     share = np.tile(share / draws, draws)
     w = np.full(m, 1.0 / m)
     prior = np.eye(m)[0] * prior_rows
-    steps = min(max(LEAST_STEPS, round(n) // ROWS_PER_STEP), MOST_STEPS)
+    steps = min(max(LEAST_STEPS, round(n_effective) // ROWS_PER_STEP), MOST_STEPS)
     for _ in range(steps):
         w = w * (likelihood.T @ (share / (likelihood @ w)))
-        w = (n * w + prior) / (n + prior_rows)
+        w = (n_effective * w + prior) / (n_effective + prior_rows)
     return np.asarray(w / w.sum())

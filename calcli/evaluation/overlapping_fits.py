@@ -2,8 +2,8 @@
 
 Each fold's rows are scored by a fit to the others, so the fits share most of their
 rows, and their errors are alike in all folds. Rows taken as independent do not show
-this: their intervals are too short. The correction counts the errors of the fits as
-often as the rows that are scored stand against those that are fitted to.
+this: their intervals are too short. The correction adds the variance of the fits, in
+the proportion of the rows that are scored to those that are fitted to.
 
 Where a method estimates its extra parameter as nothing, its rows hardly differ from the
 baseline's, however much another sample of rows would have moved it. The fits therefore
@@ -29,7 +29,7 @@ def overlap_factor(folds: int) -> float:
     """Factor of a standard error over folds that were each scored by a fit to the others.
 
     The variance 1/J of J folds becomes 1/J + n_test / n_train = 1/J + 1/(J - 1); for five
-    folds the factor is 1.5. A single split has none.
+    folds the factor is 1.5. For a single split it is 1.
 
     Reference: Nadeau, Bengio (2003), Machine Learning 52, 239-281, equation 7.
 
@@ -66,22 +66,22 @@ def over_folds(
     if folds < 2:
         return dict(differences)
     factor = overlap_factor(folds)
-    least = error_of_fits(context)
+    error = error_of_fits(context)
     changes = {}
     for name, difference in differences.items():
-        of_fits = least if name in PROPER else 0.0
+        of_fits = error if name in PROPER else 0.0
         changes[name] = widened(difference, factor, of_fits)
     return changes
 
 
-def widened(difference: Difference, factor: float, least: float) -> Difference:
+def widened(difference: Difference, factor: float, error_of_fit: float) -> Difference:
     """A difference of larger standard error, with interval and p-value.
 
-    factor : of its standard error over rows. least : standard error to add to that, in
-    quadrature, of differences that are not 0 in all rows.
+    factor : of its standard error over rows. error_of_fit : standard error that is
+    added to it, in quadrature, unless the difference is 0 in all rows.
     """
     if difference.se is not None and difference.se > 0.0:
-        factor = math.hypot(factor, least / difference.se)
+        factor = math.hypot(factor, error_of_fit / difference.se)
     se = difference.se
     interval = difference.interval
     p_value = difference.p_value

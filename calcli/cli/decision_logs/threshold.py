@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, are_logs, bundles_of, by_question, say_more
+from calcli.cli.decision_logs.fit import (
+    MOST_LINES,
+    are_logs,
+    bundles_of,
+    by_question,
+    say_more,
+)
 from calcli.cli.render import Cell, print_json, print_path, print_table
 from calcli.decisions.answers import NO
 from calcli.errors import FitError, UsageError

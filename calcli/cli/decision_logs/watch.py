@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, by_question, say_more
+from calcli.cli.decision_logs.fit import MOST_LINES, by_question, say_more
 from calcli.cli.render import Cell, print_json, print_sentence, print_table
 from calcli.errors import LimitCrossed
 from calcli.evaluation.watch import LabelledBatch

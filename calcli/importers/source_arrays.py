@@ -28,7 +28,7 @@ from calcli.numerics import AnyArray, IntArray
 
 
 class Arrays:
-    """The arrays of a source, by path. The functions of a path compute once:
+    """The arrays of a source, by path. What is computed once, for each path:
 
     - load : the array, or None: without rows, a single value, or not readable.
     - values : all of it, (n, 1) as (n,), empty cells as NaN or no text; or None.
@@ -127,7 +127,10 @@ class Arrays:
         return None if names is None else names.values().tolist()
 
     def class_indices(self, scores: str, labels: str) -> IntArray | None:
-        """Classes of the rows of scores (n, k), by a column; None where it is unclear."""
+        """Class (n,) that the column ``labels`` gives each row of ``scores`` (n, k).
+
+        None where values are no classes, or there is another number of them.
+        """
         array = self.load(scores)
         values = self.load(labels)
         if array is None or values is None or array.ndim != 2:

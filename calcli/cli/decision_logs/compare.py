@@ -5,7 +5,7 @@ from typing import Any
 
 from calcli import __version__
 from calcli.cli.context import CommandContext
-from calcli.cli.fit_log import MOST_LINES, by_question, say_more
+from calcli.cli.decision_logs.fit import MOST_LINES, by_question, say_more
 from calcli.cli.render import Cell, Table, print_table
 from calcli.errors import DataError, UsageError
 from calcli.evaluation.compare_logs import (

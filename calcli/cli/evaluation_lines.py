@@ -1,4 +1,4 @@
-"""What an evaluation holds beyond headline and table: chosen metrics, and --full."""
+"""Lines of an evaluation beyond headline and table: chosen metrics, and --full."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -49,7 +49,11 @@ def _metric_lines(results: Sequence[Result], names: Sequence[str]) -> list[list[
 
 
 def score_cell(score: Score) -> str:
-    """A value with its error or interval, or its expected value and p-value."""
+    """A value with its error or interval, or its expected value and p-value.
+
+    Means of row losses have a standard error; metrics with a p-value are shown with
+    their value under calibration, others with an interval.
+    """
     if score.value is None:
         return "-"
     text = number(score.value)
@@ -224,10 +228,10 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
         one = facts.class_one
         yield f"P(class 1) minus frequency {gap_words(one.gap)} (z {one.z:+.1f})"
     elif verdict.classes is not None:
-        classes = verdict.classes
-        error = f"root-mean-square error {number(classes.value)}"
-        share = f"{len(classes.significant)} of {result.n_classes} significant"
-        yield f"classes: {error}; {share} ({p_text(classes.p_value)}, adjusted)"
+        by_class = verdict.classes
+        error = f"root-mean-square error {number(by_class.value)}"
+        share = f"{len(by_class.significant)} of {result.n_classes} significant"
+        yield f"classes: {error}; {share} ({p_text(by_class.p_value)}, adjusted)"
     if verdict.groups is not None:
         groups = verdict.groups
         share = f"{groups.n_significant} of {groups.n_groups} significant"
@@ -255,7 +259,7 @@ def metrics_by_group_lines(
     """Gaps and metrics by group, where groups were asked for, beside no report."""
     if not results[0].per_group:
         return
-    shown = [results[0]] if len(results) == 1 else [results[0], results[1]]
+    shown = results[:2]
     yield ""
     yield from group_table_lines(shown, results, most)
     for result in results:

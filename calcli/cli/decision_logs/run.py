@@ -10,9 +10,9 @@ from calcli.cli.commands.report import (
     evaluated_model,
 )
 from calcli.cli.context import CommandContext
+from calcli.cli.decision_logs.fit import MOST_LINES, bundles_of
 from calcli.cli.evaluation_headlines import named_headline
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
-from calcli.cli.fit_log import MOST_LINES, bundles_of
 from calcli.cli.print_evaluation import next_command, say
 from calcli.cli.render import Cell, print_table
 from calcli.errors import UsageError
@@ -101,18 +101,18 @@ def _judged(
     folds = len(crossed.calibrators)
     codes = Codes(fold_names(folds), crossed.fold)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}
-    typed = f"{rows.path}:{rows.group}"
-    named = job.artifact(path, typed)
+    question_path = f"{rows.path}:{rows.group}"
+    fitted = job.artifact(path, question_path).artifact
     calibrator = cross_fitted_candidate(
         path,
-        named.artifact.method,
+        fitted.method,
         CrossFitted(tuple(crossed.calibrators)),
         folds,
         rows,
     )
-    named = NamedArtifact(path, named.artifact)
+    named = NamedArtifact(path, fitted)  # by the path as typed, one for all questions
     model, results = cross_fitted_model(job, rows, calibrator, named)
-    return replace(model, typed=typed), results
+    return replace(model, typed=question_path), results
 
 
 def print_judged(judged: JudgedLog, evaluation: Evaluation) -> None:

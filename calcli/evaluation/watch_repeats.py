@@ -216,7 +216,11 @@ def _runs_from(
 
 def differs_by_one(batch: NewBatch, earlier: EarlierBatch, most: float) -> bool:
     """True for the rows of an earlier batch with one of them left out, or one added.
-    most : chance above which it may be one."""
+
+    The sums of hashes then differ by the hash of that row. It is known where it was
+    added, and of a row that was left out where it is among the hashes that are kept.
+    most : largest chance of a coincidence that still counts as a repeat.
+    """
     n = len(batch.rows)
     if earlier.rows is None or earlier.rows.sum is None or abs(n - earlier.n) != 1:
         return False
@@ -267,7 +271,7 @@ def _check_not_rounded(
     batch: NewBatch, earlier: Sequence[EarlierBatch], most: float
 ) -> None:
     """Refuse a batch that begins with the rows of an earlier one, rounded. Raises
-    DataError. most : chance above which other rows may be as much alike."""
+    DataError. most : largest chance of a coincidence that still counts as a repeat."""
     names, numbers = list[str](), list[int]()
     for member in earlier:
         ids_tell = batch.ids is not None and member.ids is not None
@@ -297,18 +301,18 @@ def _share_of_ids(ids: Signatures, stored: RowSketch) -> float:
 
 def _share_of_rows(batch: NewBatch, earlier: EarlierBatch, most: float) -> float:
     """Estimated proportion of the rows that an earlier batch has too, by scores and
-    labels; 0 where chance explains it. most : chance above which it may."""
+    labels; 0 where chance explains it. most : as for ``differs_by_one``."""
     if differs_by_one(batch, earlier, most):
         return 1.0
     both = overlap(earlier.rows, earlier.n, batch.row_set)
-    share = _no_chance(both, batch.rows, most)
+    share = _share_beyond_chance(both, batch.rows, most)
     if share:
         return share
     both = overlap(earlier.scores, earlier.n, batch.score_set)
-    return _no_chance(both, batch.scores, most)
+    return _share_beyond_chance(both, batch.scores, most)
 
 
-def _no_chance(both: Overlap | None, rows: SignedRows, most: float) -> float:
+def _share_beyond_chance(both: Overlap | None, rows: SignedRows, most: float) -> float:
     """Share of an overlap, if neither the matches nor the labels and scores behind them
     are explained by chance; else 0."""
     if both is None or both.chance > most:
