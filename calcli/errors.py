@@ -24,19 +24,26 @@ class CalcliError(Exception):
     """Base of the errors raised by calcli.
 
     advice : what to do, said where no command is suggested. no_command : why none is, as
-    ``the file has to be corrected``. commands : suggested commands in order, each a tuple
-    of words.
+    ``the file has to be corrected``. option : words of the one option of ``calcli
+    extract`` that settles it, or that is advised against. commands : suggested commands
+    in order, each a tuple of words.
     """
 
     exit_code = 1
     commands: tuple[tuple[str, ...], ...] = ()
 
     def __init__(
-        self, message: str = "", *, advice: str = "", no_command: str = ""
+        self,
+        message: str = "",
+        *,
+        advice: str = "",
+        no_command: str = "",
+        option: Sequence[str] = (),
     ) -> None:
         super().__init__(LONG_WORD.sub(_cut, message))
         self.advice = advice
         self.no_command = no_command
+        self.option = tuple(option)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -56,7 +63,10 @@ class CalcliError(Exception):
     def advising(self, *commands: Sequence[str], more: str = "") -> Self:
         """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
         made = type(self)(
-            self.message + more, advice=self.advice, no_command=self.no_command
+            self.message + more,
+            advice=self.advice,
+            no_command=self.no_command,
+            option=self.option,
         )
         made.commands = tuple(map(tuple, commands)) or self.commands
         return made
@@ -67,6 +77,7 @@ class CalcliError(Exception):
             change(self.message),
             advice=change(self.advice),
             no_command=self.no_command,
+            option=self.option,
         )
         commands = [list(map(change, words)) for words in self.commands]
         return made.advising(*commands)

@@ -6,14 +6,12 @@ spelled out in options; it was not certain enough to be taken without them.
 """
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from calcli.errors import CalcliError, NotToRead
-from calcli.importers.advised_commands import SINGLE_OPTION
 from calcli.importers.array_names import of_role, real_names
 from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
@@ -52,15 +50,14 @@ Option = tuple[str, ...]
 def with_option(
     problem: CalcliError, request: ImportRequest, arrays: Arrays, where: str
 ) -> CalcliError:
-    """The error, with the complete command if its message advises a single option.
+    """The error, with the complete command if it advises a single option.
 
     An option that was given, and is advised against, is left out. The command names
     the units, too, if they are likely.
     """
-    match = SINGLE_OPTION.search(str(problem))
-    if problem.commands or match is None:
+    option = problem.option
+    if problem.commands or not option:
         return problem
-    option = tuple(shlex.split(match[0]))
     kept = tuple(group for group in request.typed if group != option)
     added: list[Option] = [] if option in request.typed else [option]
     unit = _unit_to_propose(request, arrays)

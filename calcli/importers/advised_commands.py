@@ -1,7 +1,6 @@
 """Commands that messages advise: read back as a request, and tried."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,14 +18,6 @@ SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 
 NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 """Options, values of these that are no names of arrays, and what is asked for then."""
-
-SINGLE_OPTION = re.compile(
-    r"(?<=the same order\? )--scores .+(?= takes them)|(?<=or pass )--kind logits|"
-    r"--percent|--drop-missing|--drop-duplicates|--per-label(?= reads)"
-    r"|--kind (?:logits|log_probs|probs)(?= if)|--ignore-label -?\d+(?:\.\d+)?"
-    r"|(?<=of the classes: )--scores .+|--normalize sum(?=\))"
-)
-"""Options that a message may advise to add to the command."""
 
 COMMAND_OF_FILE = re.compile(r"calcli [a-z]+ [^-\s]*\w\.\w|convert it: ")
 """A command with the name of a file, in a message, or one of another program."""
@@ -79,11 +70,10 @@ def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliErr
     The command still ends with its output, if it did.
     """
     command = problem.commands[0]
-    match = SINGLE_OPTION.search(refusal.message)
-    if match is None or match[0].split()[0] in command:
+    if not refusal.option or refusal.option[0] in command:
         return problem
     end = len(command) - 2 if command[-2] == "-o" else len(command)
-    return problem.advising((*command[:end], *shlex.split(match[0]), *command[end:]))
+    return problem.advising((*command[:end], *refusal.option, *command[end:]))
 
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:

@@ -48,7 +48,7 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
     if len(scores.shape) > 1 and scores.shape[1] > 1:
         message += " and sums to 1"
     advice = "pass --kind probs if they are, --kind logits if they are not"
-    raise DataError(f"{where}: {message}; {advice}")
+    raise DataError(f"{where}: {message}; {advice}", option=["--kind", "probs"])
 
 
 def refuse_ranks(
@@ -198,7 +198,7 @@ def check_logs(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
     agreeing = []
-    as_they_are = shlex.join(["--scores", ",".join(columns[path].parts) or path])
+    as_they_are = ("--scores", ",".join(columns[path].parts) or path)
     for other, column in columns.items():
         name = parse_name(other)
         if (name.folder, name.split) != (place.folder, place.split):
@@ -258,7 +258,7 @@ def _values(column: Column, n: int) -> AnyArray | None:
 class _Logged:
     """Logged predictions, or outcomes together with the labels.
 
-    as_they_are : option that names the scores. classes : the predicted class of each
+    as_they_are : words of the option that names the scores. classes : the predicted class of each
     row, -1 for any but the label.
     """
 
@@ -266,13 +266,14 @@ class _Logged:
         self,
         column: Column,
         path: str,
-        as_they_are: str,
+        as_they_are: Sequence[str],
         classes: IntArray,
         labels: IntArray | None,
     ) -> None:
         self.column = column
         self.path = path
-        self.advice = f"{ORDER_HINT} {as_they_are} takes them as they are"
+        self.option = as_they_are
+        self.advice = f"{ORDER_HINT} {shlex.join(as_they_are)} takes them as they are"
         self.classes = classes
         self.labels = labels
 
@@ -310,7 +311,8 @@ class _Logged:
                 reason = "some row is called class 1 at a lower score than another that"
                 raise DataError(
                     f"{self.column.where}: {message}: {reason} is called class 0"
-                    f"{self.advice}"
+                    f"{self.advice}",
+                    option=self.option,
                 )
 
     def _contradictions(self, block: AnyArray, rows: slice) -> AnyArray:
@@ -337,4 +339,6 @@ class _Logged:
         message = (
             f"row {row} {logged}, but the largest of {self.path!r} is class {best}"
         )
-        return DataError(f"{self.column.where}: {message}{self.advice}")
+        return DataError(
+            f"{self.column.where}: {message}{self.advice}", option=self.option
+        )

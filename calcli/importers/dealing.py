@@ -219,7 +219,9 @@ def _without_repeats(
     if ids is None:
         if request.drop_duplicates:
             message = f"{imported.where} has no ids to tell rows by"
-            raise UsageError(f"--drop-duplicates: {message}")
+            raise UsageError(
+                f"--drop-duplicates: {message}", option=["--drop-duplicates"]
+            )
         return rows
     if not request.drop_duplicates and _are_units(imported, ids):
         return rows
@@ -243,7 +245,8 @@ def _without_repeats(
         raise DataError(
             f"{imported.where}: row {row} has the id {str(ids[row])!r} of an earlier"
             f" row, and its scores and label, as {len(copies)} rows have;"
-            " --drop-duplicates keeps the first of each"
+            " --drop-duplicates keeps the first of each",
+            option=["--drop-duplicates"],
         )
     if not request.drop_duplicates:
         return rows

@@ -60,10 +60,14 @@ PERCENTAGES = "every row sums to 100, as percentages do"
 
 @dataclass(frozen=True)
 class KindEvidence:
-    """Kind of scores that values prove, None if they prove none; the reason."""
+    """Kind of scores that values prove, None if they prove none; the reason.
+
+    option : words of the option that the reason names, if any.
+    """
 
     kind: ScoreKind | None
     reason: str
+    option: Sequence[str] = ()
 
 
 def kind_of_scores(scores: Any) -> KindEvidence:
@@ -204,7 +208,9 @@ def _kind_of_one_column(scores: Any) -> KindEvidence:
     if highest > 0:  # a logarithm of a probability is never positive
         reason = "some values above 0 and some outside [0, 1]"
         return KindEvidence(
-            None, f"{reason}: take --kind logits if they are the scores"
+            None,
+            f"{reason}: take --kind logits if they are the scores",
+            ("--kind", "logits"),
         )
     reason = "values lie outside [0, 1], so they cannot be probabilities"
     return KindEvidence(None, reason)

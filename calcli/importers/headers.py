@@ -128,7 +128,9 @@ def _numbered_names(
                 members = ",".join(family.columns)
                 advice = "name the columns in the order of the classes: --scores"
                 advice += f" {shlex.quote(members)}"
-                raise DataError(f"{table.file}: {message}; {advice}")
+                raise DataError(
+                    f"{table.file}: {message}; {advice}", option=["--scores", members]
+                )
     if set(numbers) <= set(range(len(numbers) + 1)):
         return None
     return names

@@ -420,5 +420,5 @@ def _readings(arrays: Arrays, request: ImportRequest, where: str) -> list[Readin
     for reading in readings:
         if request.percent and reading.kind != "probs":
             message = f"is about probabilities, got --kind {reading.kind}"
-            raise UsageError(f"--percent {message}")
+            raise UsageError(f"--percent {message}", option=["--percent"])
     return readings

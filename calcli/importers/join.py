@@ -91,7 +91,8 @@ def _drop_padding(
         raise DataError(
             f"{tables[0].file}: the last rows of the last {n_padded} files repeat"
             f" the first of the first {n_padded}, as a sampler of ranks fills its last"
-            " batch; --drop-duplicates leaves them out"
+            " batch; --drop-duplicates leaves them out",
+            option=["--drop-duplicates"],
         )
     remark(f"the last rows of the last {n_padded} files repeat first ones: left out")
     for name, columns in parts.items():

@@ -83,14 +83,16 @@ def _of_one_hot(raw: AnyArray, where: str) -> ClassLabels:
     if not is_one_hot.all():
         row = int(np.argmin(is_one_hot))
         message = f"row {row} is not one-hot, expected one class index or a single 1"
+        option = []
         if np.isin(raw, (0, 1)).all():
             advice = "where several classes may hold at once --per-label reads each"
+            option = ["--per-label"]
         else:
             advice = (
                 "no command is proposed, as labels that are fractions name no class:"
             )
             advice += " save their argmax"
-        raise DataError(f"{where}: {message} per row; {advice}")
+        raise DataError(f"{where}: {message} per row; {advice}", option=option)
     remark(f"{where}: one-hot labels became class indices")
     return ClassLabels(raw.argmax(axis=1).astype(np.int64), None)
 
@@ -102,12 +104,14 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
         row = int(np.argmin(is_whole.reshape(len(raw), -1).all(axis=1)))
         message = f"row {row} has label {raw[row]}, expected a whole number"
         fractions = np.unique(raw[~is_whole])
+        option = []
         if raw.ndim == 1 and len(fractions) == 1 and np.isfinite(fractions[0]):
-            message += f"; pass --ignore-label {fractions[0]:g} if it marks rows to"
-            message += " leave out, as draws"
+            option = ["--ignore-label", f"{fractions[0]:g}"]
+            message += f"; pass {' '.join(option)} if it marks rows to leave out, as"
+            message += " draws"
         else:
             message += "; no command is proposed, as labels are classes counted from 0"
-        raise DataError(f"{where}: {message}")
+        raise DataError(f"{where}: {message}", option=option)
     return raw.astype(np.int64)
 
 
@@ -183,7 +187,9 @@ def _of_words(
     if "" in words:
         row = int(np.argmax(rows == words.index("")))
         advice = "expected a label (calcli extract --drop-missing)"
-        raise DataError(f"{where}: is empty in row {row}, {advice}")
+        raise DataError(
+            f"{where}: is empty in row {row}, {advice}", option=["--drop-missing"]
+        )
     names = class_names
     if class_names is None:
         names = _names_of_two(words, positive, where) or _understood(words, k, where)

@@ -131,7 +131,7 @@ def _without_missing_positions(
     has_pixels = any(array.ndim > 3 for array in arrays)
     if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
         advice = "leaves out rows and tokens, no pixels; for these --ignore-label"
-        raise DataError(f"{where}: --drop-missing {advice}")
+        raise DataError(f"{where}: --drop-missing {advice}", option=["--drop-missing"])
     if not all(isinstance(array, Parts) for array in arrays):
         return dict(columns)
     masks = _masks_of_positions(arrays)

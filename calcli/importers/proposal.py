@@ -175,9 +175,11 @@ def _kind_of(
     if declared or score.kind:
         return Kind(declared or score.kind)
     reason = "its values cannot be read"
+    option: Sequence[str] = ()
     if arrays.is_float(score.path):
         proof = arrays.kind(score.path)
         reason = proof.reason
+        option = proof.option
         if proof.kind in ("probs", "log_probs"):
             return Kind(proof.kind, reason)
         if proof.kind and (are_named or _are_scores(score, label, arrays)):
@@ -187,7 +189,8 @@ def _kind_of(
     if is_generated(score):
         what = "the columns hold"
     raise UsageError(
-        f"{where}: say what {what} with --kind logits, log_probs or probs; {reason}"
+        f"{where}: say what {what} with --kind logits, log_probs or probs; {reason}",
+        option=option,
     )
 
 

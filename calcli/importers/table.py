@@ -115,7 +115,10 @@ class Column:
     def refusal_of_empty(self, row: int) -> DataError:
         """Error about the empty cell of a row."""
         place = f"column {self.name!r} is empty in row {row}"
-        return DataError(f"{self.file}: {place}, expected a value (or --drop-missing)")
+        return DataError(
+            f"{self.file}: {place}, expected a value (or --drop-missing)",
+            option=["--drop-missing"],
+        )
 
     def rows(self, rows: slice) -> AnyArray:
         """Return some rows, empty cells as NaN or an empty word."""

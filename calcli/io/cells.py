@@ -204,11 +204,13 @@ class NameColumn:
         """Error about a cell that names no row."""
         expected = f"expected the {WORD_FOR.get(self.role, self.role)} of the row"
         advice = "leave such rows out"
+        option = []
         if self.in_file and self.role in OPTION_OF:
+            option = ["--drop-missing"]
             advice += " (calcli extract --drop-missing)"
             advice += f", or pass {OPTION_OF[self.role]} none"
         message = f"row {row} is {description}, {expected}, a whole number or a word"
-        return DataError(f"{self.where}: {message}; {advice}")
+        return DataError(f"{self.where}: {message}; {advice}", option=option)
 
 
 def names_of(values: Any, column: NameColumn) -> AnyArray:

@@ -4,6 +4,7 @@ Every problem is a DataError that names file, dataset, first bad row, the value 
 and expected, and a remedy.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 from calcli.zeros import Zeros
 
 IF_LOGITS = "if these are logits, name the dataset logits or pass --kind logits"
+AS_LOGITS = ("--kind", "logits")
+DIVIDED = ("--normalize", "sum")
 
 SHARE_OF_MIXED = 0.1
 FEWEST_MIXED = 10
@@ -58,15 +61,19 @@ def check_confidences(confidence: AnyArray, where: str, first_row: int = 0) -> A
     if not inside.all():
         row = int(np.argmin(inside))
         advice = "drop the row or correct what made it"
+        option = ""
         if _are_percentages(column):
+            option = "--percent"
             advice = "divide percentages by 100 (calcli extract --percent)"
         elif np.isnan(column[row]):
+            option = "--drop-missing"
             advice = (
                 "drop the row (calcli extract --drop-missing) or correct what made it"
             )
         raise InvalidRows(
             f"{where}: row {first_row + row} is {column[row]:g}, expected a confidence"
-            f" in [0, 1]; {advice}"
+            f" in [0, 1]; {advice}",
+            option=option.split(),
         )
     return column[:, None]
 
@@ -198,7 +205,9 @@ def check_scores(
                 " number"
             )
             if np.isnan(value):
-                raise MissingScore(f"{where}: {message}; {advice}")
+                raise MissingScore(
+                    f"{where}: {message}; {advice}", option=["--drop-missing"]
+                )
             raise InvalidRows(f"{where}: {message}; {advice}")
     if scores.ndim == 1 or scores.shape[1] == 1:
         return _binary(scores.reshape(-1), kind, where, first_row)
@@ -208,9 +217,10 @@ def check_scores(
             contents = (
                 f"row {first_row + row}, class {column} is {scores[row, column]:.6g}"
             )
+            advice, option = _what_negatives_are(scores)
             raise InvalidRows(
-                f"{where}: {contents}, expected a probability >= 0;"
-                f" {_what_negatives_are(scores)}"
+                f"{where}: {contents}, expected a probability >= 0; {advice}",
+                option=option,
             )
         _check_probability_sums(scores, where, first_row, zeros)
     elif kind == "log_probs":
@@ -236,10 +246,14 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
         row = int(np.argmax(bad))
         percent = kind == "probs" and _are_percentages(p)
         advice = IF_LOGITS
+        option: Sequence[str] = AS_LOGITS
         if percent:
             advice = "divide percentages by 100 (calcli extract --percent)"
+            option = ["--percent"]
         contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
-        raise InvalidRows(f"{where}: {contents}, expected a number in [0, 1]; {advice}")
+        raise InvalidRows(
+            f"{where}: {contents}, expected a number in [0, 1]; {advice}", option=option
+        )
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
     if kind == "probs":
@@ -271,7 +285,9 @@ def _check_sums(
     """Check that rows of log-probabilities sum to 1. rounding : added tolerance."""
     off = np.abs(sums - 1.0) > SUM_TOLERANCE + rounding
     if off.any():
-        raise _wrong_sum(sums, off, where, first_row, SUM_TOLERANCE, IF_LOGITS)
+        raise _wrong_sum(
+            sums, off, where, first_row, SUM_TOLERANCE, IF_LOGITS, AS_LOGITS
+        )
 
 
 def _check_probability_sums(
@@ -292,45 +308,51 @@ def _check_probability_sums(
     lowest = float(sums[off].min())
     highest = float(sums[off].max())
     advice = IF_LOGITS
+    option: Sequence[str] = AS_LOGITS
     if sums[np.argmax(off)] == 0.0:
         advice = (
             "zeros only are no answer: leave such rows out"
             " (calcli extract --drop-missing)"
         )
+        option = ["--drop-missing"]
     elif (np.abs(sums - 100.0) <= 1.0).all():
         advice = "these are percentages: divide them by 100 (calcli extract --percent)"
+        option = ["--percent"]
     elif scores.max() <= 1:
-        advice = _why_sums_differ(lowest, highest)
+        advice, option = _why_sums_differ(lowest, highest)
     elif len(sums) >= FEWEST_MIXED and np.ptp(sums) <= SUM_TOLERANCE * highest:
         advice = "every row has this sum: divide by it (calcli extract --normalize sum)"
-    raise _wrong_sum(sums, off, where, first_row, tolerance, advice)
+        option = DIVIDED
+    raise _wrong_sum(sums, off, where, first_row, tolerance, advice, option)
 
 
-def _what_negatives_are(scores: AnyArray) -> str:
-    """Advice about numbers below 0 among probabilities."""
+def _what_negatives_are(scores: AnyArray) -> tuple[str, Sequence[str]]:
+    """Advice about numbers below 0 among probabilities, and the option that it names."""
     sums = scores.sum(axis=1, dtype=np.float64)
     is_row = (scores.min(axis=1) >= 0) & (np.abs(sums - 1.0) <= SUM_TOLERANCE)
     if is_row.mean() >= SHARE_OF_MIXED and len(scores) >= FEWEST_MIXED:
-        return f"{is_row.sum()} of {len(scores)} rows are probabilities: are all of one kind?"
-    return IF_LOGITS
+        count = f"{is_row.sum()} of {len(scores)} rows are probabilities"
+        return f"{count}: are all of one kind?", ()
+    return IF_LOGITS, AS_LOGITS
 
 
-def _why_sums_differ(lowest: float, highest: float) -> str:
+def _why_sums_differ(lowest: float, highest: float) -> tuple[str, Sequence[str]]:
     """Question about numbers in [0, 1] whose rows sum to these, which rounding does not
-    explain.
+    explain, and the option that it names.
     """
     if highest < 1.0:
-        return "is a class missing, or were numbers left out?"
+        return "is a class missing, or were numbers left out?", ()
     question = "does a column belong to no class, or is one missing?"
     if lowest > 1.0:
         question = (
             "are these answers to separate yes/no questions, or does a column belong to"
             " no class?"
         )
-    return (
+    advice = (
         f"{question} Labels of which several may hold take --per-label; answers for one"
         " label are divided by their sums (calcli extract --normalize sum)"
     )
+    return advice, DIVIDED
 
 
 def _wrong_sum(
@@ -340,11 +362,13 @@ def _wrong_sum(
     first_row: int,
     tolerance: float,
     advice: str,
+    option: Sequence[str],
 ) -> InvalidRows:
     row = int(np.argmax(off))
     contents = f"the probabilities of row {first_row + row} sum to {sums[row]:.6g}"
     return InvalidRows(
-        f"{where}: {contents}, expected 1 within {tolerance:.3g}; {advice}"
+        f"{where}: {contents}, expected 1 within {tolerance:.3g}; {advice}",
+        option=option,
     )
 
 
@@ -357,7 +381,8 @@ def fractions(percent: AnyArray, where: str) -> FloatArray:
         advice = "leave --percent out, or if they are, divide them by 100 yourself"
         raise InvalidRows(
             f"{where}: no value is above 1, so these seem to be no percentages:"
-            f" {advice}"
+            f" {advice}",
+            option=["--percent"],
         )
     return percent.astype(np.float64) / 100.0
 
@@ -457,24 +482,29 @@ def check_labels(
     if bad.any():
         row = int(np.argmax(bad))
         label = int(labels[row])
-        advice = _label_advice(labels, label, k, what)
+        advice, option = _label_advice(labels, label, k, what)
         raise InvalidRows(
             f"{where}: row {first_row + row} has {what} {label}, expected 0..{k - 1};"
-            f" {advice}"
+            f" {advice}",
+            option=option,
         )
     return labels.astype(np.int64)
 
 
-def _label_advice(labels: AnyArray, label: int, k: int, what: str) -> str:
+def _label_advice(
+    labels: AnyArray, label: int, k: int, what: str
+) -> tuple[str, Sequence[str]]:
+    """Advice about a label that is no class, and the option that it names."""
     if what == "prediction":
-        return "delete the predictions if they belong to other scores"
+        return "delete the predictions if they belong to other scores", ()
     if label == k and labels.min() == 1:
-        return "labels look 1-based: subtract 1"
+        return "labels look 1-based: subtract 1", ()
     if k == 2 and set(np.unique(labels).tolist()) == {-1, 1}:
-        return "labels are -1 and +1: calcli extract writes them as classes 0 and 1"
+        return "labels are -1 and +1: calcli extract writes them as classes 0 and 1", ()
     if label < 0 or label > k:
-        return f"pass --ignore-label {label} if it marks rows to leave out"
-    return "are labels and scores those of the same model?"
+        option = ("--ignore-label", str(label))
+        return f"pass {' '.join(option)} if it marks rows to leave out", option
+    return "are labels and scores those of the same model?", ()
 
 
 def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:

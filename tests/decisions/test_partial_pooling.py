@@ -90,7 +90,9 @@ def test_records_that_answer_several_questions_are_no_more_evidence():
 def test_the_share_is_the_probability_that_the_maps_are_better():
     """By hand: evidence of 1 nat, and odds of 1 or 1/9 before any label is seen."""
     gains = [np.full(150, 1.0 / 150.0)]
-    assert pooling.JudgedMaps(gains, 150, 1.0).share == pytest.approx(np.e / (np.e + 1.0))
+    assert pooling.JudgedMaps(gains, 150, 1.0).share == pytest.approx(
+        np.e / (np.e + 1.0)
+    )
     few = pooling.JudgedMaps([np.full(50, 1.0 / 50.0)], 50, 1.0)
     assert few.share == pytest.approx(np.e / (np.e + 9.0))
     assert pooling.JudgedMaps([-gains[0]], 150, 1.0).share == 0.0
