@@ -376,11 +376,6 @@ def evaluate(args: EvaluateArgs) -> Evaluated:
 
     Of several, one that fails does not stop the others.
     """
-    with logs_once(args.given, args.where):
-        return _evaluate(args)
-
-
-def _evaluate(args: EvaluateArgs) -> Evaluated:
     command = CommandContext(args)
     asked = args.limits()
     fail_on = FailOn.parse(args.fail_on)
@@ -399,9 +394,9 @@ def _evaluate(args: EvaluateArgs) -> Evaluated:
         check_output(Path(args.junit), force=args.force)
     evaluated: list[list[Result]] = []
     outcomes: list[Outcome | VerdictOutcome] = []
-    sets = _bundle_sets(args, command)
-    several = len(sets) > 1 or (len(args.given) > 1 and not args.pool)
-    with command:
+    with logs_once(args.given, args.where), command:
+        sets = _bundle_sets(args, command)
+        several = len(sets) > 1 or (len(args.given) > 1 and not args.pool)
         for bundles in sets:
             results: list[Result] = []
             with command.trying(several):
