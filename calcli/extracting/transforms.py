@@ -102,8 +102,9 @@ def contrast(x: Images, f: float, _: FloatArray) -> Images:
 
 
 def blur(x: Images, sigma: float, _: FloatArray) -> Images:
-    """Blur with a Gaussian of sigma pixels, cut at 4 sigma, the image mirrored at its
-    edges.
+    """Blur with a Gaussian of sigma pixels.
+
+    It is cut at 4 sigma, the image mirrored at its edges.
     """
     from scipy.ndimage import gaussian_filter  # the only transform that needs SciPy
 
@@ -112,8 +113,9 @@ def blur(x: Images, sigma: float, _: FloatArray) -> Images:
 
 
 def pixelate(x: Images, s: float, _: FloatArray) -> Images:
-    """Pixelate: shrink to max(1, round(s w)) pixels by averaging areas, repeat them to
-    w.
+    """Pixelate to max(1, round(s w)) pixels along an axis of w.
+
+    Areas are averaged, and the averages repeated to the size of the image.
     """
     return _separable(x, _pixelate_matrix, s)
 

@@ -260,7 +260,7 @@ def test_responses_that_say_too_little_are_refused_with_what_to_do(
     with pytest.raises(DataError, match=words):
         bring(path, tmp_path / "o.h5", class_names=("A", "B"), no_labels=True)
     if "logprobs=true" in words:
-        with pytest.raises(DataError, match="logprobs=true, top_logprobs=20$"):
+        with pytest.raises(DataError, match="logprobs=true, top_logprobs=20;"):
             bring(path, tmp_path / "o.h5")
 
 
