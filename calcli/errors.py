@@ -95,6 +95,10 @@ class DataError(CalcliError):
     exit_code = 3
 
 
+class MissingFile(DataError):
+    """An input file that is not there."""
+
+
 class NoHDF5(DataError):
     """An input file that was to be HDF5 and is not."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calcli.errors import CalcliError, DataError
+from calcli.errors import CalcliError, DataError, MissingFile
 from calcli.importers.import_request import ImportRequest
 
 SINGLE_VALUES = (
@@ -88,7 +88,9 @@ def with_reason(problem: CalcliError) -> CalcliError:
     """The error; where it names no command, with the reason why not."""
     text = str(problem)
     names_command = problem.commands or COMMAND_OF_FILE.search(text)
-    if names_command or "no command" in text or not isinstance(problem, DataError):
+    if names_command or "no command" in text or isinstance(problem, MissingFile):
+        return problem
+    if not isinstance(problem, DataError):
         return problem
     reason = problem.no_command or "the file has to be corrected"
     return type(problem)(problem.message, advice=problem.advice, no_command=reason)

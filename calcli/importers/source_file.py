@@ -9,7 +9,7 @@ from pathlib import Path
 from struct import unpack
 from typing import IO, Any, TypeVar
 
-from calcli.errors import DataError, blaming, one_line
+from calcli.errors import DataError, MissingFile, blaming, one_line
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import reading
 from calcli.io.atomic import is_stream
@@ -55,7 +55,7 @@ class SourceFile:
         if path.is_dir():
             raise DataError(f"{path}: is a folder, expected a file of scores")
         if not path.exists():
-            raise DataError(f"{no_such_file(path)}{_group_hint(path)}")
+            raise MissingFile(f"{no_such_file(path)}{_group_hint(path)}")
         if is_stream(path):
             message = "is a pipe or a device, expected a file of scores"
             raise DataError(f"{path}: {message}; save it to a file first")

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 import h5py
 import numpy as np
 
-from calcli.errors import CalcliError, DataError, NoHDF5, one_line
+from calcli.errors import CalcliError, DataError, MissingFile, NoHDF5, one_line
 from calcli.io.atomic import is_stream
 from calcli.io.inputs import note, refuse_more
 from calcli.io.missing import no_such_file
@@ -231,7 +231,7 @@ def _check_file(path: Path) -> None:
     if os.path.isdir(path):
         raise DataError(f"{path}: is a folder, expected an HDF5 file")
     if not os.path.exists(path):
-        raise DataError(no_such_file(path))
+        raise MissingFile(no_such_file(path))
     if is_stream(path):
         raise DataError(
             f"{path}: is a pipe or a device, expected an HDF5 file; save it to a file"

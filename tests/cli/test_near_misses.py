@@ -55,3 +55,11 @@ def test_a_calibrator_in_the_place_of_scores_is_named(run, scores):
     assert (
         "is a calibrator, no scores; name it with --calibrator ts.json" in result.line
     )
+
+
+@pytest.mark.parametrize("command", ["evaluate", "run", "fit", "inspect"])
+@pytest.mark.parametrize("name", ["nothing.npz", "nothing.h5", "no/folder/a.csv"])
+def test_of_a_missing_file_nothing_else_is_said(run, scores, command, name):
+    done = run(command, name)
+    assert done.code == 3
+    assert done.line == f"calcli: {name}: no such file"
