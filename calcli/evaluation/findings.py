@@ -13,7 +13,7 @@ from calcli.evaluation.facts import LOSS_WORDS, Difference, Facts
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.verdict import Verdict
 from calcli.metrics.confidence_bins import ConfidenceBin
-from calcli.statistics.intervals import ends_of
+from calcli.statistics.intervals import ends_of, normal_p_value
 
 FEWEST_IN_BIN = 20
 """Samples that a bin must hold to be named."""
@@ -254,7 +254,10 @@ def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
 
 
 def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
-    """Gap that a fit to so many samples leaves, where only the exact test finds it."""
+    """What a fit to so many samples leaves, where only the exact test finds it.
+
+    Its p-value is of errors in places where neither mean nor sharpness is significant.
+    """
     if facts.fit is None or not verdict.is_limited_by_fit:
         return None
     gap = facts.main_gap
@@ -269,6 +272,8 @@ def left_by_the_fit(facts: Facts, verdict: Verdict) -> Finding | None:
             "gap_low": low,
             "gap_high": high,
             "nll": nll,
+            "in_places": normal_p_value(largest_z) >= LEVEL,
+            "p": verdict.exact.p_overall,
             "n_fit": facts.fit.n,
             "n_to_halve": 4 * facts.fit.n,
         },

@@ -409,6 +409,9 @@ def _gain_words(numbers: Mapping[str, Any]) -> str:
 
 
 def _left_by_fit_words(numbers: Mapping[str, Any]) -> str:
+    if numbers["in_places"]:
+        found = f"an exact test finds errors in places ({p_text(numbers['p'])})"
+        return f"{found}, which a fit to {samples(numbers['n_fit'])} may leave"
     left = (
         f"{points(numbers['gap'], decimals_for(numbers['gap']))} points left by the fit"
     )

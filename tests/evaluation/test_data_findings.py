@@ -235,3 +235,33 @@ def test_copies_among_more_rows_than_signatures_are_kept(scores, share):
     rows = ArrayRows(scores(rng, n), np.zeros(n, dtype=int), "logits")
     said = [text.partition(" of the")[0] for text in copies(rows)]
     assert said == ([] if share is None else [f"about {share}"])
+
+
+def test_what_the_fit_left_is_a_gap_only_where_that_is_significant():
+    """Logits bent so that no temperature is right; 600 rows fitted, 3000 judged."""
+    seen = set()
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(3600, 6)) * 2.0
+        bent = 1.5 * np.sign(z) * np.abs(z) ** 0.75
+        y = (bent + rng.gumbel(size=z.shape)).argmax(axis=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            calibrator = calcli.fit(z[:600], y[:600], "ts")
+        evaluation = calcli.evaluate(z[600:], y[600:], calibrators=[calibrator])
+        result = evaluation.results[1]
+        for finding in result.report.findings:
+            if finding.kind != "left_by_fit":
+                continue
+            written = evaluation.to_dict()["results"][1]["report"]
+            direction = written["direction"]
+            largest = max(abs(direction["gap_z"]), abs(direction["entropy_z"]))
+            line = result.report.lines[0]
+            in_places = largest < 1.96  # two-sided, 5 %
+            assert ("points left by the fit, about 0.00" in line) != in_places
+            assert ("errors in places (p = 0.0" in line) == in_places
+            assert "600 samples may leave" in line or "2,400 calibration" in line
+            seen.add(in_places)
+        if len(seen) == 2:
+            break
+    assert seen == {False, True}
