@@ -92,7 +92,8 @@ def refuse_strange(
     question = "is it a class? name the columns of the classes"
     raise DataError(
         f"{table.file}: column {strange[0]!r} {reason}: {question}:"
-        f" --scores {quote(option)}"
+        f" --scores {quote(option)}",
+        option=["--scores", option],
     )
 
 

@@ -474,7 +474,7 @@ def test_candidates_that_begin_alike_are_one_task_and_others_are_not(monkeypatch
             return super().fit(*given)
 
     monkeypatch.setattr("calcli.methods._auto.trials.in_order", one_after_the_other)
-    monkeypatch.setattr("calcli.methods.auto.in_order", one_after_the_other)
+    monkeypatch.setattr("calcli.methods._auto.members.in_order", one_after_the_other)
     monkeypatch.setattr(
         candidates_module, "method", lambda name: Mono if name == "mono" else real(name)
     )
