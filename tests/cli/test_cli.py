@@ -355,7 +355,7 @@ def test_version_and_help(run):
 def test_debug_shows_the_traceback(bundle, tmp_path):
     done = process("fit", "-m", "ts", "none.h5", "--debug", cwd=tmp_path)
     assert "Traceback" in done.err
-    assert "DataError" in done.err
+    assert "MissingFile" in done.err
 
 
 def test_a_closed_pipe_is_no_error(tmp_path):
