@@ -3,18 +3,20 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calcli.calibrator import Context
 from calcli.cli.context import CommandContext
 from calcli.cli.render import Cell, print_table
 from calcli.errors import DataError, UsageError
-from calcli.fit_questions import FittedLog, fit_questions, opened_questions
 from calcli.importers.open_any_file import expand_log, is_log, logs_once
 from calcli.io.atomic import check_output
 from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
 from calcli.records import JsonObject
+
+if TYPE_CHECKING:
+    from calcli.fit_questions import FittedLog
 
 MOST_LINES = 12
 
@@ -74,6 +76,9 @@ def say_more(n_questions: int, command: CommandContext) -> None:
 
 def fit_log_command(args: Any) -> int:
     """Fit, save and say what was done. args : those of ``fit``."""
+    # Start-up: every ``fit`` imports this module, and few fit a log.
+    from calcli.fit_questions import fit_questions, opened_questions
+
     name = args.given[0]
     if not args.by_default and args.method != METHOD:
         raise UsageError(
@@ -98,7 +103,7 @@ def fit_log_command(args: Any) -> int:
     return 0
 
 
-def tell_fitted(fitted: FittedLog, command: CommandContext) -> None:
+def tell_fitted(fitted: "FittedLog", command: CommandContext) -> None:
     """Say what the fit did, a line for each question."""
     if command.quiet:
         return
@@ -127,7 +132,7 @@ def tell_fitted(fitted: FittedLog, command: CommandContext) -> None:
         command.warn(warning)
 
 
-def as_json(fitted: FittedLog, target: str) -> JsonObject:
+def as_json(fitted: "FittedLog", target: str) -> JsonObject:
     """One fit as stable JSON keys."""
     record = fitted.artifact.fit
     questions = {}
