@@ -60,12 +60,17 @@ class CalcliError(Exception):
         """The message without advice and suggested commands."""
         return super().__str__()
 
-    def advising(self, *commands: Sequence[str], more: str = "") -> Self:
-        """Copy of the error, its message extended by ``more``. commands : replace its commands, if any are given."""
+    def advising(
+        self, *commands: Sequence[str], more: str = "", no_command: str = ""
+    ) -> Self:
+        """Copy of the error, its message extended by ``more``.
+
+        commands, no_command : replace those of the error, if any are given.
+        """
         made = type(self)(
             self.message + more,
             advice=self.advice,
-            no_command=self.no_command,
+            no_command=no_command or self.no_command,
             option=self.option,
         )
         made.commands = tuple(map(tuple, commands)) or self.commands

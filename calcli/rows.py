@@ -30,7 +30,7 @@ from calcli.numerics import (
 )
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
-from calcli.statistics.copies import first_copies
+from calcli.statistics.copies import MOST_ROWS, first_copies
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_number, effective_weights
 from calcli.zeros import Zeros
@@ -494,10 +494,10 @@ class Rows(ABC):
     def first_copies(self) -> IntArray | None:
         """First of the copies of each labelled row inside its unit, (n,) indices.
 
-        None without units, or where no rows were copied.
+        None without units, of very many rows, or where no rows were copied.
         """
         units = self.units()
-        if units is None:
+        if units is None or self.n > MOST_ROWS:
             return None
         keys = np.concatenate(list(self.each(score_keys)))
         return first_copies(keys, self.labels(), units)

@@ -28,8 +28,6 @@ MOST_GROUP_OPTIONS = 2
 FEW_GROUPS = 20
 """Most distinct values of a column that a command names as groups."""
 
-NO_COMMAND = " (no command is proposed)"
-
 MOST_MODELS = 2
 """With at most this many models each gets a command; with more only the first does."""
 
@@ -83,10 +81,10 @@ def with_command(
     suggestions = Suggestions(arrays, request, where)
     described = f"; it has {suggestions.listing()}"
     if not suggestions.looks:
-        reason = "as nothing looks like scores or labels"
-        return problem.advising(more=f"{described}; no command is proposed, {reason}")
+        reason = "nothing looks like scores or labels"
+        return problem.advising(more=described, no_command=reason)
     if isinstance(problem, NotToRead):
-        return problem.advising(more=f"{described}; no command reads it as it is")
+        return problem.advising(more=described, no_command="none reads it as it is")
     # A command for several files can only be built on the one that was typed.
     is_of_several_files = ", " in where
     if is_of_several_files and not (request.join and request.typed):
@@ -100,8 +98,8 @@ def with_command(
         if problem.commands:
             return problem.advising(more=described)
         if "calcli extract" in problem.advice:
-            reading = reading.removesuffix(NO_COMMAND)
-        return problem.advising(more=f"{described}; {reading}")
+            return problem.advising(more=f"{described}; {reading}")
+        return problem.advising(more=described, no_command=reading)
     typed = replace(request, typed=request.typed or ((where,),))
     if suggestions.are_percentages and ("--percent",) not in typed.typed:
         typed = replace(typed, typed=(*typed.typed, ("--percent",)))
@@ -130,11 +128,11 @@ class ReadingOptions:
 def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
     """Options that read the arrays as suggested, or the reason why there are none."""
     if not suggestions.scores:
-        return f"none of these looks like scores{NO_COMMAND}"
+        return "none of these looks like scores"
     if len(suggestions.scores) > 1:
-        return f"several may be the scores{NO_COMMAND}"
+        return "several may be the scores"
     if len(suggestions.labels) > 1:
-        return f"several may be the labels{NO_COMMAND}"
+        return "several may be the labels"
     if suggestions.is_single:
         outcomes = _outcomes(suggestions)
         if outcomes and KIND_OF_LOOK.get(suggestions.look_of_scores) == "probs":
@@ -142,11 +140,11 @@ def _options_of(suggestions: Suggestions) -> ReadingOptions | str:
         look = suggestions.look_of_scores
         is_lone_margin = look == "log-odds" and not suggestions.labels
         if is_lone_margin or (not outcomes and _is_confidence(suggestions)):
-            return f"nothing says which answers are right{NO_COMMAND}"
+            return "nothing says which answers are right"
     if not suggestions.labels:
-        return f"none of these looks like labels{NO_COMMAND}"
+        return "none of these looks like labels"
     if not suggestions.kind:
-        return f"the values do not tell the kind{NO_COMMAND}"
+        return "the values do not tell the kind"
     score, label = suggestions.scores[0], suggestions.labels[0]
     options = [("--scores", score), ("--labels", label), ("--kind", suggestions.kind)]
     members = listed_columns(list(suggestions.columns), score)

@@ -78,19 +78,16 @@ def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliErr
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:
     """The error without its command, and why there is none, unless it says that itself."""
-    message = problem.message
-    if not message.startswith(reason.removesuffix("…")):
-        message += f"; no command is proposed, it would end in: {reason}"
-    return type(problem)(message, advice=problem.advice)
+    says_it_itself = problem.message.startswith(reason.removesuffix("…"))
+    why = "" if says_it_itself else f"it would end in: {reason}"
+    return type(problem)(problem.message, advice=problem.advice, no_command=why)
 
 
 def with_reason(problem: CalcliError) -> CalcliError:
     """The error; where it names no command, with the reason why not."""
-    text = str(problem)
-    names_command = problem.commands or COMMAND_OF_FILE.search(text)
-    if names_command or "no command" in text or isinstance(problem, MissingFile):
+    is_said = problem.commands or problem.no_command
+    if is_said or COMMAND_OF_FILE.search(str(problem)):
         return problem
-    if not isinstance(problem, DataError):
+    if not isinstance(problem, DataError) or isinstance(problem, MissingFile):
         return problem
-    reason = problem.no_command or "the file has to be corrected"
-    return type(problem)(problem.message, advice=problem.advice, no_command=reason)
+    return problem.advising(no_command="the file has to be corrected")

@@ -83,16 +83,15 @@ def _of_one_hot(raw: AnyArray, where: str) -> ClassLabels:
     if not is_one_hot.all():
         row = int(np.argmin(is_one_hot))
         message = f"row {row} is not one-hot, expected one class index or a single 1"
-        option = []
         if np.isin(raw, (0, 1)).all():
             advice = "where several classes may hold at once --per-label reads each"
-            option = ["--per-label"]
-        else:
-            advice = (
-                "no command is proposed, as labels that are fractions name no class:"
+            raise DataError(
+                f"{where}: {message} per row; {advice}", option=["--per-label"]
             )
-            advice += " save their argmax"
-        raise DataError(f"{where}: {message} per row; {advice}", option=option)
+        raise DataError(
+            f"{where}: {message} per row",
+            no_command="labels that are fractions name no class: save their argmax",
+        )
     remark(f"{where}: one-hot labels became class indices")
     return ClassLabels(raw.argmax(axis=1).astype(np.int64), None)
 
@@ -104,14 +103,12 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
         row = int(np.argmin(is_whole.reshape(len(raw), -1).all(axis=1)))
         message = f"row {row} has label {raw[row]}, expected a whole number"
         fractions = np.unique(raw[~is_whole])
-        option = []
         if raw.ndim == 1 and len(fractions) == 1 and np.isfinite(fractions[0]):
             option = ["--ignore-label", f"{fractions[0]:g}"]
-            message += f"; pass {' '.join(option)} if it marks rows to leave out, as"
-            message += " draws"
-        else:
-            message += "; no command is proposed, as labels are classes counted from 0"
-        raise DataError(f"{where}: {message}", option=option)
+            advice = f"pass {' '.join(option)} if it marks rows to leave out, as draws"
+            raise DataError(f"{where}: {message}; {advice}", option=option)
+        reason = "labels are classes counted from 0"
+        raise DataError(f"{where}: {message}", no_command=reason)
     return raw.astype(np.int64)
 
 
@@ -210,22 +207,23 @@ def _of_words(
         if len(names) > MOST_NAMED:
             known += ", …"
         message = f"row {row} has label {words[int(rows[row])]!r}"
-        advice = _advice_on_unknown(words, names)
-        raise DataError(f"{where}: {message}, expected one of {known}; {advice}")
+        reason = _why_unknown(words, names)
+        raise DataError(
+            f"{where}: {message}, expected one of {known}", no_command=reason
+        )
     are_words = any(whole_number(name.lstrip("-")) is None for name in names)
     return ClassLabels(labels, names if tells_names and are_words else None)
 
 
-def _advice_on_unknown(words: Sequence[str], names: Sequence[str]) -> str:
+def _why_unknown(words: Sequence[str], names: Sequence[str]) -> str:
     """Why no command settles labels that are no names of classes, and what does.
 
     words : all labels.
     """
     if set(words) & set(names):
-        return "no command is proposed, as the file has to be corrected"
+        return "the file has to be corrected"
     if len(words) > len(names):
-        counts = f"{len(words)} labels are more than {len(names)} classes"
-        return f"no command is proposed, as {counts}"
+        return f"{len(words)} labels are more than {len(names)} classes"
     return _order_unknown(words)
 
 
@@ -234,7 +232,7 @@ def _order_unknown(words: Sequence[str]) -> str:
     listing = ", ".join(words[:MOST_NAMED])[:LONGEST_LISTING]
     reason = f"nothing tells the column of each label ({listing})"
     option = "calcli extract --class-names takes their names in the columns' order"
-    return f"no command is proposed, as {reason}; {option}"
+    return f"{reason}; {option}"
 
 
 def _names_that_fit(
@@ -280,13 +278,13 @@ def _is_index(word: str, k: int) -> bool:
 
 def _without_names(words: Sequence[str], k: int, where: str) -> DataError:
     message = f"labels are words ({words[0]!r}, …) and the source has no class_names"
-    advice = _order_unknown(words)
     if k == 2 and len(words) > 2:
         advice = (
             "of the predicted class beside its confidence:"
             " --gold FILE --confidence NAME --correct NAME=gold"
         )
-    return DataError(f"{where}: {message}; {advice}")
+        return DataError(f"{where}: {message}; {advice}")
+    return DataError(f"{where}: {message}", no_command=_order_unknown(words))
 
 
 def _names_of_two(

@@ -524,7 +524,10 @@ def unlock(descriptor: int) -> None:
 
     Closing does not unlock while a process lives that was forked meanwhile.
     """
-    is_locked_by_another(descriptor, "LOCK_UN")
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_locked_by_another(descriptor: int, how: str) -> bool:

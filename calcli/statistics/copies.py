@@ -38,7 +38,7 @@ def first_copies(keys: FloatArray, labels: IntArray, units: Units) -> IntArray |
     """
     n = len(keys)
     least = LEAST_COPIES * n
-    if n > MOST_ROWS or _equal_neighbours(keys + STEP * units.code) < least:
+    if _equal_neighbours(keys + STEP * units.code) < least:
         return None
     # Sort equal rows of a unit next to each other, the first row first.
     order = np.lexsort((labels, units.code, keys))

@@ -522,7 +522,7 @@ def test_inspect_names_no_command_that_lacks_the_labels(monkeypatch, capsys, tmp
     if command:
         assert run(*shlex.split(command)[1:]).code == 0
     else:
-        assert "no command is proposed, it would end in: " in line
+        assert "no command is proposed, as it would end in: " in line
 
 
 TWO_MODELS = table(
@@ -700,7 +700,7 @@ def test_whole_numbers_and_other_columns_are_no_scores_for_advice(
     Path("votes.csv").write_text(table("answers_0,answers_1,answers_2,gold", rows))
     refused = run("extract", "votes.csv", "-o", "new.h5")
     assert refused.code == 2 and "answers (" not in refused.line, refused.line
-    assert "none of these looks like scores (no command is proposed)" in refused.line
+    assert "no command is proposed, as none of these looks like scores" in refused.line
     words = np.array(["cat", "dog", "cow"])[C]
     np.savez("both.npz", logits=Z, sure=0.5 + P / 2, words=words)
     refused = run("extract", "both.npz", "-o", "new.h5")
