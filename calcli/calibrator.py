@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 import msgspec
 import numpy as np
 
+from calcli.block import Block
 from calcli.errors import DataError
 from calcli.fit_summary import Summary
 from calcli.numerics import (
@@ -20,7 +21,7 @@ from calcli.numerics import (
     floored_log,
     log_normalizer,
 )
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.zeros import Zeros
 
 Status = Literal["ok", "at_bound", "no_root", "degenerate", "not_converged"]

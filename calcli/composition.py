@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hin
 import msgspec
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import (
     Calibrator,
     Context,
@@ -32,7 +33,7 @@ from calcli.calibrator import (
 from calcli.errors import DataError, UsageError
 from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
 from calcli.parallel import available_memory
-from calcli.rows import ArrayRows, AtOnce, Block, Result, Rows, Walk
+from calcli.rows import ArrayRows, AtOnce, Result, Rows, Walk
 from calcli.statistics.units import Units
 
 # larger log-probabilities are not kept between stages, but recomputed in every pass

@@ -11,8 +11,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.block import Block
 from calcli.numerics import BoolArray, FloatArray, IntArray, in_column, row_max
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.statistics.units import Units
 
 Hashes = NDArray[np.uint64]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
+from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.fitting.compatibility import check_fits
 from calcli.importers.evidence import kind_of_scores
@@ -30,7 +31,7 @@ from calcli.io.validate import (
 )
 from calcli.numerics import AnyArray
 from calcli.registry import held_to
-from calcli.rows import SCORE_KINDS, ArrayRows, Codes, Rows, ScoreKind
+from calcli.rows import SCORE_KINDS, ArrayRows, Rows, ScoreKind
 
 LOG = logging.getLogger("calcli")
 """What the command line says on standard error, at level INFO."""

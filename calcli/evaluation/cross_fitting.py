@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from calcli.block import Block, Codes
 from calcli.calibrator import (
     Calibrator,
     Context,
@@ -30,7 +31,7 @@ from calcli.evaluation.cross_validation import (
 )
 from calcli.io.dataset import DataSet
 from calcli.numerics import BREAKDOWNS, AnyArray, FloatArray, IntArray
-from calcli.rows import Block, Codes, Rows
+from calcli.rows import Rows
 
 FOLDS = 5
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from calcli.block import Codes
 from calcli.calibrator import Context, Progress
 from calcli.errors import FitError
 from calcli.evaluation.cross_validation import fold_fits, folds_of, held_out_table
@@ -24,7 +25,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import BREAKDOWNS, AnyArray
 from calcli.registry import by_group, parse_options
-from calcli.rows import ArrayRows, Codes, Rows
+from calcli.rows import ArrayRows, Rows
 from calcli.statistics.intervals import ends_of, normal_quantile
 from calcli.statistics.p_values import adjusted
 

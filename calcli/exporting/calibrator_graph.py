@@ -8,6 +8,7 @@ from functools import reduce, singledispatch
 import numpy as np
 
 from calcli.binning import width_edges
+from calcli.block import Block, Codes
 from calcli.calibrator import Calibrator, Prediction
 from calcli.composition import Composition, Mixture, argmax_at_prediction
 from calcli.errors import UsageError
@@ -31,7 +32,6 @@ from calcli.numerics import (
     mixed_with_uniform,
     sigmoid,
 )
-from calcli.rows import Block, Codes
 
 
 @singledispatch

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.block import Block, Codes
 from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
 from calcli.io.artifact import Artifact
@@ -18,7 +19,7 @@ from calcli.numerics import (
     log_softmax,
     softmax,
 )
-from calcli.rows import Block, Codes, ScoreKind
+from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 
 TOLERANCE = 1e-6

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import Calibrator
 from calcli.errors import DataError
 from calcli.kernels.numpy.temperature import softmax_at
 from calcli.numerics import AnyArray
-from calcli.rows import Block, Rows, ScoreKind
+from calcli.rows import Rows, ScoreKind
 
 SUM_ERROR = 1e-6
 """How far probabilities in float64 may sum from 1.

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.block import PADDING
 from calcli.digits import FloatType, float_type
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
@@ -41,7 +42,7 @@ from calcli.io.option_columns import (
     without_padding,
 )
 from calcli.numerics import AnyArray, IntArray
-from calcli.rows import PADDING, ScoreKind
+from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 
 SLAB_BYTES = 4 << 20

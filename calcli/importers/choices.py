@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.block import PADDING
 from calcli.errors import UsageError
 from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
@@ -17,7 +18,6 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
 from calcli.io.option_columns import OPTIONS, is_padding, log_probabilities
 from calcli.numerics import IntArray
-from calcli.rows import PADDING
 
 ROUNDED = 0.06
 """How far a row of ten probabilities with two decimals may miss a sum of 1."""

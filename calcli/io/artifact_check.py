@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from calcli.block import Block, Codes
 from calcli.calibrator import Calibrator
 from calcli.errors import DataError
 from calcli.io.row_facts import HUGE
 from calcli.numerics import AnyArray, BoolArray, log_normalizer
-from calcli.rows import Block, Codes, ScoreKind
+from calcli.rows import ScoreKind
 
 LEVELS = (1e-300, 1.0, 1e6, HUGE)
 """Sizes of the scores tried, up to the largest gap between two."""

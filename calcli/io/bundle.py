@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from calcli.block import Block
 from calcli.errors import DataError, InvalidRows, UsageError
 from calcli.io import validate
 from calcli.io.artifact import Link
@@ -55,7 +56,7 @@ from calcli.numerics import (
 )
 from calcli.parallel import available_memory
 from calcli.records import cached_property
-from calcli.rows import SCORE_KINDS, Block, ScoreKind
+from calcli.rows import SCORE_KINDS, ScoreKind
 from calcli.zeros import Zeros
 
 UNPACKED_BYTES = 160 << 20

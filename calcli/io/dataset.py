@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calcli.block import Block, Codes, joined
 from calcli.errors import DataError
 from calcli.io.artifact import Link
 from calcli.io.locate import Location, columns_in, intersections
@@ -27,11 +28,8 @@ from calcli.records import cached_property
 from calcli.rows import (
     ArrayRows,
     AtOnce,
-    Block,
-    Codes,
     Rows,
     Walk,
-    joined,
     part_blocks,
     rows_per_block,
     sample_runs,

@@ -20,7 +20,8 @@ from calcli.io.row_signatures import (
 )
 
 if TYPE_CHECKING:
-    from calcli.rows import Block, Rows
+    from calcli.block import Block
+    from calcli.rows import Rows
 
 
 FEW = 5  # rows with all logits equal that may occur by chance

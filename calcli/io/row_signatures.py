@@ -13,7 +13,7 @@ from calcli.folds import scrambled
 from calcli.numerics import floored_log
 
 if TYPE_CHECKING:
-    from calcli.rows import Block
+    from calcli.block import Block
 
 
 KEPT = 1 << 16

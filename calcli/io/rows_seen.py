@@ -29,7 +29,8 @@ from calcli.numerics import FloatArray, IntArray
 from calcli.records import cached_property
 
 if TYPE_CHECKING:
-    from calcli.rows import Block, Rows
+    from calcli.block import Block
+    from calcli.rows import Rows
 
 
 STORED = 96

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block, Codes
 from calcli.calibrator import Calibrator, Context, Fit, Options, Status
 from calcli.errors import DataError
 from calcli.folds import content_folds
@@ -28,7 +29,7 @@ from calcli.numerics import (
     in_column,
 )
 from calcli.records import Sums
-from calcli.rows import Block, Codes, Rows
+from calcli.rows import Rows
 
 PREDICTION = "prediction"  # grouping by predicted class, which needs no column
 FOLDS = 5

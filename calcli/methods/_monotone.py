@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from calcli.binning import edges_below
+from calcli.block import Block
 from calcli.calibrator import C, Context, Fit
 from calcli.errors import DataError
 from calcli.methods._temperature import start_rows
@@ -28,7 +29,7 @@ from calcli.numerics import (
     tile_rows,
 )
 from calcli.records import Sums
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import (
     GRADIENT,
     LOOSE_GRADIENT,

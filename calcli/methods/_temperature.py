@@ -8,10 +8,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.kernels.numpy.temperature import nll_curve
 from calcli.numerics import log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import Curve, Root, Slope, find_root, halley
 
 # of log beta, beta = 1/T: T in [0.01, 100]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.errors import FitError, UsageError
 from calcli.numerics import FloatArray
-from calcli.rows import Block
 
 
 def choose_pool(transforms: Sequence[str], pool: str, method: str) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import (
     ORDER_PRESERVING,
     Calibrator,
@@ -21,7 +22,7 @@ from calcli.calibrator import (
 from calcli.methods._temperature import Mixing
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, log_softmax, row_weights, shares_of, softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 LEAST_ORDER = 1e-6  # least weight of the two parts that know the order of the classes
 

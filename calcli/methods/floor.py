@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import (
     ORDER_PRESERVING,
     Calibrator,
@@ -15,7 +16,7 @@ from calcli.calibrator import (
     param,
 )
 from calcli.numerics import LOG_ZERO, log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 @dataclass(frozen=True)

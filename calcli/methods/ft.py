@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import (
     ORDER_PRESERVING,
     Calibrator,
@@ -27,7 +28,7 @@ from calcli.numerics import (
     row_max,
     shares_of,
 )
-from calcli.rows import Block, Rows, sample_runs
+from calcli.rows import Rows, sample_runs
 from calcli.solvers import GRADIENT, LOOSE_GRADIENT, BoxMinimum, minimise_box
 
 # features count up to this many standard deviations: further out is extrapolation

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Fit, Prediction, param
 from calcli.errors import DataError, UsageError
 from calcli.kernels.numpy.hoki_draws import QUANTILES, Races, digest, standard_noise
@@ -27,7 +28,7 @@ from calcli.methods._hoki.rows import summary_of, terms_of_rows
 from calcli.methods._transforms import agreement, choose_pool
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, row_weights, sigmoid
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 def transforms_of(rows: Rows, options: HokiOptions) -> list[int]:

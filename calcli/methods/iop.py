@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Options, Prediction, param
 from calcli.errors import DataError
 from calcli.folds import content_folds, content_order
@@ -30,7 +31,7 @@ from calcli.numerics import (
     row_weights,
 )
 from calcli.parallel import check_memory
-from calcli.rows import Block, Rows, rows_per_block
+from calcli.rows import Rows, rows_per_block
 from calcli.solvers import Quadratic
 
 # ---- order-preserving networks: positive weights on the gaps between sorted logits,

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import (
     ORDER_PRESERVING,
     Calibrator,
@@ -20,7 +21,7 @@ from calcli.methods._binary.log_odds import counted_rows, probabilities
 from calcli.methods._binary.maps import line, normalize
 from calcli.methods.compared.irova import TIE_BREAK
 from calcli.numerics import FloatArray, in_column
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 @dataclass(frozen=True)

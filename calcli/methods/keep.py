@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from calcli.block import Block
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
 from calcli.numerics import kept_on_top, log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 @dataclass(frozen=True)

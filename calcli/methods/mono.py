@@ -6,6 +6,7 @@ from typing import Annotated, Self
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import (
     ORDER_PRESERVING,
     Calibrator,
@@ -24,7 +25,7 @@ from calcli.methods._monotone import (
 )
 from calcli.methods._temperature import LaterPrior, Mixing, sharpening
 from calcli.numerics import FloatArray, log_softmax, mixed_with_uniform
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import Quadratic
 
 LOG_SLOPES = {

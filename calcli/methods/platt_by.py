@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from calcli.block import Block, Codes
 from calcli.calibrator import Prediction, check_numbers, param
 from calcli.methods._binary.log_odds import Sample, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
@@ -21,7 +22,7 @@ from calcli.methods._groups import (
 )
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import BoolArray, FloatArray, entries, row_weights, sigmoid
-from calcli.rows import Block, Codes, Rows
+from calcli.rows import Rows
 
 FARTHEST = np.array([10.0, 10.0])
 """Largest deviations of a slope, in units of the common one, and of an intercept."""

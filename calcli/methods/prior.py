@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction, param
 from calcli.numerics import FloatArray, log_softmax, row_weights
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 LEAST = 1e-12  # least share of a class
 

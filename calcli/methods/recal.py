@@ -12,6 +12,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from calcli.binning import BinStats, width_edges
+from calcli.block import Block
 from calcli.calibrator import (
     Calibrator,
     Context,
@@ -38,7 +39,7 @@ from calcli.numerics import (
     log_softmax,
     row_weights,
 )
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 # ---- ReCal's groups of rows and the inverse temperature of each
 

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import BinStats
+from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
 from calcli.composition import mapped
 from calcli.errors import FitError
@@ -42,7 +43,7 @@ from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling
 from calcli.numerics import FloatArray, IntArray, log_softmax, shares_of, sigmoid
 from calcli.records import cached_property
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 # lambda and mu of base=dirichlet. Without a penalty its fit to a thousand rows has no
 # optimum

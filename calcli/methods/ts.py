@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import ORDER_PRESERVING, Context, Fit, Options, Prediction, param
 from calcli.errors import UsageError
 from calcli.kernels.numpy.temperature import brier_slope
@@ -19,7 +20,7 @@ from calcli.methods._temperature import (
     solve_temperature,
 )
 from calcli.numerics import mixed_with_uniform
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 class TemperatureOptions(Options, frozen=True):

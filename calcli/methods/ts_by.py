@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from calcli.block import Block, Codes
 from calcli.calibrator import ORDER_PRESERVING, Prediction, check_numbers, param
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
 from calcli.methods._groups import (
@@ -34,7 +35,7 @@ from calcli.numerics import (
     log_softmax,
     row_weights,
 )
-from calcli.rows import Block, Codes, Rows
+from calcli.rows import Rows
 
 FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the common one
 

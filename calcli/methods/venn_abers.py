@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import Curves, Prediction, param
 from calcli.errors import DataError
 from calcli.methods._binary.log_odds import MapFit, Sample
@@ -17,7 +18,6 @@ from calcli.methods._binary.maps import (
     step,
 )
 from calcli.numerics import TIE, FloatArray, row_weights, sigmoid, tie_groups
-from calcli.rows import Block
 
 ENDS = np.zeros(1)  # stands for the outer edges of steps, which are open
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.block import Block
 from calcli.calibrator import (
     Calibrator,
     Prediction,
@@ -33,7 +34,7 @@ from calcli.numerics import (
     tile_rows,
 )
 from calcli.records import Sums
-from calcli.rows import Block, Rows, Walk
+from calcli.rows import Rows, Walk
 from calcli.zeros import Zeros
 
 UNKNOWN = -1

@@ -4,12 +4,12 @@ expects them.
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import Prediction
 from calcli.numerics import (
     FloatArray,
     tile_rows,
 )
-from calcli.rows import Block
 from calcli.statistics.paired import expected_powers
 
 

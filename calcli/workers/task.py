@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.errors import DataError, WorkersLost
 from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
@@ -21,7 +22,7 @@ from calcli.io.inputs import allow_open_files, stamp
 from calcli.io.locate import split_where
 from calcli.io.pooled_rows import PooledRows, within
 from calcli.numerics import AnyArray
-from calcli.rows import Block, Walk
+from calcli.rows import Walk
 from calcli.workers.journal import Journal, key_of
 from calcli.zeros import Zeros
 

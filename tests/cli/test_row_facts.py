@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import calcli
+from calcli.block import Block
 from calcli.errors import DataError
 from calcli.fitting.rows_of_fit import fitted_on
 from calcli.io.artifact import FitRecord, loads
@@ -23,7 +24,7 @@ from calcli.io.rows_seen import (
     overlap,
     sketch,
 )
-from calcli.rows import ArrayRows, Block
+from calcli.rows import ArrayRows
 
 
 def drawn(n, k, seed=0, size=2.0):

@@ -34,6 +34,7 @@ LAYERS = [
     ["calibrator"],
     ["fit_summary"],
     ["rows", "binning", "folds", "isotonic", "solvers", "statistics"],
+    ["block"],
     ["logits"],
     ["zeros", "names"],
     ["digits"],
@@ -61,6 +62,7 @@ METRIC_LAYERS = [
 # Rooms in which no two modules import each other, by whatever detour.
 ROOMS_WITHOUT_CIRCLES = ["evaluation", "metrics", "statistics"]
 NUMERICAL = {
+    "block",
     "methods",
     "metrics",
     "kernels",

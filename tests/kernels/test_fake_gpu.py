@@ -8,13 +8,14 @@ from fake_gpu import fake_gpu, torch
 from synthetic import rows_of, truth
 from test_kernels_torch import SOURCES
 
+from calcli.block import Block
 from calcli.kernels.numpy.hoki_draws import standard_noise
 from calcli.kernels.numpy.hoki_retention import gap_table
 from calcli.kernels.torch import RowSharpness, device_rows, retention_rates
 from calcli.kernels.torch import hoki_retention as hoki
 from calcli.kernels.torch.device_rows import Device, DeviceRows
 from calcli.numerics import softmax
-from calcli.rows import ArrayRows, Block, Rows
+from calcli.rows import ArrayRows, Rows
 
 MIB = 2**20
 SCALES = [0.5, 1.0, 2.0]

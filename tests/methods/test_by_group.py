@@ -9,10 +9,10 @@ import pytest
 from synthetic import truth
 
 import calcli
+from calcli.block import Codes
 from calcli.errors import DataError, UsageError
 from calcli.io.bundle import open_bundle
 from calcli.methods._groups import pool
-from calcli.rows import Codes
 
 
 def write(path, z, y, **columns):

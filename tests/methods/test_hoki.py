@@ -6,6 +6,7 @@ import pytest
 from synthetic import rows_of, truth
 
 from calcli.binning import BinStats, mass_edges, width_edges
+from calcli.block import Block
 from calcli.calibrator import Context
 from calcli.errors import DataError, FitError, UsageError
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
@@ -25,7 +26,7 @@ from calcli.methods._hoki.rows import terms_of_rows
 from calcli.metrics.collect import summarise
 from calcli.numerics import softmax
 from calcli.registry import parse_options
-from calcli.rows import ArrayRows, Block
+from calcli.rows import ArrayRows
 
 Z, Y = truth(1500, 10, seed=1)
 

@@ -9,6 +9,7 @@ import pytest
 from metric_cases import draw_labels, measured, softmax, top_label_table
 
 from calcli.binning import mass_edges
+from calcli.block import Block
 from calcli.calibrator import Context
 from calcli.evaluation.evaluate_bundle import assess
 from calcli.evaluation.json_output import result_json
@@ -23,7 +24,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.joint_test import joint_test
 from calcli.metrics.settings import MetricSettings
 from calcli.registry import method, method_names, parse_options
-from calcli.rows import ArrayRows, Block
+from calcli.rows import ArrayRows
 from calcli.statistics.nulls import null_of
 
 

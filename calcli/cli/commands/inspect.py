@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 import typer
 
+from calcli.block import Block
 from calcli.cli import options as o
 from calcli.cli.render import (
     Table,
@@ -48,7 +49,6 @@ from calcli.io.locate import split_where
 from calcli.io.question_artifact import QuestionsArtifact, read_questions
 from calcli.io.validate import doubts
 from calcli.records import cached_property
-from calcli.rows import Block
 
 LONGEST_WORD = 200
 """Characters of a text without a blank that are printed in full.

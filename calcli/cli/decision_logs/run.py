@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from calcli.block import Codes
 from calcli.calibrator import Context
 from calcli.cli.commands.report import (
     cross_fitted_model,
@@ -31,7 +32,6 @@ from calcli.fit_questions import (
 from calcli.io.question_artifact import METHOD
 from calcli.metrics.settings import MetricSettings
 from calcli.reporting.gather import ModelResults, metrics_of_page
-from calcli.rows import Codes
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from math import erfc
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.kernels.numpy.hoki_draws import (
     Draws,
     Races,
@@ -27,7 +28,7 @@ from calcli.kernels.numpy.hoki_draws import (
     sampled_retention,
 )
 from calcli.numerics import TINY, AnyArray, FloatArray, IntArray, tile_rows
-from calcli.rows import AtOnce, Block, Rows
+from calcli.rows import AtOnce, Rows
 
 # ---- exact retention probability under uniform noise
 

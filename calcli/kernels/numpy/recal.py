@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.numerics import BoolArray, FloatArray, IntArray, in_column
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 class TiltedRows(NamedTuple):

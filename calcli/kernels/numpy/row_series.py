@@ -10,9 +10,10 @@ from math import factorial
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.kernels.numpy.temperature import OfBlock, TemperedRows, at_once
 from calcli.numerics import FloatArray
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 ROW_ORDER = 6
 """Moments of the gaps that the series of a row is made of."""

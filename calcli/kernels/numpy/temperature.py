@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.fit_summary import Summary
 from calcli.logits import to_logits
 from calcli.numerics import AnyArray, FloatArray, IntArray, store, tile_rows
 from calcli.records import Sums
-from calcli.rows import AtOnce, Block, Rows, part_blocks, rows_per_block
+from calcli.rows import AtOnce, Rows, part_blocks, rows_per_block
 from calcli.solvers import Curve, Slope
 
 FEWEST_ROWS = 1000

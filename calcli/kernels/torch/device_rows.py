@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from calcli.block import Block, joined
 from calcli.numerics import AnyArray, FloatArray
-from calcli.rows import Block, Rows, joined
+from calcli.rows import Rows
 
 WORKING_NUMBERS = 1 << 24
 """Numbers in one array that a loop makes of a chunk of rows: 128 MiB in float64."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import (
     C,
     Context,
@@ -23,7 +24,7 @@ from calcli.methods._affine.objective import (
 from calcli.methods._affine.vector import VectorObjective
 from calcli.methods._temperature import likeliest
 from calcli.numerics import FloatArray
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import LOOSE_AIM, Optimum, minimise_convex
 
 # floating-point operations, an hour at 30 GFlop/s, above which cross-validated matrices

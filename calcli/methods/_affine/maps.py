@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import (
     Calibrator,
     Context,
@@ -38,7 +39,7 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._temperature import LaterPrior
 from calcli.numerics import FloatArray, floored_log, log_softmax, softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 # the authors' floor under probabilities before the logarithm of the Dirichlet methods
 EPS = 2.2e-16

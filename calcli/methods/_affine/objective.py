@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from calcli.block import Block
 from calcli.numerics import FloatArray, IntArray, in_column, row_max, row_weights
 from calcli.parallel import Result, check_memory, in_order
 from calcli.records import cached_property
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import AIM, NewtonDirection
 
 Reals = NDArray[np.floating[Any]]  # float64, or float32 in Hessian products

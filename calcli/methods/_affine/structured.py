@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import (
     Context,
     Fit,
@@ -29,7 +30,7 @@ from calcli.methods._affine.objective import (
 )
 from calcli.methods._temperature import likeliest
 from calcli.numerics import FloatArray, softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 # values of lambda in cross-validation, strongest first
 LAMBDAS = (30.0, 10.0, 3.0, 1.0)

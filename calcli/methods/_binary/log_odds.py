@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import Status
 from calcli.errors import FitError
 from calcli.logits import ClassLogits
@@ -23,7 +24,7 @@ from calcli.numerics import (
     sigmoid,
 )
 from calcli.records import cached_property
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.solvers import BoxMinimum, minimise_box
 from calcli.zeros import OLD, Zeros
 

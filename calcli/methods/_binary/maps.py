@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from calcli.block import Block
 from calcli.calibrator import (
     C,
     Calibrator,
@@ -39,7 +40,7 @@ from calcli.numerics import (
     sigmoid,
 )
 from calcli.records import cached_property
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 from calcli.zeros import OLD
 
 EMPTY = np.empty(0)  # edges, values or knots of the identity

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.fit_summary import Summary
 from calcli.kernels.numpy.hoki_retention import gaps_to_top
 from calcli.methods._binary.log_odds import top_log_odds
 from calcli.numerics import LOG_ZERO, FloatArray, floored_log, log_normalizer
-from calcli.rows import ArrayRows, Block, Rows
+from calcli.rows import ArrayRows, Rows
 
 
 def terms_of_rows(temperature: float, block: Block) -> FloatArray:

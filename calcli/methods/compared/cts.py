@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Meta
 
 from calcli.binning import bin_index, width_edges
+from calcli.block import Block
 from calcli.calibrator import (
     Calibrator,
     Context,
@@ -25,7 +26,7 @@ from calcli.logits import ClassLogits, to_logits
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.numerics import FloatArray, IntArray, log_normalizer, log_softmax, shares_of
 from calcli.parallel import in_order
-from calcli.rows import BLOCK_BYTES, Block, Rows, rows_per_block
+from calcli.rows import BLOCK_BYTES, Rows, rows_per_block
 
 # ---- coordinate search over one temperature per class, one column of the softmax at a
 # time

@@ -5,9 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from calcli.block import Block
 from calcli.calibrator import ORDER_PRESERVING, Calibrator, Context, Fit, Prediction
 from calcli.numerics import log_softmax
-from calcli.rows import Block, Rows
+from calcli.rows import Rows
 
 
 @dataclass(frozen=True)
