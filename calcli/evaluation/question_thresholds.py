@@ -448,9 +448,8 @@ class Records:
         whole = [record for record in self.whole.values() if record.n == n_questions]
         if not whole:
             raise UsageError(
-                f"--record: no record has answers with labels to all"
-                f" {n_questions} questions; name some of them, as in"
-                " LOG:QUESTION LOG:QUESTION"
+                f"--record: no record has answers with labels to all {n_questions}"
+                " questions; name some of them, as in LOG:QUESTION LOG:QUESTION"
             )
         confidence = np.array([record.product for record in whole])
         right = np.array([record.all_right for record in whole], dtype=float)

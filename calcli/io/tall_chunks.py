@@ -12,8 +12,7 @@ HELD_BYTES = 48 << 20  # bytes unpacked at once, or the columns of one chunk if 
 
 WHY = (
     "scores in chunks of so many rows are unpacked there; name another folder with"
-    " TMPDIR, or write the file in smaller"
-    " chunks (h5repack -l CHUNK=…)"
+    " TMPDIR, or write the file in smaller chunks (h5repack -l CHUNK=…)"
 )
 
 

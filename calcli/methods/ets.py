@@ -97,10 +97,9 @@ class EnsembleTemperatureScaling(Calibrator):
             w = np.array([LEAST_ORDER, 0.0, 1.0 - LEAST_ORDER])
             status = "degenerate"
             warnings.append(
-                "the best mixture is the uniform distribution: on these rows the"
-                " scores are worse than no"
-                " scores; check that labels and scores belong to the same rows and"
-                " class order"
+                "the best mixture is the uniform distribution: on these rows the scores"
+                " are worse than no scores; check that labels and scores belong to the"
+                " same rows and class order"
             )
         elif gap > 1e-9:
             status = "not_converged"

@@ -338,6 +338,5 @@ class Weighing:
 
 UNBOUNDED = (
     "a feature weight ran into its bound: these rows pull it ever further, as few rows"
-    " or features that say the same"
-    " do; a larger ridge holds it"
+    " or features that say the same do; a larger ridge holds it"
 )

@@ -92,9 +92,8 @@ def ruined_by_mass(rows: Rows, options: Any) -> Iterator[str]:
     if is_of_classes and options.scheme == "mass" and options.bins < rows.k:
         yield (
             f"{options.bins} bins of equal mass for {rows.k} classes: the top bin of"
-            " every class holds mostly rows"
-            " of other classes, which ruins accuracy; mode=top, scheme=width or ts"
-            " would serve better"
+            " every class holds mostly rows of other classes, which ruins accuracy;"
+            " mode=top, scheme=width or ts would serve better"
         )
 
 
@@ -102,9 +101,8 @@ def thin_bins(n: int, bins: int) -> Iterator[str]:
     """Advice against more bins than n rows can fill."""
     if n < THIN * bins:
         yield (
-            f"{n} rows in {bins} bins are {n / bins:.3g} per bin, too few to estimate"
-            " a share;"
-            f" bins={max(1, n // THIN)}, platt or ts would serve better"
+            f"{n} rows in {bins} bins are {n / bins:.3g} per bin, too few to estimate a"
+            f" share; bins={max(1, n // THIN)}, platt or ts would serve better"
         )
 
 

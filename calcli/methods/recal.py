@@ -433,10 +433,9 @@ class Rounds:
         if max(self.bounded, default=0.0) >= BOUND_SHARE:
             return "at_bound", (
                 f"the inverse temperature of a group with {max(self.bounded):.0%} of"
-                " the rows ran into a bound of"
-                f" [{BETA_LOW:g}, {BETA_HIGH:g}], as it does when every prediction in"
-                " it is right: the result is over-"
-                " or underconfident on such rows; calibrate on more rows, or use ts",
+                f" the rows ran into a bound of [{BETA_LOW:g}, {BETA_HIGH:g}], as it"
+                " does when every prediction in it is right: the result is over- or"
+                " underconfident on such rows; calibrate on more rows, or use ts",
             )
         if not fitted.required_transforms:
             return "degenerate", (

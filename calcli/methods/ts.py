@@ -112,15 +112,13 @@ class TemperatureScaling(OneTemperature):
 
 TOO_SURE = (
     "T ran into its lower bound 0.01: on these rows the loss falls for ever as T -> 0,"
-    " as it does"
-    " when every prediction is right; calibrate on rows that the model gets wrong now"
-    " and then"
+    " as it does when every prediction is right; calibrate on rows that the model gets"
+    " wrong now and then"
 )
 PRIOR_HOLDS = f", or hold T with --set prior={USUAL_PRIOR}"
 NO_INFORMATION = (
     "T ran into its upper bound 100: some labels have a probability of 0 or nearly so,"
-    " or the scores say nothing about"
-    " these labels, or the opposite (check that labels and scores belong to the same"
-    " rows and class order), or they are"
-    " far larger than logits are (divide them first)"
+    " or the scores say nothing about these labels, or the opposite (check that labels"
+    " and scores belong to the same rows and class order), or they are far larger than"
+    " logits are (divide them first)"
 )

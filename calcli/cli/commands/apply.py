@@ -68,8 +68,7 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             "-o",
             metavar="OUT",
             help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for"
-            " several bundles;"
-            " - for a pipe, with --format.",
+            " several bundles; - for a pipe, with --format.",
         ),
     ]
     bundles: Annotated[

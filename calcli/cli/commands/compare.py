@@ -49,10 +49,9 @@ if TYPE_CHECKING:
 
 
 EPILOG = (
-    "A result file (-o) is continued: what it holds of the same rows, seed and"
-    " baseline is not fitted again."
-    " It is replaced with --force. Methods with options are written"
-    " hb(bins=20;scheme=mass)."
+    "A result file (-o) is continued: what it holds of the same rows, seed and baseline"
+    " is not fitted again. It is replaced with --force. Methods with options are"
+    " written hb(bins=20;scheme=mass)."
 )
 
 

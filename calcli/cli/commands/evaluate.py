@@ -80,8 +80,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "-c",
             metavar="ART.json",
             help="Artifact to evaluate beside the uncalibrated scores (repeatable), -"
-            " for stdin;"
-            " {stem} and {group} in its path stand for the bundle's.",
+            " for stdin; {stem} and {group} in its path stand for the bundle's.",
         ),
     ] = None
     metric: Annotated[
@@ -115,8 +114,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "--fail-on",
             metavar="KIND[,KIND]",
             help="Fail with code 5 on these verdicts, with commas: overconfident,"
-            " underconfident,"
-            " mixed, too_few, check_labels.",
+            " underconfident, mixed, too_few, check_labels.",
         ),
     ] = None
     full: Annotated[
@@ -167,8 +165,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "--compat",
             metavar="PROGRAM",
             help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass,"
-            " torchmetrics, verified;"
-            " relplot: find smece as it does.",
+            " torchmetrics, verified; relplot: find smece as it does.",
         ),
     ] = None
     level: o.Level = MetricSettings.level
@@ -194,8 +191,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "--format",
             metavar="table|markdown|latex|csv|json|jsonl|model-index|value",
             help="How the metrics are written: model-index is the block of a model"
-            " card, value"
-            " the number alone of one --metric.",
+            " card, value the number alone of one --metric.",
         ),
     ] = "table"
     signature: Annotated[

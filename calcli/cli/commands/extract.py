@@ -46,18 +46,13 @@ from calcli.settings import command_words, common_fields
 
 EPILOG = (
     "Splits: NAME=0.5 or NAME=50% is a proportion of the rows, NAME=5000 a number of"
-    " rows, NAME=rest what is left,"
-    " NAME=0:5000 a range of positions. The split is stratified by label: every subset"
-    " gets its proportion of each"
-    " class to within a row; --no-stratify shuffles without regard to labels,"
-    " --no-shuffle takes the first rows"
-    " for the first group and so on. Within a group rows keep the order of the source."
-    " A source that is split"
-    " already (logits_val, logits_test; val/logits; a column named split) keeps its"
-    " groups."
-    " Labels may be whole numbers of any type, one-hot rows, or words that class_names"
-    " (in tables the column"
-    " names) list."
+    " rows, NAME=rest what is left, NAME=0:5000 a range of positions. The split is"
+    " stratified by label: every subset gets its proportion of each class to within a"
+    " row; --no-stratify shuffles without regard to labels, --no-shuffle takes the"
+    " first rows for the first group and so on. Within a group rows keep the order of"
+    " the source. A source that is split already (logits_val, logits_test; val/logits;"
+    " a column named split) keeps its groups. Labels may be whole numbers of any type,"
+    " one-hot rows, or words that class_names (in tables the column names) list."
 )
 
 

@@ -103,9 +103,8 @@ class FitNotes:
         if not all(optimum.converged for optimum in optima):
             self.warn(
                 "the search did not converge (largest entry of the gradient"
-                f" {worst.gradient:.2g}): with rows that are"
-                " separable and no ridge there is no optimum; a larger ridge, svs or"
-                " ts serves better",
+                f" {worst.gradient:.2g}): with rows that are separable and no ridge"
+                " there is no optimum; a larger ridge, svs or ts serves better",
                 "not_converged",
             )
 
@@ -316,9 +315,8 @@ def refuse_level(rows: Rows) -> None:
     if level > HIGH_LEVEL * max(1.0, spread) or largest > 1e150:
         raise FitError(
             f"the logits reach {largest:.3g} and differ within a row by at most"
-            f" {2 * spread:.3g}, too little for a"
-            " method that reads them as they are; subtract each row's largest logit,"
-            " or use svs, dir or dir-odir"
+            f" {2 * spread:.3g}, too little for a method that reads them as they are;"
+            " subtract each row's largest logit, or use svs, dir or dir-odir"
         )
 
 

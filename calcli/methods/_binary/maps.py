@@ -129,8 +129,7 @@ class BinaryCalibrator(Calibrator):
         if cls.flexible and is_of_classes and rows.n < 50 * rows.k:
             yield (
                 f"{rows.n} rows are {rows.n / rows.k:.3g} per class: one flexible map"
-                " per class follows their noise; ts, vs or mode=top would serve"
-                " better"
+                " per class follows their noise; ts, vs or mode=top would serve better"
             )
 
     @classmethod

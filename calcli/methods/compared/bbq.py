@@ -30,9 +30,8 @@ class BayesianBinningOptions(ModeOptions, frozen=True):
         Literal["posterior", "official"],
         Meta(
             description=(
-                "value of a bin: its posterior mean, or the authors' code's (m + p0)"
-                " / (n + 1) with p0 = (sum of the positives' scores + midpoint) / (m"
-                " + 1)"
+                "value of a bin: its posterior mean, or the authors' code's (m + p0) /"
+                " (n + 1) with p0 = (sum of the positives' scores + midpoint) / (m + 1)"
             )
         ),
     ] = "posterior"
