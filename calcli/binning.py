@@ -114,9 +114,8 @@ def edges_below(scores: FloatArray, edges: FloatArray) -> IntArray:
     """Number of ascending edges below every score, in the shape of the scores."""
     if len(edges) > FEW_EDGES or scores.size < MANY_SCORES:
         return np.searchsorted(edges, scores, side="left")
-    scores = np.asarray(
-        scores, dtype=np.float64
-    )  # as a search compares; NumPy 1 would round the edges to float32
+    # as a search compares; NumPy 1 would round the edges to float32
+    scores = np.asarray(scores, dtype=np.float64)
     below = np.zeros(scores.shape, dtype=np.uint8)  # ten times as fast as a search
     for edge in edges:
         below += scores > edge

@@ -43,9 +43,8 @@ PART_ROWS = 1 << 18
 first, then over the parts.
 """
 
-AtOnce = Literal[
-    1, 2, 4, 8, 16
-]  # blocks passed to ``work`` as one; divides the number of blocks of a part
+# blocks passed to ``work`` as one; divides the number of blocks of a part
+AtOnce = Literal[1, 2, 4, 8, 16]
 
 Result = TypeVar("Result")
 

@@ -418,9 +418,8 @@ def conjugate_gradients(
     z = precondition(residual)
     d = z
     energy = first = float(np.vdot(residual, z))
-    if (
-        first <= 0
-    ):  # zero right-hand side, or rounding has made the preconditioner indefinite
+    # zero right-hand side, or rounding has made the preconditioner indefinite
+    if first <= 0:
         return NewtonDirection(s, not right.any())
     for done in range(1, limit + 1):
         h = product(d)

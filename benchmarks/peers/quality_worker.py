@@ -154,9 +154,8 @@ def answer(path: str, seconds: int) -> dict[str, Any]:
             }
         except TooLong:
             found[name] = {"skipped": f"not done after {seconds} processor seconds"}
-        except (
-            Exception
-        ) as problem:  # a peer that breaks, or is not there, is a result too
+        # a peer that breaks, or is not there, is a result too
+        except Exception as problem:
             found[name] = {
                 "skipped": f"{type(problem).__name__}: {problem}".split("\n")[0][:200]
             }
@@ -170,9 +169,8 @@ def main() -> None:
     sys.stdout = sys.stderr  # some libraries print
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGPROF, ring)
-    for (
-        library
-    ) in LIBRARIES:  # outside any limit: an interrupted import breaks what comes after
+    # outside any limit: an interrupted import breaks what comes after
+    for library in LIBRARIES:
         with contextlib.suppress(Exception):
             importlib.import_module(library)
     for line in sys.stdin:

@@ -83,14 +83,12 @@ def _prepare(debug: bool) -> None:
     # with them the bytes of an artifact. Our loops run side by side over blocks of rows; BLAS threads beside them gain
     # a tenth of the clock on large full matrices, and where a core is shared wait for each other 200 times longer.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    os.environ["PYTHONSAFEPATH"] = (
-        "1"  # no interpreter that a library starts runs files of the working folder
-    )
+    # no interpreter that a library starts runs files of the working folder
+    os.environ["PYTHONSAFEPATH"] = "1"
     gc.set_threshold(100_000)  # imports make many objects and no garbage
     if not debug:
-        warnings.simplefilter(
-            "ignore"
-        )  # calcli prints its own; those of libraries do not help its users
+        # calcli prints its own; those of libraries do not help its users
+        warnings.simplefilter("ignore")
 
 
 def run(arguments: list[str]) -> int:
@@ -181,9 +179,8 @@ def _open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(
-                os.devnull, os.O_RDWR
-            )  # takes the lowest number that is free: this one
+            # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)
     codecs.register_error("calcli", _spell_out)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     if sys.stdout is sys.__stdout__:
@@ -238,14 +235,12 @@ def _catch_signals() -> None:
     global _stopped_by
     _stopped_by = 0
     for number in SIGNALS:
-        if (
-            signal.getsignal(number) is not signal.SIG_IGN
-        ):  # as nohup and background jobs leave it
+        # as nohup and background jobs leave it
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     if hasattr(signal, "SIGCHLD"):
-        signal.signal(
-            signal.SIGCHLD, signal.SIG_DFL
-        )  # whoever started this one may have left it ignored
+        # whoever started this one may have left it ignored
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sys.unraisablehook = _unraisable
 
 
@@ -283,7 +278,6 @@ def _leave() -> None:
 
     discard_unfinished()
     with suppress(OSError):
-        os.write(
-            2, f"calcli: {_stopped()}\n".encode()
-        )  # stderr itself may be in the middle of a line
+        # stderr itself may be in the middle of a line
+        os.write(2, f"calcli: {_stopped()}\n".encode())
     os._exit(128 + _stopped_by)

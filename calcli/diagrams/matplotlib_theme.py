@@ -147,9 +147,8 @@ class Paper:
         rc = matplotlib.rc
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            rc(
-                "font", family="DejaVu Sans", size=8
-            )  # comes with matplotlib: the same letters everywhere
+            # comes with matplotlib: the same letters everywhere
+            rc("font", family="DejaVu Sans", size=8)
             rc(
                 "axes",
                 titlesize=9,
@@ -207,9 +206,8 @@ def import_matplotlib() -> Any:
             os.environ["MPLBACKEND"] = backend
     if backend:
         with suppress(ValueError):
-            matplotlib.rcParams["backend"] = (
-                backend  # as its own import would have done, for others in this process
-            )
+            # as its own import would have done, for others in this process
+            matplotlib.rcParams["backend"] = backend
     return matplotlib
 
 

@@ -229,9 +229,8 @@ def _panel(
     title: str, curve: Curve, diagram: Diagram, width: int, look: Look
 ) -> list[str]:
     inner = width - AXIS - 1
-    height = min(
-        max(round(inner / 2.5), 8), 20
-    )  # a character is about twice as tall as wide
+    # a character is about twice as tall as wide
+    height = min(max(round(inner / 2.5), 8), 20)
     canvas = Canvas(inner, height, (0.0, 1.0), (0.0, 1.0), look)
     diagram.cells(canvas, curve)
     lines = [look.paint(squeeze(title, width), "strong")]

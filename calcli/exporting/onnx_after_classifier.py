@@ -310,9 +310,8 @@ def observed(model: Any, path: str) -> tuple[dict[str, Any], Outputs]:
         try:
             run = run or session(model.SerializeToString()).run
             first, results = _run_on_draws(run, names, model, free, most)
-        except (
-            Exception
-        ) as failure:  # onnxruntime and protobuf have errors of their own
+        # onnxruntime and protobuf have errors of their own
+        except Exception as failure:
             problem = problem or one_line(failure)
             continue
         outputs = {}

@@ -89,9 +89,8 @@ def brightness(x: Images, f: float, _: FloatArray) -> Images:
     return np.clip(x * np.float32(f), 0.0, 1.0)
 
 
-GREY = np.asarray(
-    [0.299, 0.587, 0.114], dtype=np.float32
-)  # weights of red, green and blue in grey (ITU-R BT.601)
+# weights of red, green and blue in grey (ITU-R BT.601)
+GREY = np.asarray([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def contrast(x: Images, f: float, _: FloatArray) -> Images:

@@ -17,13 +17,11 @@ from calcli.io.inputs import read_document
 from calcli.optional_packages import optional_import
 from calcli.workers.task import Executor, Named, given_up
 
-PATIENCE = (
-    30.0  # seconds to wait for a scheduler's answer, and for a cluster's first worker
-)
+# seconds to wait for a scheduler's answer, and for a cluster's first worker
+PATIENCE = 30.0
 BEAT = 1.0  # seconds between checks that the scheduler is alive
-MINUTE = (
-    60.0  # seconds between checks for workers, and between messages that there are none
-)
+# seconds between checks for workers, and between messages that there are none
+MINUTE = 60.0
 LONELY = 600.0  # seconds without a worker or an answer before giving up
 LARGEST_FILE = 1 << 20  # maximum bytes of a scheduler's file
 AHEAD = 2  # tasks submitted at a time per thread of the workers
@@ -53,9 +51,8 @@ class DaskCluster(Executor):
                 if n.startswith("distributed.")
             ),
         ):
-            logging.getLogger(name).setLevel(
-                logging.CRITICAL + 1
-            )  # calcli reports problems itself
+            # calcli reports problems itself
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self.address = address
         self._dask = distributed
         self._say = say
@@ -80,9 +77,8 @@ class DaskCluster(Executor):
             )
         except DataError:
             raise
-        except (
-            Exception
-        ) as problem:  # also errors of Dask about the answer of another kind of server
+        # also errors of Dask about the answer of another kind of server
+        except Exception as problem:
             text = str(problem).split("\n")[0] or "no word of it"
             expected = "expected an address such as tcp://HOST:8786, as dask scheduler prints it"
             raise self._refused(
@@ -156,9 +152,8 @@ class DaskCluster(Executor):
                 yield answer
                 self._met = time.monotonic()
         finally:
-            with suppress(
-                Exception
-            ):  # cancel tasks whose results are not needed any more
+            # cancel tasks whose results are not needed any more
+            with suppress(Exception):
                 self._client.cancel([future for _, future in waiting], force=True)
 
     def _result(self, future: Any) -> Any:

@@ -45,9 +45,8 @@ def serve(descriptor: int) -> None:
     is closed.
     """
     pipe: Connection[Any, Any] = Connection(descriptor)
-    start_new_thread(
-        _end_with_parent, (descriptor,)
-    )  # not ``threading``, which may hold locks at a fork
+    # not ``threading``, which may hold locks at a fork
+    start_new_thread(_end_with_parent, (descriptor,))
     while True:
         try:
             task = pipe.recv()
@@ -114,9 +113,8 @@ class Processes(Executor):
                 self._give(tasks, todo, head)
                 yield results.pop(head)
         finally:
-            for worker in [
-                w for w in self._workers if w.task is not None
-            ]:  # abandoned: its result is not needed
+            # abandoned: its result is not needed
+            for worker in [w for w in self._workers if w.task is not None]:
                 self._workers.remove(worker)
                 worker.end()
 
@@ -127,9 +125,8 @@ class Processes(Executor):
         for worker in self._workers:
             if worker.task is None and todo and todo[0] < head + AHEAD * self.count:
                 worker.task = todo.popleft()
-                with suppress(
-                    OSError
-                ):  # a dead worker is detected when its answer is awaited
+                # a dead worker is detected when its answer is awaited
+                with suppress(OSError):
                     worker.pipe.send(tasks[worker.task])
 
     def _take(self, tasks: Sequence[Named], results: dict[int, Any]) -> Iterator[int]:

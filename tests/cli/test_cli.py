@@ -417,9 +417,8 @@ def test_interruption_leaves_nothing(tmp_path, number, code):
         out, err = command.communicate(timeout=120)
     assert command.returncode == code
     assert out == ""
-    said = (
-        "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
-    )  # which ended without a word
+    # which ended without a word
+    said = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
     assert err.splitlines()[-1] == f"calcli: {said}" and "Traceback" not in err
     assert set(tmp_path.iterdir()) == there
 

@@ -140,9 +140,8 @@ def test_calibrated_bundles_evaluate_like_the_calibrator(run, fitted, name):
     theirs = run("evaluate", out, "--json", "-q", *wanted)
     expected = json.loads(ours.out)["results"][1]["metrics"]
     metrics = json.loads(theirs.out)["results"][0]["metrics"]
-    assert (
-        metrics["accuracy"]["value"] == expected["accuracy"]["value"]
-    )  # the prediction need not be the argmax
+    # the prediction need not be the argmax
+    assert metrics["accuracy"]["value"] == expected["accuracy"]["value"]
     for metric, value in expected.items():
         assert metrics[metric]["value"] == pytest.approx(
             value["value"], rel=1e-9, abs=1e-9
@@ -285,9 +284,8 @@ def test_binary_scores_go_all_the_way(run, tmp_path, kind, shape):
         run("evaluate", *words, "--metric", "nll", "--format", "value", "-q").out
         for words in (["out.h5"], ["b.h5", "-c", "b.ts.json"])
     ]
-    assert float(values[0]) == pytest.approx(
-        float(values[1]), rel=1e-6
-    )  # float32 between them
+    # float32 between them
+    assert float(values[0]) == pytest.approx(float(values[1]), rel=1e-6)
     assert run("diagram", "b.h5", "-c", "b.ts.json", "-q").code == 0
 
 
@@ -424,9 +422,8 @@ def test_what_hdf5_would_pass_over_is_refused(run, tmp_path, good, what, says):
 
 def test_an_ignored_label_is_the_number_that_it_is(run, tmp_path):
     hdf5(tmp_path, "huge label")
-    assert (
-        run("fit", "-m", "ts", "x.h5", "--ignore-label", "-1").code == 3
-    )  # 2^64 - 1 is no -1
+    # 2^64 - 1 is no -1
+    assert run("fit", "-m", "ts", "x.h5", "--ignore-label", "-1").code == 3
 
 
 def test_links_are_followed_and_circles_end(run, tmp_path):
@@ -474,9 +471,8 @@ def test_damaged_files_never_surprise(run, tmp_path, good, layout):
                 np.ones(300),
                 np.arange(300),
             )
-            group["class_names"] = np.array(
-                [b"a", b"b", b"c", b"d"]
-            )  # HDF5 loops for ever on damaged heaps of strings
+            # HDF5 loops for ever on damaged heaps of strings
+            group["class_names"] = np.array([b"a", b"b", b"c", b"d"])
             group.attrs["source"] = "{}"
     whole = np.frombuffer((tmp_path / "whole.h5").read_bytes(), "u1")
     rng = np.random.default_rng(0)
@@ -526,9 +522,8 @@ def test_devices_links_and_inputs_survive(run, tmp_path, good):
         ["apply", "ts.json", "good.h5", "-o", "hard.h5"],
     ):
         assert "is an input" in run(*words, "--force").line
-    both = run(
-        "apply", "ts.json", "good.h5", "out/b.h5", "-o", "out", "--force"
-    )  # the second would go onto itself
+    # the second would go onto itself
+    both = run("apply", "ts.json", "good.h5", "out/b.h5", "-o", "out", "--force")
     assert both.code == 2
     assert both.out == ""  # nothing is written before all is known to be read only
 
@@ -700,9 +695,8 @@ def test_names_from_all_over_the_world_in_any_locale(tmp_path, encoding):
         env=env,
         capture_output=True,
     )
-    assert loads(piped.stdout, "-").class_names == list(
-        names
-    )  # artifacts are UTF-8 wherever they go
+    # artifacts are UTF-8 wherever they go
+    assert loads(piped.stdout, "-").class_names == list(names)
 
 
 class Terminal(io.StringIO):
@@ -773,9 +767,8 @@ def test_artifacts_and_bundles_in_each_others_place(run, good, tmp_path):
         " the scores are in another file"
     )
     text = (tmp_path / "good.ts.json").read_text()
-    assert (
-        loads(b"\xef\xbb\xbf" + text.encode(), "a").method == "ts"
-    )  # a byte order mark, as some editors add
+    # a byte order mark, as some editors add
+    assert loads(b"\xef\xbb\xbf" + text.encode(), "a").method == "ts"
     for data, says in (
         (text.encode("utf-16"), "UTF-16"),
         (b"", "empty"),

@@ -220,9 +220,8 @@ def test_tables_carry_the_calibrators_of_their_rows(run, form):
         done = run(*words)
         assert (done.code, "is already calibrated by ts (" in done.err) == (3, True)
     assert run("fit", "-m", "hb", f"once.{form}", "-o", "hb.json", "-q").code == 0
-    assert (
-        run("apply", "hb.json", "once.h5", "-o", "both.csv", "-q").code == 0
-    )  # the same calibrator, in another format
+    # the same calibrator, in another format
+    assert run("apply", "hb.json", "once.h5", "-o", "both.csv", "-q").code == 0
     assert "is uncalibrated" in run("apply", "hb.json", "raw.h5", "-o", "x.h5").line
     assert run("extract", "both.csv", "-o", "both.h5", "-q").code == 0
     assert chain("both.h5") == ["ts", "hb"]
@@ -355,9 +354,8 @@ def test_chains_parts_and_several_bundles_say_which_of_their_rows_a_calibrator_h
         with h5py.File(out) as file:
             found[name] = [link.in_sample or None for link in chain_of(file.attrs)]
     about = found.pop("p.h5:mixed")[0]
-    assert (
-        about == "about half of these rows"
-    )  # 1000 of 2000: 96 are compared, which tells no percentage
+    # 1000 of 2000: 96 are compared, which tells no percentage
+    assert about == "about half of these rows"
     assert found == {
         "p.h5:part": ["these very rows, or copies of them"],
         "p.h5:unlabelled": [None],

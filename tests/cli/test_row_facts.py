@@ -95,9 +95,8 @@ def test_rounded_scores_and_those_of_trees_are_no_copies():
 @pytest.mark.parametrize("k", [2, 3, 100])
 def test_half_a_file_of_zeros_is_no_data(k, run):
     z, y = drawn(600, k)
-    with h5py.File(
-        "half.h5", "w"
-    ) as file:  # a loop that died: one contiguous dataset, partly written
+    # a loop that died: one contiguous dataset, partly written
+    with h5py.File("half.h5", "w") as file:
         scores = file.create_dataset("logits", z.shape, "f4")
         labels = file.create_dataset("labels", y.shape, "i8")
         scores[:300], labels[:300] = z[:300], y[:300]
@@ -246,9 +245,8 @@ def test_pooled_rows_are_told_by_their_share():
     both = ArrayRows(
         np.concatenate([z[:400], other]), np.concatenate([y[:400], labels])
     )
-    assert share_seen(stored, 2000, facts_of(both)) == pytest.approx(
-        0.2, abs=0.12
-    )  # 3 sd of 96 x .2 hits
+    # 3 sd of 96 x .2 hits
+    assert share_seen(stored, 2000, facts_of(both)) == pytest.approx(0.2, abs=0.12)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 2, 3, None])
@@ -411,9 +409,8 @@ def test_the_bound_for_equal_sets_holds(chance):
         values = np.repeat(np.arange(3, dtype=np.uint64), row)
         labels = (values == 0).astype(np.int64)
         bounds.append(chance_of_equal(SignedRows(values, values, labels)))
-    assert equal.mean() < np.mean(
-        bounds
-    )  # the mean bound over the sets that come is above the chance
+    # the mean bound over the sets that come is above the chance
+    assert equal.mean() < np.mean(bounds)
 
 
 def test_more_rows_than_are_kept():

@@ -411,9 +411,8 @@ def test_confidences_get_auto_too(run, answers, ends):
     fitted = calcli.fit(table[:, 0], table[:, 1].astype(int), kind="confidence")
     assert fitted.method == "auto"
     assert fitted.params == calcli.load("other.json").params
-    assert (
-        run("fit", "cal.csv", "--method", "ts", "--force").code == 4
-    )  # asked for by name it is refused
+    # asked for by name it is refused
+    assert run("fit", "cal.csv", "--method", "ts", "--force").code == 4
 
 
 def test_groups_of_which_the_verdict_speaks_have_a_table(run):

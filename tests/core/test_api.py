@@ -207,9 +207,8 @@ def test_a_picture_is_that_of_the_command(run, bundle):
     assert "uncalibrated" in str(ours)
     with pytest.raises(UsageError, match="style"):
         calcli.diagram(z, y, style="nonsense")
-    __import__(
-        "calcli.diagrams.style"
-    )  # the room has another name, or it would hide the function
+    # the room has another name, or it would hide the function
+    __import__("calcli.diagrams.style")
     assert callable(calcli.diagram)
 
 
@@ -423,9 +422,8 @@ def test_a_package_that_is_missing_is_named(package, source, tmp_path):
         check=False,
     )
     assert f"pip install {requirement}" in done.stderr
-    assert done.returncode == (
-        1 if package == "sklearn" else 2
-    )  # an ImportError; a usage error
+    # an ImportError; a usage error
+    assert done.returncode == (1 if package == "sklearn" else 2)
 
 
 def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
@@ -444,9 +442,8 @@ def test_an_evaluation_says_its_verdict_in_a_few_lines(monkeypatch):
     assert calcli.evaluate(z, y).verdict.startswith("overconfident: ")
     few = calcli.evaluate(z, y, metrics="accuracy")
     assert few.verdict == "" and "uncalibrated: accuracy 0." in repr(few)
-    monkeypatch.setitem(
-        sys.modules, "pandas", SimpleNamespace(DataFrame=list)
-    )  # what it is given is held instead
+    # what it is given is held instead
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=list))
     lines = evaluation.to_frame()
     assert [line["value"] for line in lines if line["metric"] == "nll"] == [
         r.scores["nll"].value for r in evaluation.results

@@ -764,9 +764,8 @@ def test_panels_of_many_models_have_titles_that_differ_where_they_are_cut(
     more = ["-c", "ts.json"] if calibrated else []
     drawn = json.loads(run("diagram", "vlm.h5:*", *more, "--json", "-q").out)
     titles = [panel["title"] for panel in drawn["panels"]]
-    shown = {
-        squeeze(title, 26) for title in titles
-    }  # as many as a panel of four in a row has room for
+    # as many as a panel of four in a row has room for
+    shown = {squeeze(title, 26) for title in titles}
     assert len(titles) == len(shown) == 5 * (1 + calibrated)
     assert calibrated or not any("uncalibrated" in title for title in titles)
 

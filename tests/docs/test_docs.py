@@ -121,9 +121,8 @@ def test_the_worked_example_of_a_method_runs(name, generated, monkeypatch):
     probabilities = worked_value(
         (generated / "methods" / f"{name}.md").read_text("utf-8")
     )
-    assert math.fsum(probabilities) == pytest.approx(
-        1.0, abs=5e-4
-    )  # four digits of each
+    # four digits of each
+    assert math.fsum(probabilities) == pytest.approx(1.0, abs=5e-4)
 
 
 def worked_value(page):

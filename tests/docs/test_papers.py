@@ -96,9 +96,8 @@ def test_a_second_program_confirms_what_is_refuted(stored):
     assert set(second["bars"]) == set(first)
     for name, bar in second["bars"].items():
         cover = first[name]["coverage"]
-        np.testing.assert_allclose(
-            bar, cover["percentile"], atol=0.2
-        )  # 40 and 100 data sets: 3 standard errors
+        # 40 and 100 data sets: 3 standard errors
+        np.testing.assert_allclose(bar, cover["percentile"], atol=0.2)
         assert (
             cover["bins"][-2:] == [128, 512]
             and max(bar[-2:]) == max(cover["percentile"][-2:]) == 0

@@ -400,9 +400,8 @@ def test_the_programs_of_the_serving_stacks_run(exported, monkeypatch, run, targ
     )
     space = {}
     exec(program_with(word), space)
-    np.testing.assert_allclose(
-        np.asarray(space["probs"]), 0.1, atol=1e-6
-    )  # all scores are 0
+    # all scores are 0
+    np.testing.assert_allclose(np.asarray(space["probs"]), 0.1, atol=1e-6)
 
 
 PIPELINES = (DOCS / "pipelines.md").read_text("utf-8")

@@ -104,9 +104,8 @@ def test_a_framework_s_own_accuracy_and_rows(name, run, monkeypatch):
         pytest.skip(f"not installed: {missing.name}")
     expected, labels, accuracy = our_reading(space)
     scores, y, _, read = whole(run, commands[0])
-    np.testing.assert_allclose(
-        scores, expected, rtol=1e-5, atol=1e-6
-    )  # two float32 passes of other batch sizes
+    # two float32 passes of other batch sizes
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
     assert np.array_equal(y, labels) and read == pytest.approx(accuracy, abs=1e-6)
 
 
@@ -167,9 +166,8 @@ def test_timm_s_own_accuracy_and_rows(run):
     )
     scores, _, _, read = whole(run, command)
     assert read == pytest.approx(float(harness_accuracy) / 100, abs=1e-6)
-    np.testing.assert_allclose(
-        np.sort(scores)[:, :-3:-1], p.numpy(), rtol=1e-5
-    )  # NumPy prints 8 digits
+    # NumPy prints 8 digits
+    np.testing.assert_allclose(np.sort(scores)[:, :-3:-1], p.numpy(), rtol=1e-5)
 
 
 # ---- lm-evaluation-harness
@@ -270,9 +268,8 @@ def test_the_harness_s_own_accuracies_and_rows(run, tmp_path):
     assert read == pytest.approx(stored["acc,none"], abs=1e-12)
     *_, read = whole(run, f"calcli extract {samples} --normalize chars -o val.h5")
     assert read == pytest.approx(stored["acc_norm,none"], abs=1e-12)
-    assert any(
-        row["acc"] != row["acc_norm"] for row in logged
-    )  # else the second says nothing
+    # else the second says nothing
+    assert any(row["acc"] != row["acc_norm"] for row in logged)
 
 
 # ---- inspect_ai
@@ -302,9 +299,8 @@ def test_inspect_s_own_accuracy_and_rows(run):
         order = np.argsort(-row)
         top = [TopLogprob(token="ABCD"[c], logprob=float(row[c])) for c in order]
         output = ModelOutput.from_content("mockllm/model", f"ANSWER: {top[0].token}")
-        output.usage = (
-            ModelUsage()
-        )  # else it counts tokens with a vocabulary from the net
+        # else it counts tokens with a vocabulary from the net
+        output.usage = ModelUsage()
         head = [Logprob(token=part, logprob=-0.01) for part in ("ANSWER", ":", " ")]
         output.choices[0].logprobs = Logprobs(
             content=[

@@ -48,17 +48,14 @@ def test_every_column_of_a_row(case):
         row["temperature_ts"],
         row["temperature_ec"],
     )
-    np.testing.assert_allclose(
-        figures_of_row, (m, q, error, nll, ts, ec), rtol=3e-5
-    )  # printed to five places
-    np.testing.assert_allclose(
-        1e4 * np.array(row["half_ece"]), rest[:3], atol=0.015
-    )  # unsplit integrals: to .01
+    # printed to five places
+    np.testing.assert_allclose(figures_of_row, (m, q, error, nll, ts, ec), rtol=3e-5)
+    # unsplit integrals: to .01
+    np.testing.assert_allclose(1e4 * np.array(row["half_ece"]), rest[:3], atol=0.015)
     np.testing.assert_allclose(row["brier"], rest[3:], atol=6e-6)
     for left, right in student.identities():
-        assert left == pytest.approx(
-            right, rel=1e-5
-        )  # small differences of large terms
+        # small differences of large terms
+        assert left == pytest.approx(right, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", theory.TEACHERS)

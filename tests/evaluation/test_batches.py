@@ -74,9 +74,8 @@ def test_the_order_of_time(column, expected):
 def test_a_line_a_batch_in_order_of_time(folder, run):
     output = json.loads(run("evaluate", "log.h5", *BY_MONTH, "--json").out)
     lines = output["results"][0]["per_group"]
-    assert [
-        line["group"] for line in lines
-    ] == MONTHS  # though the file begins with the last
+    # though the file begins with the last
+    assert [line["group"] for line in lines] == MONTHS
     assert [line["significant"] for line in lines] == [False, False, False, True, True]
     text = run("evaluate", "log.h5", *BY_MONTH).out.partition("in order of time\n")[2]
     assert re.findall(r"20\d\d-\d+", text) == MONTHS

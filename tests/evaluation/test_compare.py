@@ -201,9 +201,8 @@ def test_a_method_that_fails_is_a_row_with_its_reason(run, three):
 
 
 def test_the_spreadsheet_holds_every_number_in_its_column(run, three, monkeypatch):
-    monkeypatch.setattr(
-        "calcli.workers.processes.Processes", None
-    )  # nobody asks for other processes
+    # nobody asks for other processes
+    monkeypatch.setattr("calcli.workers.processes.Processes", None)
     words = ("compare", "m0.h5", "--methods", "ts,ec")
     head, *rows = csv.reader(run(*words, "--format", "csv").out.splitlines())
     facts = [
@@ -289,9 +288,8 @@ def test_text_is_best_first_with_the_baseline_marked(run, three):
     assert nll == sorted(nll) and any(
         line.startswith("ec (baseline)") for line in lines
     )
-    assert (
-        lines[4].startswith("uncalibrated") and "*" in lines[4]
-    )  # twice too sure: significant
+    # twice too sure: significant
+    assert lines[4].startswith("uncalibrated") and "*" in lines[4]
 
 
 @pytest.mark.parametrize(
@@ -378,9 +376,8 @@ def test_two_models_on_the_same_rows(run):
         and pairs["ts"]["baseline_bundle"] == "old.h5"
     )
     assert pairs["uncalibrated"]["metrics"]["nll"]["value"] < 0
-    assert (
-        abs(pairs["ts"]["metrics"]["nll"]["value"]) < 1e-6
-    )  # one temperature takes the factor away
+    # one temperature takes the factor away
+    assert abs(pairs["ts"]["metrics"]["nll"]["value"]) < 1e-6
     y[17] = (y[17] + 1) % 3
     write("other.h5", z, y)
     done = run("compare", "new.h5", "--baseline-bundle", "other.h5")

@@ -331,9 +331,8 @@ def test_per_class_and_per_group(run, fitted):
     ][0]
     assert sorted(line["name"] for line in result["per_class"]) == ["w", "x", "y", "z"]
     p_values = [line["p_value"] for line in result["per_class"]]
-    assert p_values == sorted(
-        p_values
-    )  # what is most significantly miscalibrated comes first
+    # what is most significantly miscalibrated comes first
+    assert p_values == sorted(p_values)
     assert sum(line["n"] for line in result["per_class"]) == 600
     for line in result["per_class"]:
         c = line["class"]
@@ -466,9 +465,8 @@ def test_limits_that_hold(run, fitted):
     suite = ET.parse("gate.xml").getroot()
     assert suite.attrib["failures"] == "0"
     assert len(suite.findall("testcase")) == 4
-    assert (
-        run("evaluate", fitted, "--max", "ece=1", "--junit", "gate.xml").code == 2
-    )  # exists
+    # exists
+    assert run("evaluate", fitted, "--max", "ece=1", "--junit", "gate.xml").code == 2
 
 
 def test_crossed_limits_exit_5_and_say_which(run, fitted):
@@ -633,9 +631,8 @@ def test_wrong_calibrator_and_missing_files(run, fitted, tmp_path):
     assert "4 classes" in done.line
     done = run("evaluate", "m.h5:test", "none.h5", "k3.h5", "-m", "ece", "--json", "-q")
     assert done.code == 3
-    assert (
-        len(json.loads(done.out)["results"]) == 2
-    )  # the others are evaluated all the same
+    # the others are evaluated all the same
+    assert len(json.loads(done.out)["results"]) == 2
     assert run("evaluate", "m.h5:[q]*").code == 3
 
 
@@ -698,9 +695,8 @@ def test_binary_and_weighted_bundles(run, tmp_path, kind):
     assert result["n_classes"] == 2
     weighted = kind == "weighted"
     assert result["report"]["data"]["weighted"] is weighted
-    assert (
-        "ci" in result["metrics"]["tce2"]
-    ) is not weighted  # the interval's law is that of counts
+    # the interval's law is that of counts
+    assert ("ci" in result["metrics"]["tce2"]) is not weighted
 
 
 # ---- parts

@@ -45,9 +45,8 @@ def test_the_promise_holds(name):
 def test_all_right_needs_as_many_rows_as_the_binomial_says():
     # With no error in m rows the one-sided Clopper-Pearson bound is (1 - level)^(1/m).
     c = np.linspace(0.5, 1.0, 29)
-    assert (
-        ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9).best is None
-    )  # 0.9^28 = 0.0523
+    # 0.9^28 = 0.0523
+    assert ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9).best is None
     few = ThresholdSearch.of(c[:28], np.ones(28)).choose(0.9)
     assert few.least == 29
     choice = ThresholdSearch.of(c, np.ones(29)).choose(0.9)
@@ -258,22 +257,19 @@ def test_a_refusal_offers_what_can_be_had_and_more_samples_only_where_they_would
         assert there["coverage"] == pytest.approx(float(coverage) / 100, abs=1e-3)
     assert [float(c) for _, c in offers] == sorted(float(c) for _, c in offers)
     confidence = np.repeat([0.9, 0.8], 500)
-    never = np.r_[
-        np.arange(500) % 4 > 0, np.arange(500) % 2
-    ]  # by hand: 75 % of the first half, 62.5 % of all
+    # by hand: 75 % of the first half, 62.5 % of all
+    never = np.r_[np.arange(500) % 4 > 0, np.arange(500) % 2]
     choice = ThresholdSearch.of(confidence, never.astype(float))
-    shares = [
-        there.accepted for _, there in choice.offered(0.95)
-    ]  # two confidences: four lines spoke of one share
+    # two confidences: four lines spoke of one share
+    shares = [there.accepted for _, there in choice.offered(0.95)]
     assert shares == sorted(set(shares)) and len(shares) <= 2
     words = choice.why_not(choice.choose(0.9), "a", 0.9, 0.95)
     assert (
         "more samples alone would not help" in words
         and "more than 75.0% are right" in words
     )
-    words = choice.why_not(
-        choice.choose(0.745), "a", 0.745, 0.95
-    )  # seen, and not yet sure
+    # seen, and not yet sure
+    words = choice.why_not(choice.choose(0.745), "a", 0.745, 0.95)
     assert words.endswith(", or give more samples")
     # By hand: 375 of 500 are right at .9, half of the rows. Its upper bound is the .975 quantile of Beta(376, 125).
     assert "75.0% of the samples from 0.9 on are right (coverage 50.0%)" in words
@@ -298,9 +294,8 @@ def test_the_level_of_the_guarantee_has_the_word_of_the_other_levels(at_work):
 def test_every_group_is_told_how_accurate_it_is(at_work):
     """--group-by was read, said so, and had no word on a group that was less accurate than promised."""
     c, part = np.linspace(0.5, 1.0, 600), np.where(np.arange(600) % 3 == 0, "b", "a")
-    hit = np.where(
-        (part == "b") & (np.cumsum(part == "b") % 5 == 0), 0.0, 1.0
-    )  # b: .8, a: 1
+    # b: .8, a: 1
+    hit = np.where((part == "b") & (np.cumsum(part == "b") % 5 == 0), 0.0, 1.0)
     np.savez("g.npz", confidence=c, correct=hit.astype(int), site=part)
     done = at_work(
         "threshold", "g.npz", "--accuracy", "0.7", "--group-by", "site", "--json"

@@ -139,9 +139,8 @@ def test_an_overconfidence_that_a_verdict_names_has_an_interval_above_0(
     p, y = sure(np.random.default_rng(1), n, wrong, confidence)
     report = calcli.evaluate(p, y, kind="probs").results[0].report
     gap = report.facts.overconfidence
-    low, high = stats.binomtest(n - wrong, n).proportion_ci(
-        0.95, method="exact"
-    )  # the confidence has no spread
+    # the confidence has no spread
+    low, high = stats.binomtest(n - wrong, n).proportion_ci(0.95, method="exact")
     assert (gap.interval.low, gap.interval.high) == pytest.approx(
         (confidence - high, confidence - low), abs=1e-9
     )

@@ -447,9 +447,8 @@ def test_a_state_of_calcli_0_2_goes_on(run, name, code):
     shown = run("watch", "--state", "s.json", "--json")
     before = json.loads(shown.out)
     assert shown.code == code and before["batches"] == 3 and before["rows"] == 900
-    expected = {"quiet": -1.2472729006970458, "alarm": 85.11750295241778}[
-        name
-    ]  # printed by calcli 0.2.0
+    # printed by calcli 0.2.0
+    expected = {"quiet": -1.2472729006970458, "alarm": 85.11750295241778}[name]
     assert before["log_e"] == pytest.approx(expected, abs=1e-9)
     assert before["since"] == (2 if code else None)
     write("same.h5", *drawn(300, seed=0))

@@ -150,9 +150,8 @@ def test_torch_programs_take_any_number_of_rows(name):
     made = export(fitted(name, tuple(options.items()), 10), "torch")
     assert made.agreement.holds
     assert made.run(np.zeros((1, 10), np.float32))[0].shape == (1, 10)
-    with zipfile.ZipFile(
-        io.BytesIO(made.data)
-    ) as archive:  # not even where this machine keeps calcli
+    # not even where this machine keeps calcli
+    with zipfile.ZipFile(io.BytesIO(made.data)) as archive:
         assert not [
             name
             for name in archive.namelist()
@@ -369,9 +368,8 @@ def test_onnx_output_names(at_work):
     assert at_work("export", "ts.json", "--to", "onnx", "-o", "c.onnx", "-q").code == 0
     graph = onnx.load("c.onnx").graph
     used = {name for node in graph.node for name in node.input}
-    assert {
-        tensor.name for tensor in graph.initializer
-    } <= used  # onnxruntime warns of the others on every load
+    # onnxruntime warns of the others on every load
+    assert {tensor.name for tensor in graph.initializer} <= used
     model = onnxruntime.InferenceSession("c.onnx")
     assert [i.name for i in model.get_inputs()] == ["scores"]
     assert [o.name for o in model.get_outputs()] == [
@@ -497,9 +495,8 @@ def test_a_binary_classifier_with_one_column_of_probabilities(at_work):
     )
     sure = np.array([0.1, 0.4, 0.75, 0.9])
     log_odds = np.log(sure / (1 - sure))
-    x = (log_odds[:, None] * weight / (weight @ weight)).astype(
-        np.float32
-    )  # so that sigmoid(x weight) is what we say
+    # so that sigmoid(x weight) is what we say
+    x = (log_odds[:, None] * weight / (weight @ weight)).astype(np.float32)
     (probs,) = onnxruntime.InferenceSession("j.onnx").run(["probs"], {"x": x})
     slope, intercept = artifact.calibrator.slope[0], artifact.calibrator.intercept[0]
     np.testing.assert_allclose(
@@ -710,9 +707,8 @@ def test_a_classifier_that_ends_in_probabilities_is_not_taken_for_one_of_logits(
 
 
 def test_the_stored_table_holds_what_it_shows():
-    lines = json.loads(
-        (REPOSITORY / "docs" / "exports.json").read_text("utf-8")
-    )  # make exports
+    # make exports
+    lines = json.loads((REPOSITORY / "docs" / "exports.json").read_text("utf-8"))
     for classes in (10, 100):
         assert (
             len({line["method"] for line in lines if line["classes"] == classes}) >= 25

@@ -284,9 +284,8 @@ def test_a_model_is_run_by_the_same_command(here, run):
     with h5py.File("m.h5") as file, torch.no_grad():
         both = np.concatenate([file["cal/logits"][()], file["test/logits"][()]])
         expected = net(torch.tensor(x).permute(0, 3, 1, 2)).numpy()
-    assert np.allclose(
-        np.sort(both, axis=0), np.sort(expected, axis=0), atol=1e-6
-    )  # float32 sums of 16 products
+    # float32 sums of 16 products
+    assert np.allclose(np.sort(both, axis=0), np.sort(expected, axis=0), atol=1e-6)
 
 
 # ---- real logits

@@ -225,9 +225,8 @@ def test_normalisation_comes_after_the_transforms(folder):
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_colour_layouts_reach_the_transforms_and_the_model(folder, layout):
-    x = (
-        np.random.default_rng(1).random((N, 3, 2, 6)).astype(np.float32)
-    )  # 36 numbers for the net
+    # 36 numbers for the net
+    x = np.random.default_rng(1).random((N, 3, 2, 6)).astype(np.float32)
     np.save(folder / "colour.npy", x if layout == "nchw" else x.transpose(0, 2, 3, 1))
     run(
         folder,
@@ -368,12 +367,11 @@ def test_interrupted_job_goes_on_where_it_stopped(folder):
     assert report.notes == ["out.h5.job: going on after 10 of 23 rows"]
     one, two = saved(folder, out="whole.h5")[0], saved(folder)[0]
     for name in one:
+        # another batch size: another order of sums
         np.testing.assert_array_equal(one[name], two[name]) if one[
             name
         ].dtype.kind in "OSi" else (
-            np.testing.assert_allclose(
-                one[name], two[name], atol=1e-6
-            )  # another batch size: another order of sums
+            np.testing.assert_allclose(one[name], two[name], atol=1e-6)
         )
     assert not part.exists()
 
@@ -404,9 +402,8 @@ def test_part_of_another_job_is_not_touched(folder):
             out="two.h5",
             context=Context(progress=interrupt),
         )
-    with pytest.raises(
-        UsageError, match=r"part of another job \(other model\)"
-    ):  # other weights every time
+    # other weights every time
+    with pytest.raises(UsageError, match=r"part of another job \(other model\)"):
         run(folder, model="user_nets:unseeded", out="two.h5")
     (folder / "two.h5.job").write_text("precious\n")
     with pytest.raises(UsageError, match="is in the way"):

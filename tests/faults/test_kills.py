@@ -73,9 +73,8 @@ def test_a_killed_process_leaves_no_damaged_file(calcli, desk, tmp_path, existin
         found = state(tmp_path)
         neighbours = [path for path in found if path.endswith(".tmp")]
         left += len(neighbours)
-        job = (
-            {"out.json.job"} if words[0] == "compare" else set()
-        )  # methods that are done, to go on from
+        # methods that are done, to go on from
+        job = {"out.json.job"} if words[0] == "compare" else set()
         assert set(found) - set(neighbours) <= {name} | job
         content = found.get(name)
         assert untimed(content) == untimed(expected) or (

@@ -60,9 +60,8 @@ def test_a_file_size_limit(calcli, desk, tmp_path, words, old):
         for name, content in before.items():
             (tmp_path / name).write_bytes(content)
         more = ["--force"] if old else []
-        streams = (
-            {"out": os.devnull, "err": os.devnull} if size < 512 else {}
-        )  # files too
+        # files too
+        streams = {"out": os.devnull, "err": os.devnull} if size < 512 else {}
         done = calcli(
             *filled(words, desk),
             *more,

@@ -108,9 +108,8 @@ def test_hoki_knows_only_the_proportions_of_the_logits(run, size):
         assert run("apply", "h.json", "z.h5", "-o", "o.h5", "-q", "--force").code == 0
         with h5py.File("o.h5") as file:
             confidence.append(file["confidence"][:])
-    np.testing.assert_allclose(
-        *confidence, atol=1e-2 if size < 1e-308 else 1e-6
-    )  # subnormals have few digits
+    # subnormals have few digits
+    np.testing.assert_allclose(*confidence, atol=1e-2 if size < 1e-308 else 1e-6)
 
 
 @pytest.mark.parametrize("name", ["method", "params", "temperature", "n"])

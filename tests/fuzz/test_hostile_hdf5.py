@@ -215,9 +215,8 @@ def test_a_link_to_a_pipe_that_nobody_asked_for_is_no_matter(run):
         file["cal"], file["s"] = h5py.ExternalLink("pipe", "/"), h5py.SoftLink("/cal/x")
     assert run("inspect", "good.h5").code == 0
     assert run("evaluate", "good.h5", "-m", "ece", "-q").code == 0
-    assert (
-        "no ordinary file" in run("fit", "-m", "ts", "good.h5").line
-    )  # it would take cal
+    # it would take cal
+    assert "no ordinary file" in run("fit", "-m", "ts", "good.h5").line
 
 
 def test_bytes_of_other_files_are_not_carried_away(run, tmp_path):

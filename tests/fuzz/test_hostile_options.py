@@ -234,9 +234,8 @@ def test_reasons_belong_to_options(command):
 def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
     """What --bins, --norm and --scheme are refused for, by the signatures, is what they change nothing of."""
     z, y = truth(400, 4)
-    names = [
-        name for name in metric_names() if name != "ece_positive"
-    ]  # of two classes
+    # of two classes
+    names = [name for name in metric_names() if name != "ece_positive"]
     numbers = []
     for changed in ({}, setting):
         metrics = evaluate(
@@ -250,9 +249,8 @@ def test_a_setting_is_idle_where_no_number_depends_on_it(setting):
             numbers[0][name] == numbers[1][name],
             not set(setting) & settings_of([name]),
         )
-        assert same == unused_options or (same and "label" in setting), (
-            name
-        )  # of some "positive" alone is another
+        # of some "positive" alone is another
+        assert same == unused_options or (same and "label" in setting), name
 
 
 @pytest.mark.parametrize("words", [

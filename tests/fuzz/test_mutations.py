@@ -314,9 +314,8 @@ def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
             code = here(
                 *(w.replace("FILE", name) if isinstance(w, str) else w for w in words)
             ).code
-            assert code == 0 or (
-                words[0] in ("threshold", "export") and code in (2, 3)
-            )  # weights; recal
+            # weights; recal
+            assert code == 0 or (words[0] in ("threshold", "export") and code in (2, 3))
     rng = random.Random(f"{kind} {SEED}")
     tried, accepted, end = 0, 0, time.monotonic() + SECONDS / len(KINDS)
     while time.monotonic() < end or tried < 5:
@@ -329,9 +328,8 @@ def test_mutated_files_are_read_or_refused(kind, tmp_path, monkeypatch, capsys):
         code, seconds, said = run(words)
         tried, accepted = tried + 1, accepted + (code == 0)
         kept = f"{' '.join(map(str, words))} of {tmp_path / name}: exit {code}, {seconds:.1f} s: {said[-500:]}"
-        choose = (
-            code == 2 and "choose with --" in said
-        )  # a column got another word for scores or labels
+        # a column got another word for scores or labels
+        choose = code == 2 and "choose with --" in said
         none = (code, words[0]) in (
             (4, "threshold"),
             (2, "export"),

@@ -203,9 +203,8 @@ def test_a_truncated_file_is_refused_and_leaves_nothing(
         len(data) - 9,
     ):
         if format == "csv" and part > 40:
-            part = data.rfind(
-                b",", 0, part
-            )  # a cut within the last number of a row cannot be seen
+            # a cut within the last number of a row cannot be seen
+            part = data.rfind(b",", 0, part)
         cut.write_bytes(data[:part])
         with pytest.raises((DataError, UsageError)) as caught:
             import_scores([cut], out)

@@ -375,9 +375,8 @@ def test_lists_of_several_lengths_are_options_only_where_they_are_the_scores(
     assert [(bundle.name, bundle.k) for bundle in report.bundles] == [
         ("", 3 if divided else 2)
     ]
-    assert report.bundles[0].dtype == (
-        "float64" if divided else "float32"
-    )  # Python's numbers, or as it is stored
+    # Python's numbers, or as it is stored
+    assert report.bundles[0].dtype == ("float64" if divided else "float32")
     flat = pyarrow.table(
         {"logits_a": z.flatten()[:2], "logits_b": z.flatten()[2:], "label": [0, 1]}
     )

@@ -186,9 +186,8 @@ def test_labels_of_another_split_are_not_taken():
         DataError,
         match="found no labels for 'test_outputs'; name them with --labels NAME ",
     ):
-        plan(
-            paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x"
-        )  # it proposed the other scores
+        # it proposed the other scores
+        plan(paths, ImportRequest(kind="logits", scores=(paths[0], paths[2])), "x")
     (reading,) = plan(["val/logits", "labels"], ImportRequest(), "x")
     assert reading.labels == "labels"
 

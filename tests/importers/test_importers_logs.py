@@ -144,9 +144,8 @@ def test_a_letter_that_is_not_listed_gets_its_upper_bound(tmp_path):
     ]
     lines(path, [{"id": "q0", "response": body, "label": "B"}])
     arrays, _ = bring(path, tmp_path / "o.h5", class_names=("A", "B", "C"))
-    assert arrays["logits"][0, 2] == pytest.approx(
-        np.log(0.001)
-    )  # all that A and B leave
+    # all that A and B leave
+    assert arrays["logits"][0, 2] == pytest.approx(np.log(0.001))
 
 
 def test_legacy_completions_are_columns(tmp_path):
@@ -569,9 +568,8 @@ def test_write_out_whose_truth_is_a_text_and_a_place_is_settled_by_acc(tmp_path)
     row = written_out(0, "1", 1.0) | {
         f"prompt_{c}": f"Q: ? A: {text}" for c, text in enumerate("1072")
     }
-    row |= {
-        f"logit_{c}": -float(c) for c in range(4)
-    }  # the text 1 is choice 0, of the largest score
+    # the text 1 is choice 0, of the largest score
+    row |= {f"logit_{c}": -float(c) for c in range(4)}
     path.write_text(json.dumps([row]))
     assert bring(path, tmp_path / "o.h5")[0]["labels"].tolist() == [0]
     del row["acc"]

@@ -75,9 +75,8 @@ def test_pickles_of_python_2_come_back(tmp_path, scores, labels):
         + b"\x86"
     )
     data = b"\x80\x02" + pair + pair + b"\x86."
-    pickletools.dis(
-        data, io.StringIO()
-    )  # it is a pickle as the standard library sees it
+    # it is a pickle as the standard library sees it
+    pickletools.dis(data, io.StringIO())
     (z, y), _ = load_arrays(data, "file")
     assert np.array_equal(z, scores)
     assert np.array_equal(y[:, 0], labels)
@@ -229,9 +228,8 @@ def test_what_a_pickle_may_name_stays_as_it_is():
 def test_a_pickle_nested_without_end_is_refused():
     with pytest.raises(DataError, match="nested|pickle"):
         load_arrays(b"\x80\x02" + b"(" * 200_000 + b"t" * 200_000 + b".", "file")
-    with pytest.raises(
-        DataError, match="a tuple as a key"
-    ):  # one pair, so that no mark is set
+    # one pair, so that no mark is set
+    with pytest.raises(DataError, match="a tuple as a key"):
         load_arrays(b"\x80\x02}K\x01\x85K\x02s.", "file")
     knot = []
     knot.append(knot)

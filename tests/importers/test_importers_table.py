@@ -374,10 +374,9 @@ def test_two_words_beside_one_column_of_probabilities_are_understood(tmp_path, o
     )
     np.testing.assert_allclose(imported["probs"][:, 1], p)
     assert np.array_equal(imported["labels"], (y == "yes").astype(int))
+    # the confidence of a prediction is no P(class 1)
     for other in (
-        {
-            "prob": np.maximum(p, 1 - p)
-        },  # the confidence of a prediction is no P(class 1)
+        {"prob": np.maximum(p, 1 - p)},
         {"score": p, "second": p[::-1]},
         {
             "score": p,

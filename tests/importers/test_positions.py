@@ -523,12 +523,11 @@ def test_a_folder_of_models_folds_shards_or_data_sets_is_none_of_units(tmp_path,
         ("fold", lambda i: rng.integers(0, K, 30 + i)),
         ("t", lambda i: y[:9].repeat(30 + i)),
     )
+    # the last: data sets of a model, too long beside their number for sentences
     for (
         name,
         truth,
-    ) in (
-        tests
-    ):  # the last: data sets of a model, too long beside their number for sentences
+    ) in tests:
         for i in range(9):
             (tmp_path / name).mkdir(exist_ok=True)
             labels = truth(i)
@@ -610,9 +609,8 @@ def test_missing_positions_of_sequences_leave_and_the_others_stay_together(
     labels = [rng.integers(0, 3, size=len(of_sentence)) for of_sentence in scores]
     kept = [of_sentence.copy() for of_sentence in scores]
     kept[1], kept[4] = np.delete(kept[1], 2, axis=0), kept[4][:0]
-    scores[1][2, 1] = scores[4][0, 0] = (
-        np.nan
-    )  # a position of sentence 1, the only one of sentence 4
+    # a position of sentence 1, the only one of sentence 4
+    scores[1][2, 1] = scores[4][0, 0] = np.nan
     label_words = [
         [f"c{y}" for y in of_sentence] if words else of_sentence.tolist()
         for of_sentence in labels

@@ -506,9 +506,8 @@ def test_texts_and_lists_stay_behind(run, name):
     tracemalloc.stop()
     assert peak < 100e6
     made = columns_of("out.jsonl")
-    assert (
-        not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60
-    )  # blank ones come back too
+    # blank ones come back too
+    assert not {"note", "embedding"} & made.keys() and made["site"] == ["a", ""] * 60
 
 
 @pytest.mark.parametrize("ending", ["csv", "npz"])
@@ -642,9 +641,8 @@ def test_labels_come_back_by_the_name_that_the_user_gave_them(run, ending, words
         and result["metrics"]["accuracy"] == first["metrics"]["accuracy"]
     )
     if ending != "h5":  # which has place for it
-        assert (
-            "columns not used: accepted, site" in again.err
-        )  # accepted went without a word
+        # accepted went without a word
+        assert "columns not used: accepted, site" in again.err
     assert (
         run("apply", "a.json", f"b.{ending}", "--again", "-o", "c.csv", "-q").code == 0
     )
@@ -677,9 +675,8 @@ def test_columns_from_a_number_to_another_are_in_the_order_of_the_numbers(run, s
     assert run("extract", "a.csv", *asked, "-o", "a.h5").code == 0
     with h5py.File("a.h5") as file:
         assert np.array_equal(file["logits"], z) and np.array_equal(file["labels"], y)
-    Path("b.csv").write_text(
-        "z0,other,z1,label\n" + "1.5,2,3,1\n" * 40
-    )  # between them another: as they stand
+    # between them another: as they stand
+    Path("b.csv").write_text("z0,other,z1,label\n" + "1.5,2,3,1\n" * 40)
     run("extract", "b.csv", "--scores", "z0:z1", "--kind", "logits", "-o", "b.h5")
     with h5py.File("b.h5") as file:
         assert file["logits"][0].tolist() == [1.5, 2, 3]
@@ -717,9 +714,8 @@ def test_one_array_without_labels_gets_a_command(run):
     command = refused.line.partition("to try: ")[2]
     assert command == "calcli extract a.npy --labels none -o a.h5 --kind logits"
     assert run(*command.split()[1:]).code == 0
-    assert (
-        "to try" not in run("evaluate", "a.npy", "--kind", "logits").line
-    )  # which needs labels
+    # which needs labels
+    assert "to try" not in run("evaluate", "a.npy", "--kind", "logits").line
 
 
 @pytest.mark.parametrize("name", ["two.npz", "two.h5"])

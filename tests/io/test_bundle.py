@@ -67,9 +67,8 @@ def test_binary_scores_become_two_classes(make, shape):
     z1 = np.array([0.5, -2.0, 800.0, 0.0])
     y = np.array([1, 0, 1, 0])
     rows, z, _ = read(make(logits=z1.reshape(shape), labels=y))
-    np.testing.assert_array_equal(
-        z, np.stack([np.zeros(4), z1], axis=1)
-    )  # contract: logits (0, z)
+    # contract: logits (0, z)
+    np.testing.assert_array_equal(z, np.stack([np.zeros(4), z1], axis=1))
     p1 = np.array([0.25, 1.0, 0.0, 0.5])
     _, z, _ = read(make(probs=p1.reshape(shape), labels=y))
     np.testing.assert_allclose(softmax(z), np.stack([1 - p1, p1], axis=1), atol=1e-15)
@@ -184,9 +183,8 @@ def test_bad_scores_are_named_with_their_row(make):
         probs=unnormalised,
         labels=Y,
     )
-    sure = (
-        np.eye(3)[Y] + 0.25
-    )  # up to 1, so that they are no logits: a column too many, or too few
+    # up to 1, so that they are no logits: a column too many, or too few
+    sure = np.eye(3)[Y] + 0.25
     bad(
         make,
         r"sum to 1\.5, .*does a column belong to no class",
@@ -339,9 +337,8 @@ def test_storage_layout_is_irrelevant_also_beyond_the_cache(
         digest = rows.data_sha256
     monkeypatch.setattr("calcli.io.bundle.CACHE_BYTES", 0)
     monkeypatch.setattr("calcli.io.dataset.SLAB_BYTES", 1000)
-    monkeypatch.setattr(
-        "calcli.rows.BLOCK_BYTES", 1000
-    )  # of which a part, the unit of the hash, has so many
+    # of which a part, the unit of the hash, has so many
+    monkeypatch.setattr("calcli.rows.BLOCK_BYTES", 1000)
     with open_bundle(str(path), ignore_labels=[-1]) as rows:
         blocks = list(rows.blocks())
         assert len(blocks) > 1

@@ -80,9 +80,8 @@ def test_a_calibrator_that_breaks_on_rows_is_refused_as_damaged():
 
 def test_a_mapping_that_breaks_names_file_and_array(tmp_path):
     def broken():
-        return SimpleNamespace(
-            shape=(2, 2), dtype=np.dtype("f4"), ndim=2
-        )  # cannot be sliced
+        # cannot be sliced
+        return SimpleNamespace(shape=(2, 2), dtype=np.dtype("f4"), ndim=2)
 
     with pytest.raises(
         DataError, match=rf"^{tmp_path}/a.npy: cannot read array 'logits': "

@@ -490,9 +490,8 @@ def test_metrics_of_coarse_scores_are_their_formulas(like, k):
     expected = by_definition(p, y)
     measured_values = values(ArrayRows(scores, y, kind), list(expected))
     for name, value in expected.items():
-        if np.isfinite(value) and (
-            k > 2 or name != "top2_gap"
-        ):  # certain and wrong rows have their own tests
+        # certain and wrong rows have their own tests
+        if np.isfinite(value) and (k > 2 or name != "top2_gap"):
             assert measured_values[name] == pytest.approx(value, rel=1e-9, abs=1e-12), (
                 name
             )

@@ -40,9 +40,8 @@ S = np.array([0.5, 0.3, 0.2])
     ],
 )
 def test_shares_of_five_rows(prior_rows, expected):
-    assert class_shares(P, S, prior_rows) == pytest.approx(
-        expected, abs=2e-8
-    )  # SETTLED is 1e-9 a step
+    # SETTLED is 1e-9 a step
+    assert class_shares(P, S, prior_rows) == pytest.approx(expected, abs=2e-8)
 
 
 def test_resamples_at_once_equal_one_at_a_time():
@@ -407,9 +406,8 @@ def test_what_is_refused_writes_nothing(run, tmp_path, words, code, part):
     write("five.h5", np.zeros((100, 5)) + np.arange(5))
     write("none.h5", population(50, EVEN, 5)[0])
     z, y = population(1500, EVEN, 1)
-    write(
-        "three.h5", z[y < 3], y[y < 3]
-    )  # a class that the new rows have is absent in the source
+    # a class that the new rows have is absent in the source
+    write("three.h5", z[y < 3], y[y < 3])
     run("adapt", "svs.json", "--prior", "0.7,0.1,0.1,0.1", "-o", "moved.json", "-q")
     record = json.loads((tmp_path / "svs.json").read_text())
     fits = {

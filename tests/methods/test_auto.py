@@ -346,9 +346,8 @@ def test_a_later_stage_is_fitted_to_out_of_fold_predictions(name):
     inside = predict(first.calibrator, rows)[0]
     held = first.out_of_fold
     at = np.arange(400)
-    assert (
-        inside[at, y].mean() > held.scores[at, held.labels()].mean()
-    )  # by what is fitted
+    # by what is fitted
+    assert inside[at, y].mean() > held.scores[at, held.labels()].mean()
     fitted = fit(name, rows).calibrator
     assert np.isfinite(predict(fitted, rows)[0]).all()
 

@@ -85,9 +85,8 @@ def test_between_the_common_temperature_and_one_per_group():
     z, y, g, d = drawn(np.random.default_rng(0), 12, 1500)
     one = calcli.fit(z, y, "ts").params["temperature"]
     none = calcli.fit(z, y, groups=g, tau=1e-7, guard=False).params
-    assert none["beta"] * one == pytest.approx(
-        1.0, abs=1e-11
-    )  # tau -> 0 is ts (derivation)
+    # tau -> 0 is ts (derivation)
+    assert none["beta"] * one == pytest.approx(1.0, abs=1e-11)
     assert max(map(abs, none["groups"].values())) < 1e-11
     free = calcli.fit(z, y, groups=g, tau=1e3, guard=False).params
     # d / (tau^2 J) is what the penalty leaves: 0.3 / (1e6 x 1500 x Var), below 1e-9.
@@ -154,9 +153,8 @@ def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_no
         "by_group"
     ]
     assert near != far
-    assert near == pytest.approx(
-        far, abs=1e-7
-    )  # what a search that ends early promises of the loss
+    # what a search that ends early promises of the loss
+    assert near == pytest.approx(far, abs=1e-7)
 
 
 def nll(p, y):
@@ -328,9 +326,8 @@ def test_calibrators_by_two_columns_are_evaluated_together(folder, run):
         "--json",
     )
     _, site, clinic = json.loads(done.out)["results"]
-    assert (
-        site["metrics"]["nll"]["value"] == clinic["metrics"]["nll"]["value"]
-    )  # the same groups under other names
+    # the same groups under other names
+    assert site["metrics"]["nll"]["value"] == clinic["metrics"]["nll"]["value"]
 
 
 @pytest.mark.parametrize(("bundle", "method"), [("cal.h5", "ts"), ("two.h5", "platt")])

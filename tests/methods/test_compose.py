@@ -121,9 +121,8 @@ def test_laws_of_every_composition(name, fitted, data):
 
 def test_laws_follow_from_those_of_the_stages():
     assert method("ts+ec").laws.keeps_argmax
-    assert not method(
-        "ts+hb"
-    ).laws.keeps_argmax  # with two classes P(class 1) may cross 1/2
+    # with two classes P(class 1) may cross 1/2
+    assert not method("ts+hb").laws.keeps_argmax
     assert not method("vs+hb").laws.keeps_argmax
     assert method("ts+mono").laws.improves_nll
     assert not method("ts+ft").laws.improves_nll
@@ -372,9 +371,8 @@ def test_auto_finds_one_temperature_where_that_is_the_truth():
     assert chosen.calibrator.temperature == pytest.approx(
         fit("ts", ArrayRows(z, y)).calibrator.temperature, rel=1e-12
     )
-    assert (
-        chosen.calibrator.uniform == 1 / 1501
-    )  # an average would mix it in once for all
+    # an average would mix it in once for all
+    assert chosen.calibrator.uniform == 1 / 1501
 
 
 def test_auto_finds_a_bias_where_there_is_one():
@@ -423,9 +421,8 @@ def test_held_out_losses_are_those_of_the_folds():
                 / 2
             )
     table = {row["method"]: row for row in chosen.details["auto"]["table"]}
-    assert table["ts"]["nll"] == pytest.approx(
-        expected.mean(), rel=1e-7
-    )  # fits of folds end with a step that promises 3e-4 nats, and leaves its square
+    # fits of folds end with a step that promises 3e-4 nats, and leaves its square
+    assert table["ts"]["nll"] == pytest.approx(expected.mean(), rel=1e-7)
     plain = -log_softmax(z)[np.arange(200), y]
     assert table["identity"]["nll"] == pytest.approx(plain.mean(), rel=1e-12)
     difference = (
@@ -601,9 +598,8 @@ def test_an_average_is_the_weighted_mean_of_its_members(averaged):
         m.weight * np.exp(predict(m.calibrator, ArrayRows(z, None))[0])
         for m in mixture.members
     )
-    expected = (
-        parts * (1 - 0.25 / 801) + 0.25 / 801 / 4
-    )  # the one share of the uniform distribution
+    # the one share of the uniform distribution
+    expected = parts * (1 - 0.25 / 801) + 0.25 / 801 / 4
     assert np.exp(predict(mixture, ArrayRows(z, None))[0]) == pytest.approx(
         expected, rel=1e-12
     )

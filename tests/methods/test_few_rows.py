@@ -129,9 +129,8 @@ def test_an_option_that_came_later_is_recorded_where_it_is_used():
     assert set(calcli.fit(z, y, "ts").options) == {"loss", "mixture"}
     assert calcli.fit(z, y, "ts", prior=0.25).options["prior"] == 0.25
     assert "prior" not in str(calcli.fit(z, y, "ts+mono").to_dict()["params"])
-    assert (
-        calcli.fit(z, y, "svs").options["prior"] == 0.25
-    )  # which it had not in earlier versions
+    # which it had not in earlier versions
+    assert calcli.fit(z, y, "svs").options["prior"] == 0.25
 
 
 # ---- lines under a prior

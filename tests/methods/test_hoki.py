@@ -229,9 +229,8 @@ def test_the_terms_of_a_row_by_hand():
         np.array([2, 2]),
         assigned=np.array([0, 1]),
     )
-    s, hit, tempered, gap, share, collision = terms_of_rows(
-        0.5, block
-    )  # p^2 at T = 1/2: 36, 9, 1
+    # p^2 at T = 1/2: 36, 9, 1
+    s, hit, tempered, gap, share, collision = terms_of_rows(0.5, block)
     np.testing.assert_allclose(np.exp(s), [6 / 4, 3 / 7])
     np.testing.assert_allclose(np.exp(tempered), [36 / 10, 9 / 37])
     np.testing.assert_allclose(np.exp(gap), 2.0)

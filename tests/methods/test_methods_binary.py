@@ -142,9 +142,8 @@ def test_how_rows_are_cut_into_blocks_changes_no_bit(name, options):
     z, y = synthetic()
     whole = fit(name, ArrayRows(z, y), **options).calibrator
     pieces = fit(name, ArrayRows(z, y, block_rows=7), **options).calibrator
-    if (
-        encode_params(whole).get("temperature") is None
-    ):  # a sum over blocks, good to 1e-10
+    # a sum over blocks, good to 1e-10
+    if encode_params(whole).get("temperature") is None:
         assert encode_params(whole) == encode_params(pieces)
     np.testing.assert_array_equal(
         apply(whole, ArrayRows(z))[0], apply(whole, ArrayRows(z, block_rows=1))[0]
@@ -467,9 +466,8 @@ def test_histogram_of_a_hand_sized_case():
     ).calibrator
     np.testing.assert_allclose(smooth.values, [(1 + 0.25) / 3, (3 + 0.75) / 4])
     empty = fit("hb", ArrayRows(z, np.array([1, 0, 0, 0, 0])), bins=4).calibrator
-    np.testing.assert_allclose(
-        empty.values, [0.125, 0.5, 1.0, 1.0]
-    )  # nothing at or below 1/4: its midpoint
+    # nothing at or below 1/4: its midpoint
+    np.testing.assert_allclose(empty.values, [0.125, 0.5, 1.0, 1.0])
 
 
 def test_an_equal_mass_edge_never_sits_on_a_score():
@@ -561,9 +559,8 @@ def test_bbq_equals_its_formula_bin_by_bin(ties):
     oracle = naive_bbq(p, hit)
     for x in np.linspace(0.001, 1.0, 57):
         at = values[np.searchsorted(calibrator_edges[1:-1], x)]
-        assert at == pytest.approx(
-            oracle(x), abs=1e-10
-        )  # dropped models weigh at most 1e-12 each
+        # dropped models weigh at most 1e-12 each
+        assert at == pytest.approx(oracle(x), abs=1e-10)
 
 
 def test_bbq_binnings_are_those_of_the_paper():

@@ -274,9 +274,8 @@ def test_isotonic_equals_scikit_learn(pair, mode):
 def verified(real):
     """Kumar's CIFAR-10 VGG16 probabilities in the order in which his loader shuffles them."""
     data = real("cifar10_vgg16_verified")
-    rng = np.random.RandomState(
-        0
-    )  # numpy's legacy generator seeded 0, as in his experiments
+    # numpy's legacy generator seeded 0, as in his experiments
+    rng = np.random.RandomState(0)
     order = rng.choice(list(range(10000)), size=10000, replace=False)
     p, y = data["probs"][order], data["labels"][order].astype(np.int64)
     return ArrayRows(p[:3000], y[:3000], "probs"), ArrayRows(

@@ -130,9 +130,8 @@ def test_cifar10_improves_validation_ece(real):
 
 def test_the_rows_of_a_candidate_are_shared_by_threads_to_the_same_bits(monkeypatch):
     z, y = truth(3000, 4, seed=3)
-    monkeypatch.setattr(
-        cts, "BLOCK_BYTES", 32 * len(GRID) * 100
-    )  # a hundred rows at once
+    # a hundred rows at once
+    monkeypatch.setattr(cts, "BLOCK_BYTES", 32 * len(GRID) * 100)
     calls, fits = [], []
 
     def counted(work, items):

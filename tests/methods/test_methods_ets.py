@@ -101,9 +101,8 @@ def test_likelihood_weights_are_certified_and_agree_with_em(seed):
     weight = rng.dirichlet(np.ones(400))
     w, gap, _ = likeliest_weights(shares, weight)
     assert gap <= 1e-12
-    slow = np.full(
-        3, 1 / 3
-    )  # the EM iteration for mixture weights (Dempster, Laird, Rubin 1977)
+    # the EM iteration for mixture weights (Dempster, Laird, Rubin 1977)
+    slow = np.full(3, 1 / 3)
     for _ in range(20_000):
         slow = slow * (weight @ (shares / (shares @ slow)[:, None]))
     # The gap bounds how far the likelihood is from the best one, whatever EM has reached.

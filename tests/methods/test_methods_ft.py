@@ -79,9 +79,8 @@ def test_no_independent_solver_does_better_from_any_start():
 
     def objective(w):
         value, slopes = row_series(rows, np.exp(inputs @ w) / c.temperature)
-        sharp = np.maximum(
-            inputs @ w - np.log(c.temperature), 0.0
-        )  # under the prior of .25: 1 / .25^2 = 16
+        # under the prior of .25: 1 / .25^2 = 16
+        sharp = np.maximum(inputs @ w - np.log(c.temperature), 0.0)
         penalty, pull = (
             w @ w + 8 * sharp @ sharp / len(y),
             2 * w + 16 * inputs.T @ sharp / len(y),

@@ -218,9 +218,8 @@ def test_held_out_nll_is_never_above_that_of_the_start():
         _, held_out[epochs], _ = train_folds(
             rows, 0.9, options, np.random.default_rng(0), lambda done, total: None
         )
-    assert np.mean(held_out[5]) < np.mean(
-        held_out[0]
-    )  # the start, T = 1 / 0.9, is off: truth is 1.6
+    # the start, T = 1 / 0.9, is off: truth is 1.6
+    assert np.mean(held_out[5]) < np.mean(held_out[0])
 
 
 @pytest.mark.parametrize("kind", ["logits", "probs"])

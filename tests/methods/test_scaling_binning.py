@@ -159,9 +159,8 @@ def test_every_base_survives_its_artifact(base, mode):
     np.testing.assert_array_equal(
         again.apply(block).log_probs, fitted.calibrator.apply(block).log_probs
     )
-    sure = ArrayRows(
-        np.where(np.arange(3) == y[:, None], 1e5, 0.0), y
-    )  # every row right, and sure of it
+    # every row right, and sure of it
+    sure = ArrayRows(np.where(np.arange(3) == y[:, None], 1e5, 0.0), y)
     degenerate = ScalingBinning.fit(
         sure, ScalingBinningOptions(base=base, mode=mode, bins=5), Context()
     ).calibrator

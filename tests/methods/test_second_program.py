@@ -215,9 +215,8 @@ def test_hoki_under_gumbel_noise(scale):
         if confidence.std() == 0:  # one bin, whose line serves all rows
             new = np.clip(beta + (alpha - beta) * gamma, 0, 1)
         confidence = new
-    np.testing.assert_array_equal(
-        bin_of(confidence[:N]), bin_of_row[:N]
-    )  # the rounds have ended
+    # the rounds have ended
+    np.testing.assert_array_equal(bin_of(confidence[:N]), bin_of_row[:N])
     np.testing.assert_allclose(
         q[np.arange(500), Z[N:].argmax(axis=1)], confidence[N:], atol=1e-12
     )

@@ -214,9 +214,8 @@ def test_results_come_in_the_order_of_the_items(monkeypatch, count, workers):
     results = []
     for result in in_order(lambda i: i * i, items()):
         results.append(result)
-        assert (
-            len(drawn) <= len(results) + 2 * workers + 1
-        )  # what is drawn ahead stays in memory
+        # what is drawn ahead stays in memory
+        assert len(drawn) <= len(results) + 2 * workers + 1
     assert results == [i * i for i in range(count)]
 
 

@@ -536,9 +536,8 @@ def test_a_table_a_picture_and_the_verdict_show_one_quantity_of_groups(
 def test_the_note_on_significant_groups_names_the_version(run):
     """It listed one group twice with two gaps, before and after calibration, and did not say which was which."""
     two_groups(2.0, 0.0)
-    with h5py.File(
-        "other.h5", "w"
-    ) as file:  # of another slope: the west stays overconfident
+    # of another slope: the west stays overconfident
+    with h5py.File("other.h5", "w") as file:
         odds = np.random.default_rng(1).normal(size=2000) * 2
         file["labels"] = (
             np.random.default_rng(2).random(2000) < 1 / (1 + np.exp(-odds))
@@ -572,9 +571,8 @@ def test_rows_of_the_table_explain_themselves_by_what_was_asked(
     output = run("evaluate", "g.h5", "--label", label, "--explain").out
     row = next(line for line in output.splitlines() if line.startswith("ece "))
     assert row.endswith(words)
-    assert (
-        "the same" not in output.partition("±:")[0]
-    )  # the row above may be about another quantity
+    # the row above may be about another quantity
+    assert "the same" not in output.partition("±:")[0]
     assert (
         "over equal-width bins; here of P(class 1) and the frequency of class 1"
         in output

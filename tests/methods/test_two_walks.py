@@ -103,9 +103,8 @@ def test_where_the_sample_has_no_root_all_rows_are_asked():
     rows = ArrayRows(5 * np.eye(3)[y], y)
     fit = fitted(rows, "ts")
     assert (fit.status, fit.calibrator.temperature) == ("at_bound", 0.01)
-    assert (
-        fit.details["evaluations"] < 20
-    )  # the slope fades out, and Newton's steps with it
+    # the slope fades out, and Newton's steps with it
+    assert fit.details["evaluations"] < 20
     assert fitted(rows, "ec").status == "no_root"
 
 

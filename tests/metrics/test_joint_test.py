@@ -122,6 +122,5 @@ def test_a_bias_of_one_class_is_found_where_the_top_label_hides_it():
             joint_test(context, positive=positive).p_value <= 0.045
             for positive in (True, False)
         ]
-    assert (
-        n_rejected[0] >= 21 and n_rejected[1] <= 8
-    )  # four standard errors from .72; a twentieth is 2
+    # four standard errors from .72; a twentieth is 2
+    assert n_rejected[0] >= 21 and n_rejected[1] <= 8

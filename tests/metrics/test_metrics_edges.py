@@ -221,9 +221,8 @@ def test_students_t_takes_fractional_degrees(df, t):
 
 
 def test_simes_by_hand():
-    assert adjusted(np.array([0.5, 0.01, 0.04])).min() == pytest.approx(
-        0.03
-    )  # min(3 .01, 3/2 .04, .5)
+    # min(3 .01, 3/2 .04, .5)
+    assert adjusted(np.array([0.5, 0.01, 0.04])).min() == pytest.approx(0.03)
     assert adjusted(np.array([0.9])).min() == 0.9
 
 

@@ -141,9 +141,8 @@ def test_the_spread_of_risk_coverage_is_the_jackknifes(decimals):
     jackknife = np.sqrt(249 * left_out.var(axis=0))
     assert deviations == pytest.approx(jackknife, rel=0.01)
     drawn = np.array([areas(rng.integers(0, 250, 250)) for _ in range(500)])
-    assert deviations == pytest.approx(
-        drawn.std(axis=0), rel=0.1
-    )  # its own noise is 3 %
+    # its own noise is 3 %
+    assert deviations == pytest.approx(drawn.std(axis=0), rel=0.1)
 
 
 @pytest.mark.slow
@@ -252,9 +251,8 @@ def test_label_positive_is_about_class_one():
         value = measure(name, context)
         assert value.null.p_value < (0.05 if name == "mce" else 0.01), name
         top = measure(name, binary(shift=1.5))
-        assert value.value > top.value, (
-            name
-        )  # the bias moves P(class 1) more than the confidence
+        # the bias moves P(class 1) more than the confidence
+        assert value.value > top.value, name
     assert measure("ks", context).value == pytest.approx(
         abs(p.mean() - y.mean()), rel=0.02
     )

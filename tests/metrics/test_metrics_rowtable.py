@@ -130,9 +130,8 @@ def test_stored_probabilities_are_taken_as_they_are():
     tenths = np.full((3, 10), 0.1, np.float32)
     of_tenths = collect(ArrayRows(tenths, np.zeros(3, int), "probs"))
     assert of_tenths.confidence.tolist() == [0.1, 0.1, 0.1]
-    off = collect(
-        ArrayRows(p * 1.0005, np.array([0, 1, 1, 0]), "probs")
-    )  # a real deviation is divided out
+    # a real deviation is divided out
+    off = collect(ArrayRows(p * 1.0005, np.array([0, 1, 1, 0]), "probs"))
     np.testing.assert_allclose(off.confidence, [0.5, 0.55, 0.9, 1.0], rtol=1e-12)
 
 
@@ -142,9 +141,8 @@ def test_log_probabilities_and_extreme_logits():
     z = np.array([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4], [1e4, 1e4, -1e4]])
     with np.errstate(all="raise", under="ignore"):
         t = collect(ArrayRows(z, np.array([1, 2, 0])), class_bins=15, tops=(2,))
-    assert (
-        t.nll[0] == 20000.0
-    )  # by hand: what a logarithm says is known, however small its probability
+    # by hand: what a logarithm says is known, however small its probability
+    assert t.nll[0] == 20000.0
     assert t.clipped == 0
     assert t.prediction.tolist() == [0, 0, 0]  # ties to the lowest index
     np.testing.assert_allclose(t.confidence, [1, 1 / 3, 0.5])

@@ -111,9 +111,8 @@ def test_wilson_covers(accuracy):
         [comb(n, int(j)) * accuracy**j * (1 - accuracy) ** (n - j) for j in counts]
     )
     low, high = wilson_interval(counts / n, np.full(121, n), 0.95)
-    assert (
-        law @ ((low <= accuracy) & (accuracy <= high)) >= 0.93
-    )  # exact coverage; Wilson's dips below nominal by at most about 0.02 here
+    # exact coverage; Wilson's dips below nominal by at most about 0.02 here
+    assert law @ ((low <= accuracy) & (accuracy <= high)) >= 0.93
 
 
 def test_paired_differences_cover_and_keep_the_level():
@@ -154,9 +153,8 @@ def test_students_t_equals_scipy():
     ):
         assert t_quantile(0.975, df) == pytest.approx(quantile, abs=1e-9)
         assert t_p_value(2.3, df) == pytest.approx(p, abs=1e-6)
-    assert t_quantile(0.975, 1000) == pytest.approx(
-        1.9623390808264074, abs=1e-6
-    )  # Wallace's normal deviate
+    # Wallace's normal deviate
+    assert t_quantile(0.975, 1000) == pytest.approx(1.9623390808264074, abs=1e-6)
     assert t_p_value(math.inf, 3) == 0.0
 
 
@@ -201,9 +199,8 @@ def test_weighted_hits_have_the_right_law():
     sd = np.sqrt(BinStats.of(c, c * (1 - c) * w, width_edges(5), w).outcome / 3000)
     assert (np.abs(hits.mean(axis=0) - mean) < 4.5 * sd).all()
     draws = binned_error(BinStats.of(c, c, width_edges(5), w).with_outcomes(hits))
-    assert expected_error(c, width_edges(5), w) == pytest.approx(
-        draws.mean(), rel=0.06
-    )  # normal formula, 40 a bin
+    # normal formula, 40 a bin
+    assert expected_error(c, width_edges(5), w) == pytest.approx(draws.mean(), rel=0.06)
 
 
 def test_closed_form_floor_equals_resampling():
@@ -321,9 +318,8 @@ def test_intervals_of_the_binned_errors_cover(power, scheme):
             float
         )
         edges = width_edges(10) if scheme == "width" else mass_edges(c, 10)
-        truth = BinStats.of(
-            big, chance, edges
-        )  # binned population: mean score against mean chance
+        # binned population: mean score against mean chance
+        truth = BinStats.of(big, chance, edges)
         square = squared_error(c, y, edges).interval(0.9)
         l2 = float(plugin_square(truth))
         covered["tce2"].append(square.low - 1e-4 <= l2 <= square.high)
@@ -357,9 +353,8 @@ def test_debiased_square_is_unbiased_for_given_scores():
         assert np.mean(values) == pytest.approx(
             truth, abs=4.5 * np.std(values) / math.sqrt(4000)
         )
-    np.testing.assert_allclose(
-        signed, pairs, atol=1e-12
-    )  # the same estimator when scores repeat
+    # the same estimator when scores repeat
+    np.testing.assert_allclose(signed, pairs, atol=1e-12)
 
 
 def test_brownian_tails():
@@ -411,9 +406,8 @@ def test_class_tests_keep_their_level():
     rng = np.random.RandomState(11)
     rejected = []
     for _ in range(60):
-        z = (
-            rng.normal(size=(200, 8)) * 2 - np.arange(8) * 0.7
-        )  # from common to rare classes
+        # from common to rare classes
+        z = rng.normal(size=(200, 8)) * 2 - np.arange(8) * 0.7
         stats = collect(
             ArrayRows(z, draw_labels(softmax(z), rng)), class_bins=5
         ).classes
@@ -487,17 +481,15 @@ def test_friedman_of_the_published_tables(table, ranks, chi2, p):
     values = np.array([line.split() for line in table.split("\n") if line], dtype=float)
     test = friedman(values)
     assert len(values) == 12
-    np.testing.assert_allclose(
-        test.ranks, ranks, atol=0.0051
-    )  # printed to two decimals
+    # printed to two decimals
+    np.testing.assert_allclose(test.ranks, ranks, atol=0.0051)
     assert test.chi2 == pytest.approx(chi2, rel=1e-4)
     assert test.p_value == pytest.approx(p, rel=0.02)
     # Iman and Davenport's F is the analysis of variance of the ranks, which ties do not upset.
     rank_table = np.array([average_ranks(row) for row in values])
     between = 12 * ((rank_table.mean(axis=0) - 4.5) ** 2).sum() / 7
-    within = ((rank_table - rank_table.mean(axis=0)) ** 2).sum() / (
-        7 * 11
-    )  # every row has the mean rank 4.5
+    # every row has the mean rank 4.5
+    within = ((rank_table - rank_table.mean(axis=0)) ** 2).sum() / (7 * 11)
     assert test.f == pytest.approx(between / within, rel=1e-12)
     from scipy.stats import f as f_law
 

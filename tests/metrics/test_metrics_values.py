@@ -94,9 +94,8 @@ def test_squared_error_by_hand():
     assert measure("tce2", MetricContext(t)).value == 0.0
     assert measure("tce2_plugin", MetricContext(t)).value == pytest.approx(0.25)
     assert measure("ks", MetricContext(t)).value == pytest.approx(0.25)
-    assert measure("smece", MetricContext(t)).value == pytest.approx(
-        0.25, abs=1e-4
-    )  # the mean residual spreads evenly
+    # the mean residual spreads evenly
+    assert measure("smece", MetricContext(t)).value == pytest.approx(0.25, abs=1e-4)
 
 
 def test_auroc_by_hand():
@@ -326,9 +325,8 @@ def test_row_order_does_not_matter(name):
     a, b = measure(name, context), measure(name, other)
     if a.value is None:
         assert b.value is None
-    elif (
-        name == "ece_debiased"
-    ):  # its draws meet the bins in the same order, sums differ by rounding
+    # its draws meet the bins in the same order, sums differ by rounding
+    elif name == "ece_debiased":
         assert b.value == pytest.approx(a.value, abs=1e-9)
     else:
         assert b.value == pytest.approx(a.value, rel=1e-9, abs=1e-12)

@@ -440,9 +440,8 @@ def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
     table.get_by_role("button", name="Sort by Points").click()
     rows = numbers(table.locator("tbody tr:visible td:nth-child(7)"))
     gaps = sorted(part.gap for part in made[1].versions[1].classes)
-    assert rows == [
-        round(100 * g, 1) for g in gaps[:20]
-    ]  # of all of them, not of those that were shown
+    # of all of them, not of those that were shown
+    assert rows == [round(100 * g, 1) for g in gaps[:20]]
     assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
     table.get_by_role("button", name="Sort by Points").click()
     assert numbers(table.locator("tbody tr:visible td:nth-child(7)"))[0] == round(
@@ -450,9 +449,8 @@ def test_a_list_is_sorted_by_its_heads_and_says_so(opened, made):
     )
     table.get_by_role("button", name="Sort by Class").click()
     names = table.locator("tbody tr:visible th").all_inner_texts()
-    assert names.index("class 3 <b>") < names.index(
-        "class 10 <b>"
-    )  # numbers in names count as such
+    # numbers in names count as such
+    assert names.index("class 3 <b>") < names.index("class 10 <b>")
     assert table.locator("th[aria-sort]").count() == 1
 
 

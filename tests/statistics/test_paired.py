@@ -351,9 +351,8 @@ def test_a_mean_loss_that_few_rows_carry_has_no_interval():
     assert (
         right.interval is None and "too few of the rare ones" in right.more["ci_reason"]
     )
-    assert (
-        nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None
-    )  # 60 rows carry it
+    # 60 rows carry it
+    assert nll_of(z, (np.arange(300) % 5 > 0).astype(int)).interval is not None
 
 
 @pytest.mark.slow
@@ -402,9 +401,8 @@ def test_rows_that_are_all_right_star_no_method_as_worse(run):
         nll = pair["metrics"]["nll"]
         assert nll["value"] > 0 and nll["p_value"] > 0.05
         low, high = nll["ci"] or (0.0, 0.0)
-        assert (
-            low <= nll["value"] and abs(high) < 50
-        )  # a studentised bootstrap had ends of 1e7 here
+        # a studentised bootstrap had ends of 1e7 here
+        assert low <= nll["value"] and abs(high) < 50
         assert (nll["ci"] is None) == ("ci_reason" in nll)
     words = ("compare", "few.h5", "-m", "ts,svs,uncalibrated,mono", "-o", "kept.json")
     text = run(*words).out

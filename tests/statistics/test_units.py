@@ -76,13 +76,11 @@ def test_sums_of_residuals_by_hand():
 
 def test_a_bias_that_all_units_share_is_no_dependence_of_their_rows():
     rng = np.random.default_rng(8)
-    correct = (
-        rng.random(9000) < 0.55
-    )  # independent rows at a confidence of .9, 30 a unit: an effect of 1
+    # independent rows at a confidence of .9, 30 a unit: an effect of 1
+    correct = rng.random(9000) < 0.55
     effect = design_effect(0.9 - correct, Units.of(np.repeat(np.arange(300), 30)))
-    assert (
-        1.0 <= effect < 1.25
-    )  # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
+    # 1 + 3 standard errors, sqrt(2 / 300) each; 10.7 by squares that are not centred
+    assert 1.0 <= effect < 1.25
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -524,9 +522,8 @@ def test_the_error_of_a_roc_area_by_unit():
         delong_of_units(score, y, area, Units.of(np.arange(300))),
         delong(ranked, area),
     )
-    assert alone.se == pytest.approx(
-        rows.se, rel=0.01
-    )  # G / (G - 1) for the two of DeLong
+    # G / (G - 1) for the two of DeLong
+    assert alone.se == pytest.approx(rows.se, rel=0.01)
     assert alone.carrying == pytest.approx(rows.carrying)
     twice = delong_of_units(
         np.repeat(score, 2),
@@ -724,9 +721,8 @@ def test_inspect_counts_units_and_groups(bundle):
         facts()["units"] == {"name": "unit", "n": 40, "largest": 5}
         and "groups" not in facts()
     )
-    named = facts(
-        "--unit", "alone", "--group-by", "question"
-    )  # one unit is shown too; nothing can be told from it
+    # one unit is shown too; nothing can be told from it
+    named = facts("--unit", "alone", "--group-by", "question")
     assert named["units"] == {"name": "alone", "n": 1, "largest": 200}
     assert named["groups"] == {"name": "question", "n": 20, "largest": 10}
     assert "n 40, largest 5" in bundle("inspect", "u.h5").out

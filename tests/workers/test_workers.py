@@ -333,9 +333,8 @@ def test_a_broken_shard_is_named_and_the_others_are_whole(tmp_path, run, monkeyp
     now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
     assert made.items() < now.items() and "s3.h5" in now
     assert not (tmp_path / "out.job").exists()
-    assert (
-        run(*command).code == 2
-    )  # a finished job's outputs are in the way like any other's
+    # a finished job's outputs are in the way like any other's
+    assert run(*command).code == 2
 
 
 def test_the_same_command_goes_on(folder, run, monkeypatch):
@@ -345,9 +344,8 @@ def test_the_same_command_goes_on(folder, run, monkeypatch):
     class Counting(Processes):
         def run(self, tasks, lost=None):
             for answer in super().run(tasks, lost):
-                counts.extend(
-                    [1] * any(part.digest != b"" for part in answer)
-                )  # else what was known is so still
+                # else what was known is so still
+                counts.extend([1] * any(part.digest != b"" for part in answer))
                 yield answer
                 if len(counts) == self.most:
                     raise WorkersLost("the scheduler is gone")
@@ -563,9 +561,8 @@ def test_a_dask_cluster(folder, run, monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed")
     from calcli.workers.dask_cluster import DaskCluster
 
-    monkeypatch.setattr(
-        "calcli.workers.dask_cluster.PATIENCE", 120.0
-    )  # where tests share a busy machine
+    # where tests share a busy machine
+    monkeypatch.setattr("calcli.workers.dask_cluster.PATIENCE", 120.0)
     monkeypatch.chdir(folder)
     with dask_cluster(2) as (address, scheduler, workers):
         assert (
@@ -600,9 +597,8 @@ def test_a_dask_cluster(folder, run, monkeypatch):
             )
             for words in ((), ("--cluster", address))
         )
-        for mine, other in zip(
-            alone["results"], there["results"], strict=True
-        ):  # blocks have other sizes there
+        # blocks have other sizes there
+        for mine, other in zip(alone["results"], there["results"], strict=True):
             assert other["metrics"]["nll"]["value"] == pytest.approx(
                 mine["metrics"]["nll"]["value"], rel=1e-12
             )
