@@ -3,7 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from calcli.decisions.partial_pooling import (
     fit_type,
 )
 from calcli.errors import DataError, FitError
+from calcli.folds import RowHashes, clusters_of_units, dealt, joined, keyed
 from calcli.importers.open_any_file import logs_once, open_rows
 from calcli.io.artifact import Artifact, FitRecord, Link
 from calcli.io.bundle import (
@@ -47,9 +49,11 @@ NOTHING_GAINED = (
     "nothing is gained: out-of-fold predictions are no better than the answers as they"
     " are, which stay"
 )
-SEED = b"by-question"
 OUTER_FOLDS = 5
-"""Folds of the records by which a whole fit is judged."""
+"""Folds of the records by which a whole fit is judged. Each is two of the ``N_FOLDS``
+folds of the fit itself, which the fit to the others has left.
+"""
+assert N_FOLDS % OUTER_FOLDS == 0
 
 
 @dataclass(frozen=True)
@@ -109,23 +113,27 @@ def opened_questions(
     *,
     layout: Layout = Layout(),
     tell: Callable[[str], None] | None = None,
-    force_shift: bool = False,
+    again: bool = False,
 ) -> Iterator[list[QuestionData]]:
     """Open and read the questions of a log. names : its bundles.
 
-    force_shift : also answers of several models. Raises DataError.
+    again : also answers of several models. Raises DataError.
     """
     with ExitStack() as stack:
         stack.enter_context(logs_once(names))
-        questions = []
+        opened = []
         for number, name in enumerate(names, start=1):
             rows = stack.enter_context(open_rows(name, layout=layout, tell=tell))
             assert isinstance(rows, BundleRows)
-            if not force_shift:
+            if not again:
                 _refuse_several_models(rows)
-            questions.append(_question_data(rows))
+            opened.append(rows)
             context.progress("questions read", number, len(names))
-        yield questions
+        units = units_with_folds(opened, context.seed)
+        yield [
+            _question_data(rows, units_of_rows)
+            for rows, units_of_rows in zip(opened, units, strict=True)
+        ]
 
 
 def cross_fits(
@@ -160,7 +168,7 @@ def cross_fits(
                 ],
             )
             for place, question in enumerate(of_type):
-                _, calibrator = _calibrator(question, fit.theta[place])
+                _, calibrator = _named_calibrator(question, fit.theta[place])
                 counted = calibrator.counting(_zeros(question.rows))
                 calibrators[question.name].append(counted)
         context.progress("cross-fitting", fold + 1, OUTER_FOLDS)
@@ -187,7 +195,7 @@ def fit_questions(questions: Sequence[QuestionData], context: Context) -> Fitted
             [question.folds for question in of_type],
         )
         for place, question in enumerate(of_type):
-            calibrator = _calibrator(question, fit.theta[place])
+            calibrator = _named_calibrator(question, fit.theta[place])
             artifact = _artifact(question, fit, place, calibrator, context)
             maps[question.name] = map_of_artifact(
                 artifact,
@@ -224,28 +232,49 @@ def _refuse_several_models(rows: BundleRows) -> None:
 # ---- rows as the fit needs them
 
 
-def _question_data(rows: BundleRows) -> QuestionData:
-    """Read the rows of a question."""
-    log_p = np.concatenate([block.z for block in rows.counted().blocks()])
-    labels = rows.labels_at(0, rows.n)
-    units = _units(rows)
-    hashes = np.array([_hash(unit) for unit in units], dtype=np.uint64)
-    codes = hashes.view(np.int64)
-    folds = (hashes % N_FOLDS).astype(np.int64)
-    question_type = rows.text_attribute(QUESTION_TYPE)
-    name = rows.text_attribute(QUESTION) or rows.group or rows.path.stem
-    data: Question
-    if question_type == "yes/no":
-        data = LineQuestion(log_p[:, 1] - log_p[:, 0], labels, codes)
-        return QuestionData(name, "yes/no", rows, data, folds)
-    data = TemperatureQuestion(log_p, labels, codes)
-    if question_type == "score":
-        return QuestionData(name, "score", rows, data, folds)
-    return QuestionData(name, "choice", rows, data, folds)
+@dataclass(frozen=True)
+class RowUnits:
+    """Units and folds of the rows of one question, (n,) each.
+
+    number : of the unit among those of all questions.
+    """
+
+    number: IntArray
+    fold: IntArray
 
 
-def _units(rows: BundleRows) -> Sequence[str]:
-    """Text of the unit of every row: of its unit, its id, or its number."""
+def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnits]:
+    """Units and folds of the rows of every question.
+
+    What is said of one record is one unit, in all questions. Folds follow from what the
+    units hold, so that neither their names nor the order of the records matter.
+    """
+    names = list(map(_unit_names, questions))
+    distinct = dict.fromkeys(chain(*names))
+    number_of = {name: number for number, name in enumerate(distinct)}
+    numbers = []
+    counted_numbers = []
+    hashes = []
+    for rows, names_of_rows in zip(questions, names, strict=True):
+        number = np.array([number_of[name] for name in names_of_rows], dtype=np.int64)
+        once = np.arange(rows.n)  # without copies of a row inside its unit
+        if rows.first_copies is not None:
+            once = np.unique(rows.first_copies)
+        of_rows = RowHashes.of(rows.take(once))
+        of_question = np.uint64(_hash_of_text(_name_of(rows)))
+        numbers.append(number)
+        counted_numbers.append(number[once])
+        hashes.append(replace(of_rows, whole=of_rows.whole ^ of_question))
+    units = Units.of(np.concatenate(counted_numbers))
+    cluster, key = clusters_of_units(units, joined(hashes), N_FOLDS)
+    fold_of_cluster = dealt(keyed(key, seed), np.bincount(cluster), N_FOLDS)
+    fold_of_number = np.zeros(len(distinct), dtype=np.int64)
+    fold_of_number[np.concatenate(counted_numbers)] = fold_of_cluster[cluster]
+    return [RowUnits(number, fold_of_number[number]) for number in numbers]
+
+
+def _unit_names(rows: BundleRows) -> list[str]:
+    """Name of the unit of every row: its unit, its id, or its number."""
     for role in ("unit", "ids"):
         column = rows.column(role)
         if column is not None:
@@ -253,17 +282,38 @@ def _units(rows: BundleRows) -> Sequence[str]:
     return list(map(str, range(rows.n)))
 
 
-def _hash(unit: str) -> int:
-    """Hash of a unit, the same in every question and any order of the rows."""
-    text = unit.encode("utf-8", "surrogatepass")
-    digest = hashlib.blake2b(text, digest_size=8, key=SEED).digest()
-    return int.from_bytes(digest, "big")
+def _name_of(rows: BundleRows) -> str:
+    """Name of a question."""
+    return rows.text_attribute(QUESTION) or rows.group or rows.path.stem
+
+
+def _hash_of_text(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _question_data(rows: BundleRows, units: RowUnits) -> QuestionData:
+    """Read the rows of a question."""
+    log_p = np.concatenate([block.z for block in rows.blocks()])
+    labels = rows.labels_at(0, rows.n)
+    question_type = rows.text_attribute(QUESTION_TYPE)
+    name = _name_of(rows)
+    data: Question
+    if question_type == "yes/no":
+        data = LineQuestion(log_p[:, 1] - log_p[:, 0], labels, units.number)
+        return QuestionData(name, "yes/no", rows, data, units.fold)
+    data = TemperatureQuestion(log_p, labels, units.number)
+    if question_type == "score":
+        return QuestionData(name, "score", rows, data, units.fold)
+    return QuestionData(name, "choice", rows, data, units.fold)
 
 
 # ---- calibrators and their records
 
 
-def _calibrator(question: QuestionData, theta: FloatArray) -> tuple[str, Calibrator]:
+def _named_calibrator(
+    question: QuestionData, theta: FloatArray
+) -> tuple[str, Calibrator]:
     """Method and calibrator of a question; identity where nothing changes."""
     if not theta.any():
         return "identity", method("identity")()
@@ -300,10 +350,10 @@ def _artifact(
         "gain": float(fit.judged.gains[place].mean()),
         "evidence": fit.judged.evidence,
         "share": fit.judged.share,
-        "units": Units.of(np.array(_units(rows))).n,
+        "units": len(np.unique(question.data.units)),
     }
     record = FitRecord(
-        n=rows.n,
+        n=before.n,
         status="ok",
         warnings=[NOTHING_GAINED] if name == "identity" else [],
         source=rows.name,
@@ -368,7 +418,7 @@ def _record_of_log(
         listing = ", ".join(unchanged[:6])
         warnings.append(f"{listing}: {NOTHING_GAINED}")
     return FitRecord(
-        n=sum(question.rows.n for question in questions),
+        n=sum(entry.fit.n for entry in maps),
         status="ok",
         warnings=warnings,
         source=Path(questions[0].rows.path).name,

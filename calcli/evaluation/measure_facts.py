@@ -115,9 +115,9 @@ def measure_facts(
         entropy=Entropy(entropy_gap.gap, entropy_gap.z),
         test=_sided_test(exact, context),
         judged=_sided_test(judged, context),
-        bins=_bins(context, factor),
+        bins=_bins(context, "top", factor),
         class_one=_class_one(context, scores),
-        class_one_bin=_class_one_bin(context, positive),
+        class_one_bin=_class_one_bin(context, positive, factor),
         classes=_class_findings(context, factor),
         groups=group_findings(groups),
         split=_usable_split(context, split),
@@ -177,20 +177,25 @@ def _class_one(context: MetricContext, scores: Mapping[str, Score]) -> ClassOne 
 # ---- parts of the rows
 
 
-def _bins(context: MetricContext, factor: float) -> tuple[ConfidenceBin, ...]:
-    if factor == 1.0:
-        return confidence_bins(context)
-    return tuple(
-        replace(one, p_adjusted=widened_p_value(one.p_adjusted, factor))
-        for one in confidence_bins(context)
-    )
+def _bins(
+    context: MetricContext, label: Label, factor: float
+) -> tuple[ConfidenceBin, ...]:
+    """Bins of the confidence or of P(class 1), judged up to the error of the fit."""
+    bins = []
+    for one in confidence_bins(context, label):
+        p_adjusted = widened_p_value(one.p_adjusted, factor)
+        is_significant = p_adjusted <= LEVEL
+        bins.append(replace(one, p_adjusted=p_adjusted, significant=is_significant))
+    return tuple(bins)
 
 
-def _class_one_bin(context: MetricContext, positive: bool) -> ConfidenceBin | None:
+def _class_one_bin(
+    context: MetricContext, positive: bool, factor: float
+) -> ConfidenceBin | None:
     """The bin of P(class 1) with the clearest gap, weighted by its rows."""
     if not positive:
         return None
-    with_rows = [one for one in confidence_bins(context, "positive") if one.n]
+    with_rows = [one for one in _bins(context, "positive", factor) if one.n]
     return max(with_rows, key=lambda one: (one.significant, abs(one.gap) * one.n))
 
 

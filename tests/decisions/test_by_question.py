@@ -76,6 +76,80 @@ def test_the_same_log_in_another_order_gives_the_same_maps(run, fitted, tmp_path
                 assert np.allclose(value, other[key], rtol=1e-6)
 
 
+def maps_of(run, name, records):
+    """Maps of a log, with the gain that weighed them, and the number of rows."""
+    Path(f"{name}.jsonl").write_text(logs.lines(records), "utf-8")
+    done = run("fit", f"{name}.jsonl", "-o", f"{name}.json")
+    assert done.code == 0, done.err
+    fit = json.loads(Path(f"{name}.json").read_text("utf-8"))
+    numbers = {"n": fit["fit"]["n"]}
+    for question, entry in fit["params"]["questions"].items():
+        details = entry["fit"]["details"]
+        numbers |= {f"{question} {key}": details[key] for key in ("gain", "share")}
+        for key, value in entry["params"].items():
+            if key != "mode":
+                numbers[f"{question} {key}"] = value
+    return numbers
+
+
+def decisions(n, seed, sharpen=2.0):
+    """Records of a choice and a yes/no, too sure by a factor; without ids."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for _ in range(n):
+        p = rng.dirichlet([0.5, 0.5, 0.5])
+        stated = np.round(p**sharpen / (p**sharpen).sum(), 3)
+        stated[0] = round(1.0 - stated[1] - stated[2], 3)
+        yes = round(float(rng.beta(0.6, 0.9)), 3)
+        answers = {"team": logs.choice(stated), "refund": {"type": "noul", "noul": yes}}
+        label = {
+            "team": logs.OPTIONS[rng.choice(3, p=p)],
+            "refund": bool(rng.random() < yes),
+        }
+        records.append({"answers": answers, "label": label})
+    return records
+
+
+@pytest.mark.parametrize("with_states", [False, True])
+def test_records_without_ids_give_the_same_maps_in_any_order(run, with_states):
+    """Neither the line of a record nor the first line of a state decides its fold."""
+    records = decisions(80, seed=11, sharpen=1.2)
+    if with_states:
+        records = [
+            {**record, "state": f"state {number // 2}"}
+            for number, record in enumerate(records)
+        ]
+    order = np.random.default_rng(1).permutation(len(records))
+    first = maps_of(run, "first", records)
+    second = maps_of(run, "second", [records[place] for place in order])
+    assert set(first) == set(second)
+    for name, value in first.items():
+        assert np.allclose(value, second[name], rtol=1e-6, atol=1e-9), name
+
+
+@pytest.mark.parametrize("command", ["fit", "run"])
+def test_copies_of_records_with_one_state_are_no_more_evidence(run, command):
+    records = [
+        {**record, "id": f"r{number}", "state": f"state {number}"}
+        for number, record in enumerate(decisions(60, seed=5))
+    ]
+    copied = [
+        {**record, "id": f"{record['id']}-{copy}"}
+        for record in records
+        for copy in range(3)
+    ]
+    if command == "run":
+        Path("copied.jsonl").write_text(logs.lines(copied), "utf-8")
+        assert run("run", "copied.jsonl", "-o", "out").code == 0
+        return
+    once = maps_of(run, "once", records)
+    thrice = maps_of(run, "thrice", copied)
+    assert thrice.pop("n") == once.pop("n") == 120
+    assert set(once) == set(thrice)
+    for name, value in once.items():
+        assert np.allclose(value, thrice[name], rtol=1e-6, atol=1e-9), name
+
+
 def test_evaluate_has_a_result_per_question(run, fitted):
     done = run("evaluate", SAMPLE, "-c", fitted, "--json")
     results = json.loads(done.out)["results"]
@@ -282,7 +356,8 @@ def test_cross_fitted_results_are_those_of_fits_without_the_fold(run):
         run("fit", "part.jsonl", "-o", f"{fold}.json")
         content = json.loads(Path(f"{fold}.json").read_text("utf-8"))
         params = content["params"]["questions"]["team"]["params"]
-        assert params["temperature"] == pytest.approx(temperatures[fold], rel=1e-6)
+        # its own folds, by which the map is weighed, are dealt anew: 10 in place of 8
+        assert params["temperature"] == pytest.approx(temperatures[fold], rel=1e-3)
 
 
 # ---- thresholds

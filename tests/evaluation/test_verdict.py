@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from metric_cases import draw_labels, softmax
 from run_calcli import runner
+from scipy.stats import norm
 
 import calcli
 from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.facts import LossPart, LossSplit
+from calcli.evaluation.facts import FitSize, LossPart, LossSplit
 from calcli.evaluation.findings import find
 from calcli.evaluation.groups import gaps_of_groups
 from calcli.evaluation.levels import LEVEL, TEST_LEVELS
@@ -34,8 +35,8 @@ def rows_of(n, k, rng, scale=1.0, weight=None):
     return ArrayRows(scale * z, draw_labels(softmax(z), rng), weight=weight)
 
 
-def judgement_of(rows, seed=0, split=None, group=None):
-    """The judgement on rows, without metrics."""
+def judgement_of(rows, seed=0, split=None, group=None, fit=None):
+    """The judgement on rows, without metrics. fit : size of the calibrator's fit."""
     table = collect(rows, class_bins=15, group=group)
     context = MetricContext(table, MetricSettings(seed=seed))
     positive = table.k == 2
@@ -45,6 +46,7 @@ def judgement_of(rows, seed=0, split=None, group=None):
         {},
         positive=positive,
         split=split,
+        fit=fit,
         groups=gaps_of_groups(context, {}, positive),
     )
     verdict = judge(facts)
@@ -229,14 +231,30 @@ def test_the_class_that_is_miscalibrated_is_named(names):
     assert "names" not in report["data"]
 
 
+@pytest.mark.parametrize("k", [2, 4])
+def test_bins_are_judged_up_to_the_error_of_the_fit(k):
+    """z over sqrt(2) where fit and test have as many rows; of P(class 1), too."""
+    rows = rows_of(900, k, np.random.RandomState(6), scale=1.3)
+    exact = judgement_of(rows).facts
+    up_to_fit = judgement_of(rows, fit=FitSize(900)).facts
+    pairs = list(zip(exact.bins, up_to_fit.bins, strict=True))
+    if k == 2:
+        pairs.append((exact.class_one_bin, up_to_fit.class_one_bin))
+        assert exact.class_one_bin.n == up_to_fit.class_one_bin.n
+    n_changed = 0
+    for alone, widened in pairs:
+        z = norm.isf(alone.p_adjusted / 2) / np.sqrt(2)
+        assert widened.p_adjusted == pytest.approx(2 * norm.sf(z), rel=1e-6)
+        assert widened.significant == (widened.p_adjusted <= LEVEL)
+        n_changed += alone.significant and not widened.significant
+    assert n_changed > 0
+
+
 @pytest.mark.parametrize(
     ("experiment", "name", "most"),
     [
-        (
-            "level",
-            "not clean",
-            0.07,
-        ),  # the bar of the joint test's design, for a level of .05 at 1000 sets
+        # the bar of the joint test's design, for a level of .05 at 1000 sets
+        ("level", "not clean", 0.07),
         ("units", "not clean", 0.08),  # 29 cells of 8 to 3000 units
         ("units", "misses 0", 0.08),
         ("promise", "broken", 0.05),
