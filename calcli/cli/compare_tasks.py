@@ -25,7 +25,7 @@ from calcli.rows import Rows
 
 if TYPE_CHECKING:
     from calcli.cli.commands.compare import CompareArgs
-    from calcli.workers.task import Executor
+    from calcli.workers.executor import Executor
 
 
 @dataclass(frozen=True)

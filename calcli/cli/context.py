@@ -19,8 +19,8 @@ from calcli.io.read_line import read_line
 from calcli.numerics import AnyArray, time_order
 
 if TYPE_CHECKING:
+    from calcli.workers.executor import Executor
     from calcli.workers.journal import Journal
-    from calcli.workers.task import Executor
 
 
 class CommandContext(Console):
@@ -80,7 +80,7 @@ class CommandContext(Console):
             if rows.arrays:
                 self._names_said.add(rows.name)
             if self.executor is not None:
-                from calcli.workers.task import spread_over
+                from calcli.workers.passes import spread_over
 
                 spread_over(rows, names, self.executor, how, journal)
             if rows.ignored:
@@ -266,10 +266,10 @@ class Shard:
         Raises DataError for a file that is gone.
         """
         from calcli.workers.journal import key_of
-        from calcli.workers.task import mark
+        from calcli.workers.shared_bundles import file_stamp
 
-        marks = [mark(name) for name in self.files]
-        return key_of(repr((self.asked, self.target, marks)).encode())
+        stamps = [file_stamp(name) for name in self.files]
+        return key_of(repr((self.asked, self.target, stamps)).encode())
 
 
 def made(
@@ -285,7 +285,7 @@ def made(
         for shard in shards:
             yield partial(shard.work, command)
         return
-    from calcli.workers.task import mark
+    from calcli.workers.shared_bundles import file_stamp
 
     with job_file(output) as journal:
         assert journal is not None
@@ -303,8 +303,8 @@ def made(
                     if error is not None:
                         journal.keep = True
                     else:
-                        mark_of_target = mark(str(shard.target))
-                        journal[shard.key] = (facts, messages, mark_of_target)
+                        target_stamp = tuple(file_stamp(str(shard.target)))
+                        journal[shard.key] = (facts, messages, target_stamp)
                 yield partial(_facts_of, command, outcome)
         finally:
             answers.close()  # type: ignore[attr-defined]
@@ -318,14 +318,14 @@ def made(
 
 def _completed(shards: Sequence[Shard], journal: "Journal") -> dict[Path, ShardOutcome]:
     """Outcomes of the shards that an earlier run has completed, by target."""
-    from calcli.workers.task import mark
+    from calcli.workers.shared_bundles import file_stamp
 
     outcomes: dict[Path, ShardOutcome] = {}
     for shard in shards:
         # A file may be absent or changed, an entry may not be these three values.
         with suppress(KeyError, DataError, TypeError, ValueError):
-            facts, messages, mark_of_target = journal[shard.key]
-            if mark(str(shard.target)) == mark_of_target:
+            facts, messages, target_stamp = journal[shard.key]
+            if file_stamp(str(shard.target)) == target_stamp:
                 outcomes[shard.target] = (facts, list(messages), None)
     return outcomes
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from calcli.errors import DataError, ResourceError
 
@@ -65,18 +65,30 @@ def note(path: Path | str) -> None:
                 files[about.st_dev, about.st_ino] = Path(path).absolute()
 
 
-def stamp(path: Path) -> tuple[int, ...]:
-    """Identify a file and its state by device, inode, size, mtime and ctime.
+class FileStamp(NamedTuple):
+    """Identity and state of a file. No program can set ``ctime_ns``."""
 
-    No program can set the last. Raises OSError.
-    """
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @property
+    def on_any_machine(self) -> tuple[int, int]:
+        """The part that is the same wherever the file is seen from."""
+        return self.size, self.mtime_ns
+
+
+def stamp(path: Path) -> FileStamp:
+    """The stamp of a file. Raises OSError."""
     about = path.stat()
-    return (
-        about.st_dev,
-        about.st_ino,
-        about.st_size,
-        about.st_mtime_ns,
-        about.st_ctime_ns,
+    return FileStamp(
+        device=about.st_dev,
+        inode=about.st_ino,
+        size=about.st_size,
+        mtime_ns=about.st_mtime_ns,
+        ctime_ns=about.st_ctime_ns,
     )
 
 

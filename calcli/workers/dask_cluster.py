@@ -15,7 +15,7 @@ from calcli import __version__
 from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.io.inputs import read_document
 from calcli.optional_packages import optional_import
-from calcli.workers.task import Executor, Named, given_up
+from calcli.workers.executor import Executor, Task, given_up
 
 # seconds to wait for a scheduler's answer, and for a cluster's first worker
 PATIENCE = 30.0
@@ -128,10 +128,10 @@ class DaskCluster(Executor):
         return self._client.sync(whom, *words, callback_timeout=PATIENCE, **how)
 
     def run(
-        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
+        self, tasks: Sequence[Task], lost: Callable[[WorkersLost], Any] | None = None
     ) -> Iterator[Any]:
         todo = deque(tasks)
-        waiting = deque[tuple[Named, Any]]()
+        waiting = deque[tuple[Task, Any]]()
         self._met = time.monotonic()
         try:
             while todo or waiting:

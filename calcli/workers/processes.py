@@ -13,7 +13,7 @@ from typing import Any
 
 from calcli.errors import WorkersLost
 from calcli.io.interpreter import start
-from calcli.workers.task import ATTEMPTS, Executor, Named, given_up
+from calcli.workers.executor import ATTEMPTS, Executor, Task, given_up
 
 AHEAD = 2  # results per worker that may wait for an earlier one
 
@@ -93,7 +93,7 @@ class Processes(Executor):
         self._workers: list[_Worker] = []
 
     def run(
-        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
+        self, tasks: Sequence[Task], lost: Callable[[WorkersLost], Any] | None = None
     ) -> Iterator[Any]:
         while len(self._workers) < min(self.count, len(tasks)):
             self._workers.append(_Worker())
@@ -118,7 +118,7 @@ class Processes(Executor):
                 self._workers.remove(worker)
                 worker.end()
 
-    def _give(self, tasks: Sequence[Named], todo: deque[int], head: int) -> None:
+    def _give(self, tasks: Sequence[Task], todo: deque[int], head: int) -> None:
         """Send tasks to idle workers, at most ``AHEAD`` per worker beyond task
         ``head``.
         """
@@ -129,7 +129,7 @@ class Processes(Executor):
                 with suppress(OSError):
                     worker.pipe.send(tasks[worker.task])
 
-    def _take(self, tasks: Sequence[Named], results: dict[int, Any]) -> Iterator[int]:
+    def _take(self, tasks: Sequence[Task], results: dict[int, Any]) -> Iterator[int]:
         """Wait for results; yields the tasks of workers that died."""
         busy = {
             worker.pipe: worker for worker in self._workers if worker.task is not None

@@ -11,7 +11,7 @@ from run_calcli import runner
 from synthetic import truth
 
 from calcli.workers.journal import HEAD, Journal
-from calcli.workers.task import PartsTask
+from calcli.workers.passes import PassTask
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def entry(text, key=KEY):
 
 def called():
     """A task, which unpickles its walk when it is called, and the code that calls it."""
-    task = PartsTask(None, pickle.dumps(Gadget()), (), 0, 1, 1, 1, 1, False)
+    task = PassTask(None, pickle.dumps(Gadget()), (), 0, 1, 1, 1, 1, False)
     return pickle.dumps(task, 4)[:-1] + b")R."
 
 
@@ -48,7 +48,7 @@ FORGED = {
     "no shape": b'cnumpy\nndarray\n(S"a"\ntR.',
     "no type": b'cnumpy\ndtype\n(S"zzz"\ntR.',
     "an object": b'cnumpy._core.multiarray\nscalar\n(cnumpy\ndtype\n(S"O"\ntRS"a"\ntR.',
-    "too many fields": b"ccalcli.workers.task\nPartResult\n(I1\nI2\nI3\nI4\nI5\nI6\ntR.",
+    "too many fields": b"ccalcli.workers.passes\nPartResult\n(I1\nI2\nI3\nI4\nI5\nI6\ntR.",
     "an extension": b"\x82\x01.",
     "a deep one": b"(" * 100_000 + b".",
 }

@@ -25,11 +25,12 @@ from calcli.errors import DataError, UsageError, WorkersLost
 from calcli.fitting.fit import fit_artifact
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import dumps
+from calcli.io.inputs import FileStamp
 from calcli.io.locate import Layout
 from calcli.registry import method, method_names, parse_options
 from calcli.workers.journal import HEAD, Journal
+from calcli.workers.passes import spread_over
 from calcli.workers.processes import Processes
-from calcli.workers.task import spread_over
 
 pytestmark = pytest.mark.slow
 
@@ -459,7 +460,7 @@ def test_rows_are_spread_as_they_were_opened(run, monkeypatch, tmp_path, words, 
         "calcli.workers.processes.Processes", lambda count, say: executor
     )
     monkeypatch.setattr(
-        "calcli.workers.task.spread_over", lambda *given: seen.append(given)
+        "calcli.workers.passes.spread_over", lambda *given: seen.append(given)
     )
     assert (
         run(*words, "a.h5", "--kind", "logits", "--ignore-label", "7").code == 0
@@ -838,8 +839,8 @@ def test_other_rows_of_the_same_size_and_time_are_noticed(
     monkeypatch.chdir(tmp_path)
     if blind:
         monkeypatch.setattr(
-            "calcli.workers.task.stamp",
-            lambda path: (1, 2, path.stat().st_size, 10**18, 10**18),
+            "calcli.workers.shared_bundles.stamp",
+            lambda path: FileStamp(1, 2, path.stat().st_size, 10**18, 10**18),
         )
 
     def write(seed):

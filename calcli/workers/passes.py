@@ -1,155 +1,28 @@
-"""Tasks of workers: passes over parts of a data set that each worker opens itself."""
+"""Passes over a data set by an executor: parts become tasks, and their results come back
+in the order of the rows.
+"""
 
 import pickle
-from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from threading import local
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calcli.block import Block
-from calcli.errors import DataError, WorkersLost
-from calcli.importers.open_any_file import open_rows
 from calcli.io.bundle import BundleRows
 from calcli.io.dataset import DataSet, regular
-from calcli.io.inputs import allow_open_files, stamp
-from calcli.io.locate import split_where
 from calcli.io.pooled_rows import PooledRows, within
 from calcli.numerics import AnyArray
 from calcli.rows import Walk
+from calcli.workers.executor import Executor
 from calcli.workers.journal import Journal, key_of
+from calcli.workers.shared_bundles import SharedBundles, file_stamp
 from calcli.zeros import Zeros
-
-# ---- executors: take tasks and return their results in order
-
-
-ATTEMPTS = 3  # workers that may die during a task before it is given up
-
-
-class Named(Protocol):
-    """Task: a picklable callable for a worker, with a name for people."""
-
-    @property
-    def name(self) -> str: ...
-    def __call__(self) -> Any: ...
-
-
-class Executor(ABC):
-    """Pool of workers.
-
-    count : their number. remote : they may run in another folder, on other machines.
-    """
-
-    count: int
-    remote = False
-
-    @abstractmethod
-    def run(
-        self, tasks: Sequence[Named], lost: Callable[[WorkersLost], Any] | None = None
-    ) -> Iterator[Any]:
-        """Yield the results of the tasks, in their order.
-
-        A task whose worker dies is repeated by another; an exception of a task is
-        raised here. lost : makes the result of a task during which several workers have
-        died; without it WorkersLost is raised. Raises WorkersLost also if no worker is
-        left.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the workers."""
-
-
-def given_up(task: Named, lost: Callable[[WorkersLost], Any] | None) -> Any:
-    """Return ``lost``'s result for a task during which workers died.
-
-    Raises WorkersLost without ``lost``.
-    """
-    advice = "is there memory enough? fewer --workers need less"
-    problem = WorkersLost(
-        f"{ATTEMPTS} workers died one after the other over {task.name}; {advice}"
-    )
-    if lost is None:
-        raise problem
-    return lost(problem)
-
-
-OPEN_BUNDLES = 256  # most bundles that a worker keeps open
-# Part of a stamp that is the same on every machine: size and mtime.
-SEEN_ALIKE = slice(2, 4)
-
-
-@dataclass(frozen=True)
-class Source:
-    """Bundles of a data set: how to open them, and their state when the work began.
-
-    opening : arguments of ``open_rows`` besides the name. counts : rows of each that
-    are kept. marks : stamps of the files on this machine. small : whether scores stay
-    in memory.
-    """
-
-    names: tuple[str, ...]
-    opening: Mapping[str, Any]
-    counts: tuple[int, ...]
-    marks: tuple[tuple[int, ...], ...]
-    dtype: np.dtype[Any]
-    small: bool
-
-    def pieces(
-        self, start: int, stop: int, transforms: Sequence[int], step: int
-    ) -> Iterator[Block]:
-        """Read rows start..stop-1 in pieces, multiples of ``step`` rows where possible."""
-        for bundle, begin, low, high in within(self.counts, start, stop):
-            rows = self._opened(bundle)
-            slab = rows.slab_rows(transforms, step)
-            for piece in rows.pieces(transforms, slab, low, high):
-                scores = piece.scores.astype(self.dtype, copy=False)
-                yield replace(piece, start=begin + piece.start, scores=scores)
-
-    def _opened(self, bundle: int) -> BundleRows:
-        """Return a bundle by its number, opened unless it is open in this thread."""
-        if not hasattr(_here, "bundles"):
-            _here.bundles = OrderedDict()
-            allow_open_files(OPEN_BUNDLES)
-        bundles: OrderedDict[Any, tuple[ExitStack, BundleRows]] = _here.bundles
-        name = self.names[bundle]
-        key = (name, self.marks[bundle], repr(self.opening))
-        if key not in bundles:
-            if mark(name)[SEEN_ALIKE] != self.marks[bundle][SEEN_ALIKE]:
-                raise DataError(
-                    f"{name}: has changed since the work on it began; repeat the"
-                    " command"
-                )
-            while len(bundles) >= OPEN_BUNDLES:
-                bundles.popitem(last=False)[1][0].close()
-            stack = ExitStack()
-            rows = stack.enter_context(open_rows(name, **self.opening))
-            rows.small = self.small
-            bundles[key] = stack, rows
-        bundles.move_to_end(key)
-        return bundles[key][1]
-
-
-_here = local()  # ``bundles``: open bundles of this thread
-
-
-def mark(name: str) -> tuple[int, ...]:
-    """Return the stamp of a bundle's file. Raises DataError if it is missing."""
-    path = split_where(name)[0]
-    try:
-        return stamp(path)
-    except OSError as problem:
-        advice = (
-            "every worker must see the files under the same names, as on a shared disk"
-        )
-        raise DataError(f"{path}: {problem.strerror}; {advice}") from None
-
 
 AS_STORED = b""
 """Digest of a part whose scores and result are as an earlier run has stored them."""
@@ -163,7 +36,7 @@ class PartResult(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PartsTask:
+class PassTask:
     """Task of a pass over parts ``first`` to ``last`` - 1.
 
     walk : pickled without its arrays ``along``, of which only these parts' rows are
@@ -172,7 +45,7 @@ class PartsTask:
     earlier run has stored.
     """
 
-    source: Source
+    source: SharedBundles
     walk: bytes
     along: tuple[AnyArray, ...]
     first: int
@@ -228,9 +101,6 @@ class PartsTask:
         return PartResult(result, digest.digest() if self.hashed else None)
 
 
-# ---- passes over a data set by an executor: parts become tasks, results come back in the order of the rows
-
-
 # Tasks of a pass: few enough to cost little, many enough to balance the load.
 TASKS_PER_WORKER = 4
 MOST_PARTS = 8  # most parts of a task, as a worker holds all their results
@@ -244,7 +114,7 @@ class Spread:
     """
 
     executor: Executor
-    source: Source
+    source: SharedBundles
     journal: Journal | None
 
     def __call__(self, rows: DataSet, walk: Walk) -> Iterator[Any]:
@@ -279,7 +149,7 @@ class Spread:
         if hashed:
             rows.seal(digests)
 
-    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PartsTask]:
+    def _tasks(self, rows: DataSet, walk: Walk, hashed: bool) -> list[PassTask]:
         """The tasks of a pass, each of some parts."""
         size = rows.part_rows(walk.transforms)
         step = rows.step(walk.transforms)
@@ -294,7 +164,7 @@ class Spread:
         for first in range(0, n_parts, parts_of_task):
             last = min(first + parts_of_task, n_parts)
             along = tuple(array[first * size : last * size] for array in walk.along)
-            task = PartsTask(
+            task = PassTask(
                 self.source,
                 pickled,
                 along,
@@ -310,7 +180,7 @@ class Spread:
         return tasks
 
     def _stored(
-        self, tasks: Sequence[PartsTask], rows: DataSet
+        self, tasks: Sequence[PassTask], rows: DataSet
     ) -> dict[int, list[PartResult]]:
         """Read the results that an earlier run has stored, by the first part of their
         task.
@@ -328,8 +198,8 @@ class Spread:
 
 
 def _to_do(
-    tasks: Sequence[PartsTask], stored: Mapping[int, list[PartResult]], hashed: bool
-) -> list[PartsTask]:
+    tasks: Sequence[PassTask], stored: Mapping[int, list[PartResult]], hashed: bool
+) -> list[PassTask]:
     """The tasks to run: all that nothing is stored of.
 
     In a pass that hashes the rows all of them: what is stored holds only where digests
@@ -354,7 +224,7 @@ def _with_stored(
     return parts
 
 
-def _key(task: PartsTask, rows: DataSet) -> bytes:
+def _key(task: PassTask, rows: DataSet) -> bytes:
     """Key of a task's results in the journal; in the first pass digests of the scores
     are compared too.
     """
@@ -386,6 +256,8 @@ def spread_over(
     parts = rows.parts if isinstance(rows, PooledRows) else [rows]
     small = all(part.small for part in parts if isinstance(part, BundleRows))
     counts = tuple(part.n for part in parts)
-    marks = tuple(map(mark, names))
-    source = Source(tuple(names), opening or {}, counts, marks, rows.dtype, small)
+    stamps = tuple(map(file_stamp, names))
+    source = SharedBundles(
+        tuple(names), opening or {}, counts, stamps, rows.dtype, small
+    )
     rows.spread = Spread(executor, source, journal)
