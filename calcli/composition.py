@@ -7,14 +7,13 @@ other methods.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from inspect import getdoc
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
 import msgspec
-import numpy as np
 
 from calcli.block import Block
 from calcli.calibrator import (
@@ -26,19 +25,12 @@ from calcli.calibrator import (
     Options,
     Prediction,
     Status,
-    check_numbers,
-    transforms_read_by,
-    with_transforms_of,
 )
 from calcli.errors import DataError, UsageError
-from calcli.numerics import AnyArray, FloatArray, IntArray, mixed_with_uniform
-from calcli.parallel import available_memory
-from calcli.rows import ArrayRows, AtOnce, Result, Rows, Walk
-from calcli.statistics.units import Units
+from calcli.mapped_rows import argmax_at_prediction, mapped_block, rows_after
+from calcli.numerics import FloatArray
+from calcli.rows import Rows
 
-# larger log-probabilities are not kept between stages, but recomputed in every pass
-CACHED_BYTES = 1 << 27
-LARGE_BYTES = 1 << 28  # up to this size they are kept where memory is plenty
 STATUSES: tuple[Status, ...] = get_args(Status)  # from the best to the worst
 
 
@@ -58,7 +50,8 @@ Prefix = tuple[tuple[str, Options], ...]
 class FittedPrefixes:
     """Cache of fitted prefixes of compositions, and of the rows that they map.
 
-    All are fitted to the same rows with the same context.
+    All are fitted to the same rows. Who fits a prefix first decides where its search
+    starts, which changes a result within the search's tolerance.
     """
 
     fits: dict[Prefix, Fit[Any]] = field(default_factory=dict)
@@ -129,7 +122,7 @@ class Composition(Calibrator):
 
     def marginals(self, block: Block) -> FloatArray:
         for stage in self.stages[:-1]:
-            block = through(stage.calibrator, block)
+            block = mapped_block(stage.calibrator, block)
         return self.stages[-1].calibrator.marginals(block)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -281,6 +274,7 @@ def _documentation(stages: Sequence[tuple[str, type[Calibrator]]], title: str) -
 def _laws_of_composition(laws: Sequence[Laws]) -> Laws:
     """What a composition guarantees. laws : those of its stages, in order."""
     first = laws[0]
+    # what a stage before the last one that restores the prediction does to it is undone
     last = laws[last_restoring(laws) :]
     class_shares = False
     settling = [law for law in laws if not law.restores_argmax]
@@ -403,185 +397,3 @@ def full_option_names(
             raise UsageError(f"option {target} of {name!r} is set twice")
         full[target] = value
     return full
-
-
-# ---- rows between stages
-
-
-def argmax_at_prediction(prediction: Prediction) -> FloatArray:
-    """Log-probabilities whose argmax is the prediction.
-
-    Where it is not, as rounding made the predicted class tie with one of lower index or
-    the method predicts another class, the predicted class is raised above the rest by
-    one unit in the last place.
-    """
-    log_p = prediction.log_probs
-    label = prediction.label
-    off = np.flatnonzero(log_p.argmax(axis=1) != label)
-    if len(off):
-        log_p = log_p.copy()
-        log_p[off, label[off]] = np.nextafter(log_p[off].max(axis=1), np.inf)
-    return log_p
-
-
-def through(calibrator: Calibrator, block: Block) -> Block:
-    return block.calibrated(argmax_at_prediction(calibrator.apply(block)))
-
-
-def _through(
-    calibrator: Calibrator, work: Callable[..., Result], block: Block, *along: AnyArray
-) -> Result:
-    return work(through(calibrator, block), *along)
-
-
-class MappedRows(Rows):
-    """Rows mapped by a calibrator to log-probabilities, anew in every pass."""
-
-    def __init__(self, source: Rows, calibrator: Calibrator) -> None:
-        self.source = source
-        self.calibrator = calibrator
-        self.n = source.n
-        self.k = source.k
-        self.kind = "log_probs"
-        self.reads = source.places_of(calibrator.required_transforms)
-
-    def blocks(
-        self, transforms: Sequence[int] = (), at_once: AtOnce = 1
-    ) -> Iterator[Block]:
-        return map(
-            partial(through, self.calibrator), self.source.blocks(self.reads, at_once)
-        )
-
-    def walked(self, walk: Walk) -> Iterator[Any]:
-        work = partial(_through, self.calibrator, walk.work)
-        return self.source.walked(
-            replace(walk, work=work, transforms=tuple(self.reads))
-        )
-
-    def labels(self) -> IntArray:
-        return self.source.labels()
-
-    def weights(self) -> FloatArray | None:
-        return self.source.weights()
-
-    def units(self) -> Units | None:
-        return self.source.units()
-
-
-def rows_after(rows: Rows, fit: Fit[Any]) -> Rows:
-    """Rows to which the next stage is fitted: out of fold where there are such."""
-    if fit.out_of_fold is not None:
-        return fit.out_of_fold
-    return mapped(rows, fit.calibrator)
-
-
-def mapped(rows: Rows, calibrator: Calibrator) -> Rows:
-    """Map rows by a calibrator, kept in memory when they are small."""
-    lazy = MappedRows(rows, calibrator)
-    size = 8 * rows.n * rows.k
-    free = available_memory() or 0
-    if size > CACHED_BYTES and not (size <= LARGE_BYTES and 12 * size <= free):
-        return lazy
-    scores = np.empty((rows.n, rows.k))
-    original = np.empty(rows.n, dtype=np.int64)
-    for block in lazy.blocks():
-        to = block.span
-        scores[to] = block.scores
-        original[to] = block.original_prediction
-    cached = ArrayRows(
-        scores,
-        lazy.labels(),
-        "log_probs",
-        weight=lazy.weights(),
-        units=lazy.units(),
-    )
-    cached.original = original
-    return cached
-
-
-# ---- mixtures: weighted means of the probabilities of several fitted calibrators
-
-
-class Member(NamedTuple):
-    """One part of a mixture: the method's name, its options, calibrator and weight."""
-
-    method: str
-    options: Options
-    calibrator: Calibrator
-    weight: float
-
-
-@dataclass(frozen=True)
-class Mixture(Calibrator):
-    """(1 - uniform) sum_j w_j p_j + uniform / k, the p_j from different calibrators.
-
-    The prediction is the largest entry, or what it was where every member is
-    accuracy-preserving. then : stages that follow the average, as in a composition. Of
-    confidences the average is of the probability to be right.
-    """
-
-    members: tuple[Member, ...]
-    uniform: float
-    then: tuple[Stage, ...] = ()
-
-    @property
-    def members_keep_argmax(self) -> bool:
-        """True if every member keeps the prediction and the argmax of the vector."""
-        laws = [member.calibrator.laws for member in self.members]
-        return all(law.keeps_argmax and law.monotone for law in laws)
-
-    @property
-    def keeps_argmax(self) -> bool:
-        """True if prediction and argmax of the vector are those of the scores."""
-        laws = [stage.calibrator.laws for stage in self.then]
-        last = laws[last_restoring(laws) :]
-        stages_keep = all(law.keeps_argmax and law.monotone for law in last)
-        restored = any(law.restores_argmax for law in laws)
-        return stages_keep and (restored or self.members_keep_argmax)
-
-    @property
-    def required_transforms(self) -> Sequence[str]:
-        return transforms_read_by(member.calibrator for member in self.members)
-
-    def apply(self, block: Block) -> Prediction:
-        if block.kind == "confidence":
-            return Prediction.of_confidence(self.mean_confidence(block))
-        prediction = self.mean(block)
-        for stage in self.then:
-            block = block.calibrated(argmax_at_prediction(prediction))
-            prediction = stage.calibrator.apply(block)
-        return prediction
-
-    def mean(self, block: Block) -> Prediction:
-        """Weighted mean of the members, without the stages that follow."""
-        needed = self.required_transforms
-        total: FloatArray | None = None
-        for member in self.members:
-            here = with_transforms_of(member.calibrator, block, needed)
-            part = member.calibrator.apply(here).log_probs + np.log(member.weight)
-            total = part if total is None else np.logaddexp(total, part, out=total)
-        assert total is not None
-        log_p = mixed_with_uniform(total, self.uniform)
-        label = block.prediction if self.members_keep_argmax else log_p.argmax(axis=1)
-        return Prediction(log_p, label)
-
-    def mean_confidence(self, block: Block) -> FloatArray:
-        """Weighted mean of the members' confidences, mixed with one half, (b,)."""
-        total = np.zeros(len(block))
-        for member in self.members:
-            total += member.weight * member.calibrator.apply(block).confidence
-        return (1.0 - self.uniform) * total + 0.5 * self.uniform
-
-    def check_own(self, k: int) -> None:
-        weights = np.array([member.weight for member in self.members])
-        are_positive = len(weights) > 0 and bool(np.all(weights > 0))
-        if not are_positive or abs(weights.sum() - 1.0) > 1e-9:
-            raise DataError(
-                f"weights of the members are {weights.tolist()}, expected positive ones"
-                " that sum to 1"
-            )
-        check_numbers("uniform", self.uniform, "share")
-        for member in self.members:
-            member.calibrator.check(k)
-        for stage in self.then:
-            stage.calibrator.check(k)

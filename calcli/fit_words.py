@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from calcli.composition import Mixture
 from calcli.io.artifact import Artifact
+from calcli.mixture import Mixture
 from calcli.number_words import count, points
 from calcli.registry import split_method
 

@@ -14,7 +14,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from calcli import __version__
 from calcli.calibrator import Calibrator, Context, Fit, Progress
-from calcli.composition import Mixture
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
@@ -28,6 +27,7 @@ from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
 from calcli.metrics.rowtable import RowTable
 from calcli.metrics.settings import MetricSettings
+from calcli.mixture import Mixture
 from calcli.records import JsonObject
 from calcli.registry import method, method_names, parse_method, spelled, split_list
 from calcli.rows import Rows

@@ -10,12 +10,13 @@ import numpy as np
 from calcli.binning import width_edges
 from calcli.block import Block, Codes
 from calcli.calibrator import Calibrator, Prediction
-from calcli.composition import Composition, Mixture, argmax_at_prediction
+from calcli.composition import Composition
 from calcli.errors import UsageError
 from calcli.exporting.graph import Graph, Operand
 from calcli.exporting.isotonic_and_binning import curve, nudged, search
 from calcli.io.artifact import Artifact
 from calcli.kernels.numpy.hoki_retention import CELLS_PER_FOLD, DEGREE, gap_table
+from calcli.mapped_rows import argmax_at_prediction
 from calcli.methods._binary import maps as binary
 from calcli.methods._binary.log_odds import top_log_odds
 from calcli.methods._hoki.rounds import SLACK
@@ -23,6 +24,7 @@ from calcli.methods.hoki import Hoki
 from calcli.methods.iop import IntraOrderPreserving
 from calcli.methods.keep import Keep
 from calcli.methods.recal import ReCal
+from calcli.mixture import Mixture
 from calcli.numerics import (
     LEAD,
     FloatArray,

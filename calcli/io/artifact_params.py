@@ -15,8 +15,9 @@ import msgspec
 import numpy as np
 
 from calcli.calibrator import Calibrator, Curves
-from calcli.composition import Composition, Member, Mixture, Stage
+from calcli.composition import Composition, Stage
 from calcli.errors import DataError, one_line
+from calcli.mixture import Member, Mixture
 from calcli.numerics import AnyArray
 from calcli.registry import method
 

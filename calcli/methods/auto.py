@@ -17,12 +17,7 @@ from calcli.calibrator import (
     Options,
     Progress,
 )
-from calcli.composition import (
-    STATUSES,
-    FittedPrefixes,
-    Member,
-    Mixture,
-)
+from calcli.composition import STATUSES, FittedPrefixes
 from calcli.errors import FitError, UsageError
 from calcli.methods._auto.after import (
     Predictions,
@@ -61,6 +56,7 @@ from calcli.methods._auto.weights import (
     pick,
     table_of,
 )
+from calcli.mixture import Member, Mixture
 from calcli.numerics import IntArray, shares_of
 from calcli.registry import method, with_predictions_kept
 from calcli.rows import Rows

@@ -14,9 +14,9 @@ from calcli.calibrator import (
     Prediction,
     param,
 )
-from calcli.composition import argmax_at_prediction
 from calcli.errors import DataError
 from calcli.isotonic import PooledOutcomes
+from calcli.mapped_rows import argmax_at_prediction
 from calcli.methods._binary.log_odds import counted_rows, probabilities
 from calcli.methods._binary.maps import line, normalize
 from calcli.methods.compared.irova import TIE_BREAK

@@ -11,9 +11,9 @@ from msgspec import Meta
 from calcli.binning import BinStats
 from calcli.block import Block
 from calcli.calibrator import Calibrator, Context, Curves, Fit, param
-from calcli.composition import mapped
 from calcli.errors import FitError
 from calcli.folds import content_order
+from calcli.mapped_rows import mapped
 from calcli.methods._affine.fitting import identity_map, split_map
 from calcli.methods._affine.maps import OdirOptions, log_probabilities, odir_ridge
 from calcli.methods._affine.objective import Features, affine_logits, logits_as

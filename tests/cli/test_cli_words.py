@@ -23,13 +23,13 @@ from calcli.cli.main import COMPLETION
 from calcli.cli.manual_page import manual
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import TEXTS, Console, Table
-from calcli.composition import Member
 from calcli.errors import UsageError
 from calcli.evaluation.cross_validation import cross_validated_nll, folds_of
 from calcli.fit_words import fitted_sentence
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity
 from calcli.methods.ir import IsotonicRegression
+from calcli.mixture import Member
 from calcli.registry import canonical, method, method_names, parse_method, spelled
 from calcli.rows import ArrayRows
 

@@ -10,17 +10,11 @@ import pytest
 from synthetic import DEGENERATE, fit, predict, rows_of, truth
 
 from calcli.calibrator import Calibrator, Context, Fit, Laws, Prediction
-from calcli.composition import (
-    Composition,
-    MappedRows,
-    Stage,
-    argmax_at_prediction,
-    composition,
-    mapped,
-)
+from calcli.composition import Composition, Stage, composition
 from calcli.errors import CalcliError, DataError, UsageError
 from calcli.folds import content_folds
 from calcli.io.artifact import Artifact, FitRecord, dumps, loads
+from calcli.mapped_rows import MappedRows, argmax_at_prediction, mapped
 from calcli.methods._auto import candidates as candidates_module
 from calcli.methods._auto.candidates import (
     chained,
@@ -230,8 +224,8 @@ def test_lazy_and_cached_rows_are_the_same(data, monkeypatch):
     np.testing.assert_array_equal(lazy.weights(), cached.weights())
     assert lazy.kind == cached.kind == "log_probs"
     kept = fit("ts+ft+beta", rows).calibrator
-    monkeypatch.setattr("calcli.composition.CACHED_BYTES", 0)
-    monkeypatch.setattr("calcli.composition.LARGE_BYTES", 0)
+    monkeypatch.setattr("calcli.mapped_rows.CACHED_BYTES", 0)
+    monkeypatch.setattr("calcli.mapped_rows.LARGE_BYTES", 0)
     assert isinstance(mapped(rows, Identity()), MappedRows)
     streamed = fit("ts+ft+beta", rows).calibrator
     np.testing.assert_allclose(

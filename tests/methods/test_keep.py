@@ -9,8 +9,8 @@ from synthetic import fit, predict, truth
 
 import calcli
 from calcli.calibrator import Context
-from calcli.composition import mapped
 from calcli.errors import UsageError
+from calcli.mapped_rows import mapped
 from calcli.numerics import LEAD, kept_on_top, log_softmax
 from calcli.registry import method, parse_options, with_predictions_kept
 from calcli.rows import ArrayRows

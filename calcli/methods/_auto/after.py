@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from calcli.calibrator import Context
-from calcli.composition import Member, Mixture, Stage, mapped
+from calcli.composition import Stage
 from calcli.folds import content_folds
+from calcli.mapped_rows import mapped
 from calcli.methods._auto.held_out import Plan
 from calcli.methods._auto.trials import Trial, brier_scores, standardised_mean
 from calcli.methods._groups import ByOptions
 from calcli.methods.keep import Keep
 from calcli.methods.mono import SharedMonotone, SharedMonotoneOptions
 from calcli.methods.ts_by import TemperatureByGroup
+from calcli.mixture import Member, Mixture
 from calcli.numerics import FloatArray, shares_of
 from calcli.rows import ArrayRows, Rows
 from calcli.statistics.units import Units

@@ -8,9 +8,10 @@ from functools import cache
 import numpy as np
 
 from calcli.calibrator import Calibrator, Context
-from calcli.composition import Composition, FittedPrefixes, mapped
+from calcli.composition import Composition, FittedPrefixes
 from calcli.errors import CalcliError
 from calcli.folds import content_order, sampled_folds
+from calcli.mapped_rows import mapped
 from calcli.methods._auto.candidates import (
     Candidate,
     chained,

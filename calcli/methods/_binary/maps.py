@@ -25,8 +25,9 @@ from calcli.calibrator import (
     Prediction,
     param,
 )
-from calcli.composition import STATUSES, through
+from calcli.composition import STATUSES
 from calcli.errors import DataError, FitError
+from calcli.mapped_rows import mapped_block
 from calcli.methods._binary import log_odds as odds
 from calcli.methods._binary.log_odds import MapFit, Sample, log_sigmoid
 from calcli.numerics import (
@@ -280,7 +281,7 @@ class BinaryCalibrator(Calibrator):
 
     def seen(self, block: Block) -> Block:
         """Block behind ``upstream``, from which the maps take their inputs."""
-        return block if self.upstream is None else through(self.upstream, block)
+        return block if self.upstream is None else mapped_block(self.upstream, block)
 
     @cached_property
     def maps(self) -> list[tuple[Any, ...]]:
