@@ -1,7 +1,7 @@
 """Export a calibrator to a target, load the result, and compare it with ``apply``."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import PurePath
 from typing import Any
 
@@ -10,17 +10,23 @@ import numpy as np
 from calcli.errors import CalcliError, DataError, UsageError, one_line, unknown_name
 from calcli.exporting.calibrator_graph import groups_of, trace
 from calcli.exporting.graph import Graph
-from calcli.exporting.numpy_source import load_source, write_source
+from calcli.exporting.numpy_source import write_python
 from calcli.exporting.onnx_after_classifier import OTHERWISE, join
-from calcli.exporting.onnx_model import OPSET, build_model, session
-from calcli.exporting.operations import OPERATIONS
-from calcli.exporting.verify import TOLERANCE, Agreement, Run, compare, trying_rows
+from calcli.exporting.onnx_model import OPSET, session, write_onnx
+from calcli.exporting.target import Run, Written
+from calcli.exporting.torch_program import write_torch
+from calcli.exporting.verify import TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact
-from calcli.optional_packages import optional_import
 
 ENDINGS = {".onnx": "onnx", ".pt2": "torch", ".py": "python"}
 """Targets by file extension."""
-TARGETS = tuple(ENDINGS.values())
+WRITERS: Mapping[str, Callable[[Artifact, Graph, bool], Written]] = {
+    "onnx": write_onnx,
+    "torch": write_torch,
+    "python": write_python,
+}
+"""How each target is written: of an artifact, its graph, and whether scores are float64."""
+TARGETS = tuple(WRITERS)
 
 
 @dataclass(frozen=True)
@@ -81,18 +87,9 @@ def export(
         return _behind(artifact, onto, at)
     graph = trace(artifact)
     wide = wide or graph.jumps or target == "python"
-    if target == "python":
-        data = write_source(artifact, graph).encode()
-        run = _python(data)
-    elif target == "torch":
-        with optional_import("torch", "--to torch"):
-            import torch
-        by_group = bool(groups_of(artifact))
-        data = save_program(build_module(graph), artifact.n_classes, by_group, wide)
-        run = torch_run(torch.export.load(BytesIO(data)).module(), wide)
-    else:
-        data = build_model(artifact, graph, wide).SerializeToString()
-        run = _onnx(data)
+    written = WRITERS[target](artifact, graph, wide)
+    data = written.data
+    run = written.run
     return Export(
         data,
         run,
@@ -180,112 +177,6 @@ def tried(run: Run, artifact: Artifact, wide: bool = False) -> Agreement:
         for scores in trying_rows(artifact.n_classes, artifact.input_kind, dtype):
             agreement += compare(run, artifact, scores)
     return agreement
-
-
-def _python(data: bytes) -> Run:
-    module = load_source(data.decode())
-
-    def run(*arrays: Any) -> Any:
-        return module["predict_proba"](*arrays), module["predict"](*arrays)
-
-    return run
-
-
-def build_module(graph: Graph) -> Any:
-    """Build a ``torch.nn.Module``: scores (rows, classes) of any float type in; probs
-    and confidence of that type, prediction int64 out. Its constants are buffers, so
-    they move with ``.to(device)``.
-    """
-    import torch
-
-    nodes = graph.needed()
-
-    class ExportedCalibrator(torch.nn.Module):  # type: ignore[misc]  # the base is Any without torch
-        """Runs the graph, node by node, in float64."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            for place, node in nodes:
-                if node.array is not None:
-                    self.register_buffer(
-                        f"c{place}", torch.from_numpy(np.array(node.array))
-                    )
-
-        def forward(self, scores: Any, group: Any = None) -> dict[str, Any]:
-            values: dict[int, Any] = {}
-            for place, node in nodes:
-                if node.array is not None:
-                    values[place] = getattr(self, f"c{place}")
-                elif node.op == "scores":
-                    values[place] = scores.to(torch.float64)
-                elif node.op == "group":
-                    values[place] = group.unsqueeze(-1)
-                else:
-                    run = OPERATIONS[node.op].torch or getattr(torch, node.op)
-                    values[place] = run(*(values[i] for i in node.inputs))
-            out = {name: values[place] for name, place in graph.outputs.items()}
-            for name in ("prediction", "confidence"):
-                out[name] = out[name].squeeze(-1)
-            for name in ("probs", "confidence"):
-                out[name] = out[name].to(scores.dtype)
-            return out
-
-    return ExportedCalibrator().eval()
-
-
-def save_program(module: Any, k: int, by_group: bool, wide: bool) -> bytes:
-    """Write a module as the bytes of a ``.pt2``, for any number of rows of float32
-    scores, or of float64 if ``wide`` (and int64 groups).
-    """
-    import torch
-
-    rows = torch.export.Dim("rows")
-    dtype = torch.float64 if wide else torch.float32
-    example = {"scores": torch.zeros((3, k), dtype=dtype)}
-    if by_group:
-        example["group"] = torch.zeros(3, dtype=torch.int64)
-    program = torch.export.export(
-        module,
-        tuple(example.values()),
-        dynamic_shapes={name: {0: rows} for name in example},
-    )
-    for node in program.graph.nodes:  # paths of this machine do not belong in the file
-        node.meta.pop("stack_trace", None)
-    buffer = BytesIO()
-    torch.export.save(program, buffer)
-    return buffer.getvalue()
-
-
-def torch_run(module: Any, wide: bool = False) -> Run:
-    """A torch module as a function of arrays.
-
-    wide : it takes scores in float64, else in float32.
-    """
-    import torch
-
-    dtype = np.float64 if wide else np.float32
-
-    def run(scores: Any, *group: Any) -> Any:
-        arrays = (np.array(scores, dtype=dtype), *map(np.array, group))
-        with torch.no_grad():
-            out = module(*map(torch.from_numpy, arrays))
-        return out["probs"].numpy(), out["prediction"].numpy()
-
-    return run
-
-
-def _onnx(data: bytes) -> Run:
-    model = session(data)
-    names = [value.name for value in model.get_inputs()]
-    wide = model.get_inputs()[0].type == "tensor(double)"
-    dtype = np.float64 if wide else np.float32
-
-    def run(scores: Any, *group: Any) -> Any:
-        arrays = (np.asarray(scores, dtype=dtype), *group)
-        inputs = dict(zip(names, arrays, strict=True))
-        return tuple(model.run(["probs", "prediction"], inputs))
-
-    return run
 
 
 def check(agreement: Agreement, what: str) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from calcli.exporting.calibrator_graph import PAIR, groups_of
 from calcli.exporting.graph import Graph
 from calcli.exporting.operations import OPERATIONS
+from calcli.exporting.target import Run, Written
 from calcli.io.artifact import Artifact
 from calcli.numerics import AnyArray
 
@@ -144,3 +145,18 @@ def load_source(text: str) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "calibrator"}
     exec(compile(text, "<exported calibrator>", "exec"), namespace)
     return namespace
+
+
+def write_python(artifact: Artifact, graph: Graph, wide: bool) -> Written:
+    """Write a graph as Python source, which takes scores of any type."""
+    data = write_source(artifact, graph).encode()
+    return Written(data, source_run(data))
+
+
+def source_run(data: bytes) -> Run:
+    module = load_source(data.decode())
+
+    def run(*arrays: Any) -> Any:
+        return module["predict_proba"](*arrays), module["predict"](*arrays)
+
+    return run

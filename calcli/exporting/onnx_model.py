@@ -9,6 +9,7 @@ import numpy as np
 from calcli.exporting.calibrator_graph import groups_of
 from calcli.exporting.graph import Graph, Node
 from calcli.exporting.operations import OPERATIONS
+from calcli.exporting.target import Run, Written
 from calcli.io.artifact import Artifact
 from calcli.optional_packages import optional_import
 
@@ -221,3 +222,23 @@ def session(data: bytes) -> Any:
     return onnxruntime.InferenceSession(
         data, options, providers=["CPUExecutionProvider"]
     )
+
+
+def write_onnx(artifact: Artifact, graph: Graph, wide: bool) -> Written:
+    """Write a graph as an ONNX model. wide : it takes scores in float64."""
+    data: bytes = build_model(artifact, graph, wide).SerializeToString()
+    return Written(data, model_run(data))
+
+
+def model_run(data: bytes) -> Run:
+    model = session(data)
+    names = [value.name for value in model.get_inputs()]
+    wide = model.get_inputs()[0].type == "tensor(double)"
+    dtype = np.float64 if wide else np.float32
+
+    def run(scores: Any, *group: Any) -> Any:
+        arrays = (np.asarray(scores, dtype=dtype), *group)
+        inputs = dict(zip(names, arrays, strict=True))
+        return tuple(model.run(["probs", "prediction"], inputs))
+
+    return run

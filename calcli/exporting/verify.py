@@ -1,6 +1,6 @@
 """Compare an exported calibrator with ``apply``, on random and difficult rows."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 from calcli.block import Block, Codes
 from calcli.exporting.calibrator_graph import UNSEEN, groups_of, trace
 from calcli.exporting.numpy_source import load_source, write_source
+from calcli.exporting.target import Run
 from calcli.io.artifact import Artifact
 from calcli.numerics import (
     AnyArray,
@@ -35,12 +36,6 @@ NUDGES = 16
 
 SLAB = 1 << 21
 """Largest number of scores compared at once."""
-
-Run = Callable[..., tuple[AnyArray, IntArray]]
-"""Function of scores (n, k) of any float type, and groups (n,) for a calibrator by
-group, to probabilities (n, k) and predictions (n,). It converts the scores to the type
-that the export takes.
-"""
 
 
 @dataclass(frozen=True)

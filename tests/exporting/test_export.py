@@ -19,10 +19,11 @@ from calcli.calibrator import Calibrator, Context, Prediction, param
 from calcli.errors import UsageError
 from calcli.exporting import exporting
 from calcli.exporting.calibrator_graph import trace
-from calcli.exporting.exporting import build_module, export, torch_run, tried
+from calcli.exporting.exporting import export, tried
 from calcli.exporting.graph import Graph
 from calcli.exporting.isotonic_and_binning import Pieces, piecewise
 from calcli.exporting.operations import OPERATIONS
+from calcli.exporting.torch_program import build_module, torch_run
 from calcli.exporting.verify import SLAB, TOLERANCE, Agreement, compare, trying_rows
 from calcli.io.artifact import Artifact, FitRecord, load
 from calcli.numerics import log_softmax, softmax
