@@ -314,7 +314,10 @@ def _question_data(rows: BundleRows, units: RowUnits) -> QuestionData:
 def _named_calibrator(
     question: QuestionData, theta: FloatArray
 ) -> tuple[str, Calibrator]:
-    """Method and calibrator of a question; identity where nothing changes."""
+    """Method and calibrator of a question; identity where nothing changes.
+
+    theta : log of 1 / T, or log of the slope and the intercept (``partial_pooling``).
+    """
     if not theta.any():
         return "identity", method("identity")()
     if question.type == "yes/no":

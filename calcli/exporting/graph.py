@@ -4,6 +4,10 @@ written for every target.
 A ``GraphValue`` stands for an array of rows and turns calls of NumPy's functions (NEP
 13 and 18) into nodes, so that ``Calibrator.apply`` itself is traced. Anything that no
 graph can express is refused. Floats are float64, indices int64.
+
+A graph serves any number of rows, but NumPy's functions ask for shapes. So values claim
+a number of rows that is a prime and divides no number of columns (``Graph.rows``): a
+length that it divides is one of rows, any other one of columns.
 """
 
 from collections.abc import Callable
@@ -156,7 +160,9 @@ class GraphValue(NDArrayOperatorsMixin):
         dtype: Any = np.float64,
     ) -> Any:
         if axis is None:
-            return GraphValue(self.graph, (self.place,), ())  # a count
+            # Of all rows only counts are taken, which ``apply`` reports and no export
+            # needs: a value of shape () stands for them, and ``int`` of it is 0.
+            return GraphValue(self.graph, (self.place,), ())
         if self.ndim == 1 or axis % self.ndim != (0 if self.turned else 1):
             raise refused("brings rows together")
         rows = self.graph.rows
@@ -300,8 +306,8 @@ class Graph:
 
     jumps : whether a map in it is discontinuous, or nearly so, so that the last bit of
     a score can matter. nudge : (1, classes) relative change of the inputs of such maps,
-    to measure its effect. outputs : indices of the output nodes by name. rows : ``len``
-    of a value, a prime number that divides no number of columns.
+    to measure its effect. outputs : indices of the output nodes by name. rows : the
+    number of rows that values claim, a prime that divides no number of columns.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -354,6 +360,7 @@ class Graph:
             return x
         array = np.asarray(x)
         if array.ndim:
+            # as NumPy would broadcast it, then with the rows first, as nodes have them
             array = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
             if array.ndim == 1:
                 array = array[:, None]
@@ -487,6 +494,7 @@ def _log_add(a: Operand, b: Operand) -> Operand:
 def _next_after(x: Operand, towards: Operand) -> Operand:
     if isinstance(towards, GraphValue) or towards != np.inf:
         raise refused("calls numpy.nextafter other than upwards")
+    # one or two units in the last place above x, which serves as well
     return x + (np.abs(x) * 2.3e-16 + 1e-300)
 
 
@@ -516,9 +524,9 @@ def _beside(parts: Any, axis: int = 0) -> GraphValue:
 
 def _stack(parts: Any, axis: int = 0) -> GraphValue:
     """Join one-dimensional arrays as columns."""
-    if all(np.ndim(part) == 1 for part in parts):
-        return _beside(parts, axis)
-    return _beside(parts)
+    if any(np.ndim(part) != 1 for part in parts):
+        raise refused("stacks arrays of several columns")
+    return _beside(parts, axis)
 
 
 def _rows_of_products(how: str, a: Operand, b: Operand) -> Operand:
@@ -534,6 +542,7 @@ def _along_columns(x: Operand, index: GraphValue, axis: int) -> GraphValue:
 
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    # e^x - 1 = tanh(x/2) (e^x + 1), exact near 0, of operations that every target has
     np.expm1: lambda x: np.tanh(x * 0.5) * (np.exp(x) + 1.0),
     np.greater: lambda a, b: np.less(b, a),
     np.greater_equal: lambda a, b: np.less_equal(b, a),
@@ -552,6 +561,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.stack: _stack,
     np.concatenate: _beside,
     np.column_stack: lambda parts: _beside(parts, 1),
+    # a constant has no rows of its own: those of x
     np.full_like: lambda x, value, dtype=None: np.where(x == x, value, value),
     np.zeros_like: lambda x, dtype=None: np.full_like(x, 0.0),
     np.ones_like: lambda x, dtype=None: np.full_like(x, 1.0),

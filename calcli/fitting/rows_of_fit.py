@@ -34,7 +34,9 @@ def fitted_on(artifact: Artifact, rows: DataSet) -> str | None:
     if rows.hashed and rows.data_sha256 is None:
         for _ in rows.blocks():
             pass  # a complete walk computes the hash and the row facts
-    return _whole_fit(artifact, rows) or _part_of_fit(artifact, rows)
+    return _words_for_whole_fit(artifact, rows) or _words_for_part_of_fit(
+        artifact, rows
+    )
 
 
 def is_whole_fit(artifact: Artifact, rows: DataSet) -> bool:
@@ -53,7 +55,7 @@ def _is_shuffled_fit(artifact: Artifact, rows: DataSet) -> bool:
     return total is not None and total == facts_of(rows).total
 
 
-def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
+def _words_for_whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for rows that are those of the fit, all of them; None for others."""
     is_same = _is_in_order_of_fit(artifact, rows)
     is_same_file = bool(rows.location.name) and artifact.fit.source == rows.name
@@ -67,7 +69,7 @@ def _whole_fit(artifact: Artifact, rows: DataSet) -> str | None:
     return "these very rows" if is_same else "these very rows, in another order"
 
 
-def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+def _words_for_part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for the part of the rows, or units, that the fit had too; None for none."""
     fit = artifact.fit
     facts = facts_of(rows)
@@ -80,10 +82,10 @@ def _part_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
         if shared.share >= ALL:
             return "these very rows, or copies of them"
         return f"{part_in_words(shared.share)} of these rows"
-    return _units_of_fit(artifact, rows)
+    return _words_for_units_of_fit(artifact, rows)
 
 
-def _units_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
+def _words_for_units_of_fit(artifact: Artifact, rows: DataSet) -> str | None:
     """Words for the units of which the fit had other rows; None for none.
 
     Only within one file, as other files may reuse names.

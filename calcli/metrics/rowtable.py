@@ -83,7 +83,8 @@ Tops = Mapping[int, tuple[FloatArray, FloatArray]]
 class RowTable(Sums):
     """Statistics of every evaluated row, (n,) each, in the file's order.
 
-    Adds by concatenation, units apart.
+    Adds by concatenation, as the fields say; a sum has no units, which are those of all
+    rows and set at the end.
 
     For confidences alone k is 1, prediction is 1 throughout and y is 1 where it is
     correct, else 0: losses and entropies are those of being correct or not.

@@ -140,7 +140,7 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
         bool,
         typer.Option("--full", help="Print the candidates of auto, and all metrics."),
     ] = False
-    force_shift: Annotated[
+    again: Annotated[
         bool,
         typer.Option(
             "--again",

@@ -93,7 +93,7 @@ def fit_log_command(args: Any) -> int:
             context,
             layout=args.where,
             tell=command.say,
-            again=args.force_shift,
+            again=args.again,
         ) as questions:
             fitted = fit_questions(questions, context)
         command.clear()
