@@ -13,7 +13,6 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.evaluation.differences import compared
-from calcli.evaluation.evaluate_bundle import measured
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.json_output import difference_json, scores_json
 from calcli.evaluation.json_structs import Output
@@ -23,6 +22,7 @@ from calcli.evaluation.question_thresholds import (
     unit_names_of,
     units_of,
 )
+from calcli.evaluation.scores import measured
 from calcli.io.bundle import BundleRows
 from calcli.metrics.collect import collect, predicted
 from calcli.metrics.context import MetricContext
@@ -261,11 +261,8 @@ def comparison_of_logs(
     for number, pair in enumerate(questions):
         results.append(_answers_output(new, pair, pair.new))
         results.append(_answers_output(baseline, pair, pair.baseline))
-        paired[pair.question] = QuestionOutput(
-            n=pair.n,
-            unpaired=pair.unpaired,
-            fixed=pair.fixed,
-            broken=pair.broken,
+        paired[pair.question] = QuestionOutput.of(
+            pair,
             accuracy=_adjusted_json(pair.accuracy, by_accuracy[number]),
             nll=_adjusted_json(pair.nll, by_nll[number]),
         )
@@ -282,11 +279,10 @@ def comparison_of_logs(
 def _answers_output(
     log: str, pair: ComparedQuestion, metrics: JsonObject
 ) -> AnswersOutput:
-    return AnswersOutput(
+    return AnswersOutput.of(
+        pair,
         bundle=f"{log}:{pair.question}",
         method="uncalibrated",
-        n=pair.n,
-        n_classes=pair.n_classes,
         seconds=None,
         metrics=metrics,
     )

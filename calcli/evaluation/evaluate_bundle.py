@@ -31,14 +31,13 @@ from calcli.evaluation.measure_facts import measure_facts, summarise_data
 from calcli.evaluation.next_step import GroupMaps, Tried, next_step
 from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Judgement, Result, UnitFacts
-from calcli.evaluation.scores import Score
+from calcli.evaluation.scores import Score, measured
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.evaluation.verdict import judge
 from calcli.io.dataset import DataSet
 from calcli.io.provenance import title_of
 from calcli.metrics.catalog import (
     gathering,
-    measure,
 )
 from calcli.metrics.class_columns import class_columns
 from calcli.metrics.collect import collect_all
@@ -396,18 +395,6 @@ def _sums_suffice(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     if plan.report and subject.group is not None:
         return False
     return measured_long(names, plan.settings, rows.k)
-
-
-def measured(
-    context: MetricContext, names: Sequence[str], progress: Progress | None = None
-) -> dict[str, Score]:
-    """Compute metrics of one set of rows, by name."""
-    scores = {}
-    for done, name in enumerate(names):
-        if progress is not None:
-            progress("measuring", done, len(names))
-        scores[name] = Score.of(name, measure(name, context), context.settings)
-    return scores
 
 
 # ---- one result

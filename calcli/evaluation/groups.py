@@ -10,8 +10,8 @@ from calcli.evaluation.facts import FitSize, GroupFindings
 from calcli.evaluation.levels import LEVEL, MOST_GROUPS
 from calcli.evaluation.p_values import widened_p_value
 from calcli.evaluation.results import GroupLine
-from calcli.evaluation.scores import Score
-from calcli.metrics.catalog import measure, metric
+from calcli.evaluation.scores import measured
+from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
 from calcli.metrics.losses import GroupGap, gap_interval, group_gaps
 from calcli.metrics.settings import Label
@@ -193,7 +193,7 @@ def group_lines(
                 predicted=group.predicted,
                 observed=group.observed,
                 interval=gap_interval(context.labelled(_label(group.gap.of_positive))),
-                scores=_scores(context, names),
+                scores=measured(context, names),
                 margin=group.part.is_margin,
             )
         )
@@ -228,10 +228,3 @@ def _contexts_with_fewer_draws(
         first = g - g % AT_ONCE
         context.neighbours = fewer[first : first + AT_ONCE]
     return fewer
-
-
-def _scores(context: MetricContext, names: Sequence[str]) -> dict[str, Score]:
-    scores = {}
-    for name in names:
-        scores[name] = Score.of(name, measure(name, context), context.settings)
-    return scores

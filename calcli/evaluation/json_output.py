@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from calcli.evaluation.facts import (
-    DataSummary,
     Difference,
-    Estimate,
     Facts,
     LossPart,
     LossSplit,
@@ -37,6 +35,7 @@ from calcli.evaluation.json_structs import (
     Temperature,
     UnitsOutput,
     Verdict,
+    plain_number,
 )
 from calcli.evaluation.results import (
     ClassLine,
@@ -50,7 +49,6 @@ from calcli.evaluation.scores import Score
 from calcli.evaluation.verdict import Verdict as JudgedVerdict
 from calcli.evaluation.words import finding_line, samples_needed
 from calcli.records import JsonObject
-from calcli.statistics.intervals import Interval
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -76,24 +74,9 @@ def result_json(result: Result) -> JsonObject:
 
 def score_json(score: Score) -> JsonObject:
     """The JSON of one metric: common keys, then the metric's own."""
-    null = score.null
-    interval = score.interval
-    ends = NO_INTERVAL if interval is None else _ends(interval)
-    output = ScoreOutput(
-        value=_number(score.value),
-        signature=score.signature,
-        reason=_where_known(str, score.reason),
-        se=_where_known(float, score.se),
-        null_mean=UNSET if null is None else _number(null.mean),
-        null_q95=UNSET if null is None else _number(null.q95),
-        null_method=UNSET if null is None or null.method is None else null.method,
-        p_value=_where_known(_number, score.p_value),
-        ci=UNSET if interval is None else ends.ci,
-        ci_level=ends.level,
-        ci_method=ends.method,
-        ci_reason=ends.reason,
-    )
-    return output.to_dict() | dict(score.more)
+    null = {} if score.null is None else score.null.to_dict()
+    ends = {} if score.interval is None else score.interval.to_dict()
+    return ScoreOutput.of(score, **null, **ends).to_dict() | dict(score.more)
 
 
 def scores_json(scores: Mapping[str, Score]) -> dict[str, JsonObject]:
@@ -118,39 +101,9 @@ def _where_known(convert: Callable[[T], U], value: T | None) -> U | UnsetType:
     return convert(value)
 
 
-def _number(value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-class Ends(NamedTuple):
-    """Keys of an interval; those that are not set are left out."""
-
-    ci: list[float] | None
-    level: float | UnsetType = UNSET
-    method: str | UnsetType = UNSET
-    reason: str | UnsetType = UNSET
-
-
-NO_INTERVAL = Ends(ci=None)
-
-
-def _ends(interval: Interval) -> Ends:
-    """The ends of an interval, or the reason for none."""
-    if not interval.known:
-        return Ends(ci=None, reason=interval.method)
-    ci = [interval.low, interval.high]
-    return Ends(ci=ci, level=interval.level, method=interval.method)
-
-
 def _result(result: Result) -> ResultOutput:
-    return ResultOutput(
-        bundle=result.bundle,
-        calibrator=result.calibrator,
-        method=result.method,
-        n=result.n,
-        n_classes=result.n_classes,
+    return ResultOutput.of(
+        result,
         metrics=scores_json(result.scores),
         paired=_where_known(_paired, result.paired),
         counts=dict(result.counts) or UNSET,
@@ -166,36 +119,36 @@ def _result(result: Result) -> ResultOutput:
 def _report(report: Judgement) -> Report:
     facts = report.facts
     verdict = report.verdict
-    direction = Direction(
-        gap=_number(facts.overconfidence.value),
-        gap_z=_number(facts.gap_z),
-        entropy_gap=_number(facts.entropy.gap),
-        entropy_z=_number(facts.entropy.z),
-    )
     messages: list[JsonObject] = []
     for finding in report.findings:
         message = {"kind": finding.kind, "text": finding_line(finding)}
         messages.append(message | _plain_numbers(finding.numbers))
-    return Report(
-        data=_data(facts.data),
+    return Report.of(
+        verdict,
+        data=Data.of(facts.data),
         verdict=report.headline,
         verdict_kind=verdict.kind,
         messages=messages,
         next=report.next_step.command or None,
         recommended=report.next_step.calibrator,
-        exact=Verdict(kind=verdict.exact.kind, p_value=_number(verdict.exact.p_value)),
-        overconfidence=_gap(facts.overconfidence),
-        direction=direction,
+        exact=Verdict.of(verdict.exact),
+        overconfidence=Gap.of(
+            facts.overconfidence, **facts.overconfidence.interval.to_dict()
+        ),
+        direction=Direction.of(
+            facts,
+            gap=facts.overconfidence.value,
+            entropy_gap=facts.entropy.gap,
+            entropy_z=facts.entropy.z,
+        ),
         positive=_positive(facts),
         classwise=_classwise(verdict),
-        groups=_group_findings(verdict),
+        groups=None if verdict.groups is None else Groups.of(verdict.groups),
         split=None if facts.split is None else _split(facts.split),
-        bins=_bins(report),
+        bins=[Bin.of(one) for one in verdict.bins if not math.isnan(one.accuracy)],
         findings=list(verdict.significant),
         rows_needed=samples_needed(facts),
         tested="P(class 1)" if facts.is_about_class_one else "confidence",
-        p_value=_number(verdict.p_value),
-        p_overall=_number(verdict.p_overall),
     )
 
 
@@ -203,53 +156,18 @@ def _plain_numbers(numbers: Mapping[str, Any]) -> JsonObject:
     """Numbers of a finding, null where one is not finite; its words are its text."""
     plain: JsonObject = {}
     for name, value in numbers.items():
-        if name == "words":
-            continue
-        plain[name] = _number(value) if isinstance(value, float) else value
+        if name != "words":
+            plain[name] = plain_number(value)
     return plain
-
-
-def _data(data: DataSummary) -> Data:
-    return Data(
-        n=data.n,
-        n_classes=data.n_classes,
-        kind=data.kind,
-        weighted=data.weighted,
-        largest_class_share=_number(data.largest_class_share),
-        smallest_class_share=_number(data.smallest_class_share),
-        absent_classes=data.absent_classes,
-        distinct_confidences=data.distinct_confidences,
-        class_1=data.class_1,
-    )
-
-
-def _gap(estimate: Estimate) -> Gap:
-    ends = _ends(estimate.interval)
-    return Gap(
-        value=_number(estimate.value),
-        ci=ends.ci,
-        ci_level=ends.level,
-        ci_method=ends.method,
-        ci_reason=ends.reason,
-    )
 
 
 def _positive(facts: Facts) -> Positive | None:
     one = facts.class_one
     if one is None:
         return None
-    ends = _ends(one.gap.interval)
-    return Positive(
-        predicted=_number(one.predicted),
-        observed=_number(one.observed),
-        gap=_number(one.gap.value),
-        z=_number(one.z),
-        p_value=_number(one.p_value),
-        slope=None if one.slope is None else _number(one.slope.value),
-        ci=ends.ci,
-        ci_level=ends.level,
-        ci_method=ends.method,
-        ci_reason=ends.reason,
+    slope = None if one.slope is None else one.slope.value
+    return Positive.of(
+        one, gap=one.gap.value, slope=slope, **one.gap.interval.to_dict()
     )
 
 
@@ -257,36 +175,16 @@ def _classwise(verdict: JudgedVerdict) -> Classwise | None:
     classes = verdict.classes
     if classes is None:
         return None
-    return Classwise(
-        value=_number(classes.value),
-        signed_square=_number(classes.signed_square),
-        p_value=_number(classes.p_value),
+    return Classwise.of(
+        classes,
         n_significant=len(classes.significant),
         significant_classes=list(classes.significant[:20]),
     )
 
 
-def _group_findings(verdict: JudgedVerdict) -> Groups | None:
-    groups = verdict.groups
-    if groups is None:
-        return None
-    return Groups(
-        n_groups=groups.n_groups,
-        n_significant=groups.n_significant,
-        worst=groups.worst,
-        worst_n=groups.worst_n,
-        worst_gap=_number(groups.worst_gap),
-        worst_predicted=_number(groups.worst_predicted),
-        worst_observed=_number(groups.worst_observed),
-        p_value=_number(groups.p_value),
-        of_positive=groups.of_positive,
-    )
-
-
 def _split(split: LossSplit) -> Split:
-    return Split(
-        method=split.method,
-        folds=split.folds,
+    return Split.of(
+        split,
         nll=_part(split.nll),
         brier=_part(split.brier),
         temperature=Temperature(nll=_part(split.temperature_nll)),
@@ -297,87 +195,31 @@ def _part(part: LossPart) -> Part:
     share = 0.0
     if part.is_detected and part.loss > 0.0:
         share = part.calibration / part.loss
-    return Part(
-        value=_number(part.loss),
-        refinement=_number(part.refinement),
-        calibration=_number(part.calibration),
-        calibration_se=_number(part.se),
-        calibration_share=_number(share),
+    return Part.of(
+        part, value=part.loss, calibration_se=part.se, calibration_share=share
     )
-
-
-def _bins(report: Judgement) -> list[Bin]:
-    """The bins that hold rows."""
-    bins = []
-    for one in report.verdict.bins:
-        if not one.n or math.isnan(one.accuracy):
-            continue
-        bins.append(
-            Bin(
-                low=one.low,
-                high=one.high,
-                n=one.n,
-                confidence=_number(one.confidence),
-                accuracy=_number(one.accuracy),
-                accuracy_low=_number(one.accuracy_low),
-                accuracy_high=_number(one.accuracy_high),
-                p_adjusted=_number(one.p_adjusted),
-                significant=one.significant,
-            )
-        )
-    return bins
 
 
 def _difference(difference: Difference) -> DifferenceOutput:
-    interval = difference.interval
-    ends = NO_INTERVAL if interval is None else _ends(interval)
+    keys: JsonObject = {}
     if difference.reason is not None:
-        ends = Ends(ci=None, reason=difference.reason)
-    has_ends = interval is not None or difference.reason is not None
-    right, wrong = difference.answers or (UNSET, UNSET)
-    return DifferenceOutput(
-        value=_number(difference.value),
-        se=_number(difference.se),
-        p_value=_where_known(_number, difference.p_value),
-        become_right=right,
-        become_wrong=wrong,
-        ci=ends.ci if has_ends else UNSET,
-        ci_level=ends.level,
-        ci_method=ends.method,
-        ci_reason=ends.reason,
-    )
+        keys = {"ci": None, "ci_reason": difference.reason}
+    elif difference.interval is not None:
+        keys = difference.interval.to_dict()
+    if difference.answers is not None:
+        keys["become_right"], keys["become_wrong"] = difference.answers
+    return DifferenceOutput.of(difference, **keys)
 
 
 def _paired(paired: Paired) -> PairedOutput:
-    return PairedOutput(
-        baseline=paired.baseline,
-        differences={
-            name: _difference(difference)
-            for name, difference in paired.differences.items()
-        },
-    )
+    differences = {}
+    for name, difference in paired.differences.items():
+        differences[name] = _difference(difference)
+    return PairedOutput.of(paired, differences=differences)
 
 
 def _classes(lines: Sequence[ClassLine]) -> list[ClassOutput]:
-    return [_class(line) for line in lines]
-
-
-def _class(line: ClassLine) -> ClassOutput:
-    return ClassOutput(
-        index=line.index,
-        name=line.name,
-        n=line.n,
-        predicted=line.predicted,
-        share=_number(line.share),
-        mean_probability=_number(line.mean_probability),
-        gap=_number(line.gap),
-        p_value=_number(line.p_value),
-        p_adjusted=_number(line.p_adjusted),
-        significant=line.significant,
-        precision=_number(line.precision),
-        recall=_number(line.recall),
-        ece=_number(line.ece),
-    )
+    return [ClassOutput.of(line) for line in lines]
 
 
 def _groups(lines: Sequence[GroupLine]) -> list[GroupOutput]:
@@ -385,43 +227,16 @@ def _groups(lines: Sequence[GroupLine]) -> list[GroupOutput]:
 
 
 def _group(line: GroupLine) -> GroupOutput:
-    ends = _ends(line.interval)
-    return GroupOutput(
-        group=line.group,
-        n=line.n,
-        gap=_number(line.gap),
-        of_positive=line.of_positive,
-        p_value=_number(line.p_value),
-        p_adjusted=_number(line.p_adjusted),
-        significant=line.significant,
-        predicted=_number(line.predicted),
-        observed=_number(line.observed),
-        margin=line.margin,
-        metrics=scores_json(line.scores),
-        ci=ends.ci,
-        ci_level=ends.level,
-        ci_method=ends.method,
-        ci_reason=ends.reason,
-    )
+    metrics = scores_json(line.scores)
+    return GroupOutput.of(line, metrics=metrics, **line.interval.to_dict())
 
 
 def _units(units: UnitFacts) -> UnitsOutput:
     if units.n is None:
         return UnitsOutput(name=units.name)
-    return UnitsOutput(
-        name=units.name,
-        n=units.n,
-        largest=units.largest,
-        design_effect=_number(units.design_effect),
-        effective_rows=_number(units.effective_rows),
-        luck=_number(units.luck),
-        wrong_units=_number(units.wrong_units),
-    )
+    return UnitsOutput.of(units)
 
 
 def _ranks(ranks: Ranks) -> RanksOutput:
-    return RanksOutput(
-        calibrators=list(ranks.calibrators),
-        n_bundles=ranks.n_bundles,
-        metrics={name: test.to_dict() for name, test in ranks.tests.items()},
-    )
+    metrics = {name: test.to_dict() for name, test in ranks.tests.items()}
+    return RanksOutput.of(ranks, calibrators=list(ranks.calibrators), metrics=metrics)

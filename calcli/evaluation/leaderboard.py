@@ -17,11 +17,12 @@ from calcli.calibrator import Calibrator, Context, Fit, Progress
 from calcli.errors import CalcliError, UsageError
 from calcli.evaluation.cross_validation import Fold, fold_fits, held_out_table
 from calcli.evaluation.differences import compared, friedman_tests
-from calcli.evaluation.evaluate_bundle import measured, unit_facts
+from calcli.evaluation.evaluate_bundle import unit_facts
 from calcli.evaluation.json_output import difference_json, scores_json, units_json
 from calcli.evaluation.json_structs import Output
 from calcli.evaluation.overlapping_fits import over_folds
 from calcli.evaluation.results import Ranks
+from calcli.evaluation.scores import measured
 from calcli.io.dataset import DataSet
 from calcli.kernels.device import resolve
 from calcli.metrics.context import MetricContext
@@ -229,21 +230,11 @@ class LeaderboardEntry:
         return math.nan if value is None else float(value)
 
     def to_dict(self) -> JsonObject:
-        output = EntryOutput(
-            bundle=self.bundle,
-            method=self.method,
-            n=self.n,
-            n_classes=self.n_classes,
+        output = EntryOutput.of(
+            self,
             status="ok" if self.reason is None else "failed",
-            metrics=dict(self.metrics),
-            seconds=self.seconds,
-            data_sha256=self.data_sha256,
-            fits=dict(self.fits),
-            units=UNSET if self.units is None else dict(self.units),
+            exit_code=UNSET if self.reason is None else self.exit_code,
         )
-        if self.reason is not None:
-            output.reason = self.reason
-            output.exit_code = self.exit_code
         return output.to_dict()
 
 
@@ -371,12 +362,11 @@ def comparison(
         if entry.differences is None or entry.against is None:
             continue
         baseline_bundle, baseline = entry.against
-        of_entry = DifferencesOutput(
-            bundle=entry.bundle,
-            method=entry.method,
+        of_entry = DifferencesOutput.of(
+            entry,
             baseline=baseline,
             baseline_bundle=baseline_bundle,
-            metrics=dict(entry.differences),
+            metrics=entry.differences,
         )
         differences.append(of_entry)
     output = ComparisonOutput(

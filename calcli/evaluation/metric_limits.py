@@ -133,20 +133,12 @@ class Outcome:
         return "" if self.group is None else f", group {self.group}"
 
     def to_dict(self) -> JsonObject:
-        output = OutcomeOutput(
-            limit=self.limit.text,
-            bundle=self.bundle,
-            calibrator=self.calibrator,
-            value=None if self.value is None else float(self.value),
-            crossed=bool(self.crossed),
-        )
-        if self.group is not None:
-            output.group = self.group
-        if self.reason:
-            output.reason = self.reason
+        rare: JsonObject = {"false_alarm": UNSET}
         if self.false_alarm >= RARE:
-            output.false_alarm = float(self.false_alarm)
-            output.null_q95 = float(self.q95)
+            rare = {"false_alarm": self.false_alarm, "null_q95": self.q95}
+        output = OutcomeOutput.of(
+            self, limit=self.limit.text, crossed=bool(self.crossed), **rare
+        )
         return output.to_dict()
 
     @property

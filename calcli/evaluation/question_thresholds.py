@@ -24,6 +24,7 @@ from calcli.evaluation.selective_threshold import (
     Choice,
     ThresholdSearch,
     check_unweighted,
+    facts_of_best,
 )
 from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
@@ -308,13 +309,7 @@ def _by_confidence(answers: Answers, accuracy: float, level: float) -> JsonObjec
 
 def _described(choice: Choice) -> JsonObject:
     """A threshold and what it accepts."""
-    content: JsonObject = dict.fromkeys(("threshold", "coverage", "accuracy"))
-    content["accuracy_lower"] = choice.lower
-    if choice.best is not None:
-        content["threshold"] = choice.best.threshold
-        content["coverage"] = choice.best.coverage
-        content["accuracy"] = choice.best.accuracy
-    return content
+    return {**facts_of_best(choice), "accuracy_lower": choice.lower}
 
 
 def _targets(answers: Answers, demand: Demand) -> dict[str, float]:
@@ -356,14 +351,8 @@ def _cut(
 
     rows : among which it is looked for. coverage is of all rows of the question.
     """
-    content: JsonObject = {
-        "target": precision,
-        "threshold": None,
-        "coverage": None,
-        "accuracy": None,
-        "accuracy_lower": None,
-        "level": level,
-    }
+    nothing = Choice(None, None, 0, 0)
+    content = {"target": precision, **_described(nothing), "level": level}
     if not len(rows):
         return content
     score = answers.probabilities[rows, place]

@@ -1,10 +1,12 @@
 """The score of one metric: its value with its uncertainty."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calcli.metrics.catalog import signature
+from calcli.calibrator import Progress
+from calcli.metrics.catalog import measure, signature
+from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.values import Value
 from calcli.statistics.intervals import Interval
@@ -36,17 +38,11 @@ class Score:
         p_value = value.p_value
         if p_value is None and value.null is not None:
             p_value = value.null.p_value
-        return cls(
-            name=name,
-            value=value.value,
-            signature=signature(name, settings, value.signature.items()),
-            reason=value.reason,
-            se=value.se,
-            interval=value.interval,
-            null=value.null,
-            p_value=p_value,
-            more=value.more,
-        )
+        facts = vars(value) | {
+            "p_value": p_value,
+            "signature": signature(name, settings, value.signature.items()),
+        }
+        return cls(name, **facts)
 
     @property
     def draws(self) -> int:
@@ -72,3 +68,15 @@ class Score:
             return ""
         tested = p_text(p, self.draws)
         return f"more than 0 ({tested}); how much more these samples do not show"
+
+
+def measured(
+    context: MetricContext, names: Sequence[str], progress: Progress | None = None
+) -> dict[str, Score]:
+    """Compute metrics of one set of rows, by name."""
+    scores = {}
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress("measuring", done, len(names))
+        scores[name] = Score.of(name, measure(name, context), context.settings)
+    return scores

@@ -394,13 +394,9 @@ def search_threshold(
         target=accuracy,
         level=level,
         n=len(confidence),
-        threshold=None if best is None else best.threshold,
-        coverage=None if best is None else best.coverage,
         coverage_ci=coverage_ci,
-        accuracy=None if best is None else best.accuracy,
         accuracy_lower=choice.lower,
-        accepted=None if best is None else best.accepted,
-        right=None if best is None else best.right,
+        **facts_of_best(choice, "accepted", "right"),
         tests=choice.tests,
         guarantee=_guarantee(accuracy, level, independent),
         accuracy_at_coverage=[
@@ -415,6 +411,12 @@ def search_threshold(
         why_not = search.why_not(choice, rows.name, accuracy, level)
         return SearchedThreshold(choice, content, why_not, search.offered(level))
     return SearchedThreshold(choice, content, "")
+
+
+def facts_of_best(choice: Choice, *others: str) -> JsonObject:
+    """Threshold, coverage, accuracy and ``others`` of a choice, null where none holds."""
+    names = ("threshold", "coverage", "accuracy", *others)
+    return {name: getattr(choice.best, name, None) for name in names}
 
 
 def _without_copies(rows: DataSet) -> IntArray:
