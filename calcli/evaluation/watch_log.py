@@ -30,16 +30,14 @@ from calcli.evaluation.watch import (
 )
 from calcli.evaluation.watch_state import (
     FORMAT,
-    LARGEST_LOG,
+    EpisodeState,
     Settings,
     State,
-    batches_in_words,
     check_whole,
-    first_alarm,
     locked_state,
+    read_state,
     save_state,
 )
-from calcli.io.inputs import open_document
 from calcli.records import JsonObject
 
 MOST_NAMED = 3
@@ -55,7 +53,7 @@ class LogBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_e: float
 
 
-class LogState(msgspec.Struct, forbid_unknown_fields=True):
+class LogState(EpisodeState, forbid_unknown_fields=True):
     """Content of the state file.
 
     level : probability of a false alarm, ever, of any question within an episode.
@@ -72,10 +70,6 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
     batches: list[LogBatch]
     questions: dict[str, State]
     sha256: str = ""
-
-    @property
-    def current(self) -> list[LogBatch]:
-        return [batch for batch in self.batches if batch.episode == self.episode]
 
     def share(self, question: str) -> float:
         """Share of the weight that a question has."""
@@ -100,48 +94,24 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         """Questions, those with the most weighted evidence first."""
         return sorted(self.questions, key=self.weighted, reverse=True)
 
-    @property
-    def alarm_at(self) -> int | None:
-        """Batch of the episode, from 1, that raised the alarm, which stays."""
-        least = -math.log(self.level)
-        return first_alarm(self.current, least)
-
     def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
-        log_e = self.log_e
         leading = self.by_evidence[0]
-        of_leading = self.questions[leading].to_dict()
-        return {
-            "alarm": self.alarm_at is not None,
-            "e": math.exp(min(log_e, LARGEST_LOG)),
-            "log_e": log_e,
-            "alarm_at_e": 1.0 / self.level,
-            "batches": len(self.current),
-            "rows": sum(batch.n for batch in self.current),
-            "overconfidence": of_leading["overconfidence"],
-            "since": of_leading["since"],
-            "leading": leading,
-            "alarm_batch": self.alarm_at,
-            "episode": self.episode,
-            "settings": {"tolerance": self.tolerance, "level": self.level},
-            "questions": {
-                name: state.to_dict() for name, state in self.questions.items()
-            },
-        }
-
-    def sentence(self) -> str:
-        """One line for people."""
-        if not self.current:
-            return f"episode {self.episode}: no batch yet"
-        facts = self.to_dict()
-        batches = batches_in_words(facts["batches"])
-        evidence = f"evidence {facts['e']:.3g} (alarm at {facts['alarm_at_e']:g})"
-        numbers = (
-            f"{len(self.questions)} questions, {batches}, {facts['rows']} samples;"
-            f" {evidence}"
+        questions = {name: state.to_dict() for name, state in self.questions.items()}
+        facts = self.facts(
+            self.log_e,
+            overconfidence=questions[leading]["overconfidence"],
+            since=questions[leading]["since"],
+            leading=leading,
         )
-        if not facts["alarm"]:
-            return f"no alarm: {numbers}; most in {facts['leading']}"
+        settings = {"tolerance": self.tolerance, "level": self.level}
+        return {**facts, "settings": settings, "questions": questions}
+
+    def numbers(self, counted: str, facts: JsonObject) -> str:
+        counted = f"{len(self.questions)} questions, {counted}"
+        return counted if facts["alarm"] else f"{counted}; most in {facts['leading']}"
+
+    def alarm_words(self, numbers: str, facts: JsonObject) -> str:
         alarmed = [
             name
             for name in self.by_evidence
@@ -150,10 +120,7 @@ class LogState(msgspec.Struct, forbid_unknown_fields=True):
         listing = ", ".join(alarmed[:MOST_NAMED]) or f"most in {facts['leading']}"
         if len(alarmed) > MOST_NAMED:
             listing += f" and {len(alarmed) - MOST_NAMED} more"
-        return (
-            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
-            f" {self.tolerance:g}: {listing} ({numbers}); refit, then --reset"
-        )
+        return f": {listing} ({numbers})"
 
 
 def loads(data: bytes, where: str) -> LogState:
@@ -167,15 +134,6 @@ def loads(data: bytes, where: str) -> LogState:
         ) from None
     check_whole(state, state.questions.values(), where)
     return state
-
-
-def read(path: str) -> LogState:
-    """Read a state file, which need not be writable. Raises DataError."""
-    with open_document(path, "the state file of calcli watch") as file:
-        return loads(file.read(), path)
-
-
-# ---- one more batch
 
 
 @dataclass(frozen=True)
@@ -205,7 +163,7 @@ def watch_log(
     ``tolerance``, ``level`` and ``label`` as far as given. Raises as ``watch``.
     """
     if batches is None and not new_episode:
-        state = read(str(path))
+        state = read_state(str(path), loads)
         _check_same(path, state, chosen)
         return state
     with locked_state(path, loads) as former:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -56,11 +56,15 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.label not in get_args(Watched):
             raise UsageError(f"label is {self.label}, expected top or positive")
         if not 0.0 <= self.tolerance < 0.5:
-            expected = "a number from 0 to below 0.5"
-            raise UsageError(f"tolerance is {self.tolerance:g}, expected {expected}")
+            raise UsageError(
+                f"tolerance is {self.tolerance:g}, expected a number from 0 to below"
+                " 0.5"
+            )
         if not 0.0 < self.level < 1.0:
-            expected = "a number between 0 and 1, both excluded"
-            raise UsageError(f"level is {self.level:g}, expected {expected}")
+            raise UsageError(
+                f"level is {self.level:g}, expected a number between 0 and 1, both"
+                " excluded"
+            )
 
     def differences(self, other: "Settings") -> list[str]:
         """Names of the settings in which these differ."""
@@ -126,28 +130,81 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return math.exp(min(self.log_e, LARGEST_LOG))
 
 
-class WithEvidence(Protocol):
-    """A batch, with the evidence of its episode after it."""
+class Stored(Protocol):
+    """Content of a state file, a struct.
+
+    batches : of all episodes, each with the evidence after it. level : chance of a false
+    alarm in an episode. sha256 : of all the rest.
+    """
+
+    calcli_watch: int
+    episode: int
+    sha256: str
 
     @property
-    def log_e(self) -> float: ...
+    def batches(self) -> Sequence[Any]: ...
+    @property
+    def level(self) -> float: ...
+    @property
+    def tolerance(self) -> float: ...
+    @property
+    def current(self) -> list[Any]: ...
+    @property
+    def alarm_at(self) -> int | None: ...
+    def to_dict(self) -> JsonObject: ...
+    def numbers(self, counted: str, facts: JsonObject) -> str: ...
+    def alarm_words(self, numbers: str, facts: JsonObject) -> str: ...
 
 
-def first_alarm(batches: Sequence[WithEvidence], least: float) -> int | None:
-    """Number, from 1, of the first batch with so much evidence; None without one."""
-    for number, batch in enumerate(batches, start=1):
-        if batch.log_e >= least:
-            return number
-    return None
+class EpisodeState(msgspec.Struct, forbid_unknown_fields=True):
+    """What the state of one bundle and that of a log say of the current episode."""
+
+    @property
+    def current(self: Stored) -> list[Any]:
+        """Batches of the current episode."""
+        return [batch for batch in self.batches if batch.episode == self.episode]
+
+    @property
+    def alarm_at(self: Stored) -> int | None:
+        """Batch of the current episode, counted from 1, at which the alarm was raised;
+        it stays until a reset."""
+        least = -math.log(self.level)
+        for number, batch in enumerate(self.current, start=1):
+            if batch.log_e >= least:
+                return number
+        return None
+
+    def facts(self: Stored, log_e: float, **own: Any) -> JsonObject:
+        """Content of ``calcli watch --json``. own : what the two say in ways of their own."""
+        return {
+            "alarm": self.alarm_at is not None,
+            "e": math.exp(min(log_e, LARGEST_LOG)),
+            "log_e": log_e,
+            "alarm_at_e": 1.0 / self.level,
+            "batches": len(self.current),
+            "rows": sum(batch.n for batch in self.current),
+            **own,
+            "alarm_batch": self.alarm_at,
+            "episode": self.episode,
+        }
+
+    def sentence(self: Stored) -> str:
+        """One line for people."""
+        if not self.current:
+            return f"episode {self.episode}: no batch yet"
+        facts = self.to_dict()
+        batches = "1 batch" if facts["batches"] == 1 else f"{facts['batches']} batches"
+        evidence = f"evidence {facts['e']:.3g} (alarm at {facts['alarm_at_e']:g})"
+        numbers = self.numbers(f"{batches}, {facts['rows']} samples; {evidence}", facts)
+        if not facts["alarm"]:
+            return f"no alarm: {numbers}"
+        return (
+            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
+            f" {self.tolerance:g}{self.alarm_words(numbers, facts)}; refit, then --reset"
+        )
 
 
-def batches_in_words(count: int) -> str:
-    if count == 1:
-        return "1 batch"
-    return f"{count} batches"
-
-
-class State(msgspec.Struct, forbid_unknown_fields=True):
+class State(EpisodeState, forbid_unknown_fields=True):
     """Content of the state file. log_sums, log_best, best_start : as in ``Evidence``,
     for the current episode."""
 
@@ -162,8 +219,12 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     sha256: str = ""
 
     @property
-    def current(self) -> list[Batch]:
-        return [batch for batch in self.batches if batch.episode == self.episode]
+    def level(self) -> float:
+        return self.settings.level
+
+    @property
+    def tolerance(self) -> float:
+        return self.settings.tolerance
 
     @property
     def is_of_former_version(self) -> bool:
@@ -184,76 +245,29 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
             np.array(self.best_start, dtype=float),
         ).extended()
 
-    @property
-    def alarm_at(self) -> int | None:
-        """Batch of the current episode, counted from 1, at which the alarm was raised;
-        it stays until a reset."""
-        least = -math.log(self.settings.level)
-        return first_alarm(self.current, least)
-
     def to_dict(self) -> JsonObject:
         """Content of ``calcli watch --json``."""
-        now = self.evidence
-        here = self.current
-        overconfidence = accuracy = None
-        left_out = repeated = 0
-        if here:
-            last = here[-1]
-            overconfidence = last.overconfidence
-            accuracy = last.accuracy
-            left_out = last.left_out or 0
-            repeated = last.repeated or 0
-        has_change = bool(here) and now.log_e > 0.0
-        return {
-            "alarm": self.alarm_at is not None,
-            "e": math.exp(min(now.log_e, LARGEST_LOG)),
-            "log_e": now.log_e,
-            "alarm_at_e": 1.0 / self.settings.level,
-            "batches": len(here),
-            "rows": sum(batch.n for batch in here),
-            "overconfidence": overconfidence,
-            "accuracy": accuracy,
-            "left_out": left_out,
-            "repeated": repeated,
-            "since": now.since if has_change else None,
-            "alarm_batch": self.alarm_at,
-            "episode": self.episode,
-            "settings": msgspec.to_builtins(self.settings),
-        }
-
-    def sentence(self) -> str:
-        """One line for people."""
-        if not self.current:
-            return f"episode {self.episode}: no batch yet"
-        facts = self.to_dict()
-        batches = batches_in_words(facts["batches"])
-        alarm_at = f"{facts['alarm_at_e']:g}"
-        evidence = f"evidence {facts['e']:.3g} (alarm at {alarm_at})"
-        overconfidence = f"{facts['overconfidence']:+.4f}"
-        numbers = [
-            f"{batches}, {facts['rows']} samples",
-            evidence,
-            f"newest overconfidence {overconfidence}",
-        ]
-        if not facts["alarm"]:
-            return f"no alarm: {'; '.join(numbers)}"
-        start = self.current[self.evidence.since - 1].name
-        numbers.append(f"the change is estimated to start at {start}")
-        tolerance = f"{self.settings.tolerance:g}"
-        return (
-            f"ALARM since batch {facts['alarm_batch']}: no longer calibrated within"
-            f" {tolerance} ({'; '.join(numbers)}); refit, then --reset"
+        log_e = self.evidence.log_e
+        last = self.current[-1] if self.current else None
+        facts = self.facts(
+            log_e,
+            overconfidence=getattr(last, "overconfidence", None),
+            accuracy=getattr(last, "accuracy", None),
+            left_out=getattr(last, "left_out", 0) or 0,
+            repeated=getattr(last, "repeated", 0) or 0,
+            since=self.evidence.since if last is not None and log_e > 0.0 else None,
         )
+        return {**facts, "settings": msgspec.to_builtins(self.settings)}
+
+    def numbers(self, counted: str, facts: JsonObject) -> str:
+        return f"{counted}; newest overconfidence {facts['overconfidence']:+.4f}"
+
+    def alarm_words(self, numbers: str, facts: JsonObject) -> str:
+        start = self.current[self.evidence.since - 1].name
+        return f" ({numbers}; the change is estimated to start at {start})"
 
 
 # ---- the file
-
-
-class Stored(Protocol):
-    """Content of a state file, a struct. sha256 : of all the rest."""
-
-    calcli_watch: int
-    sha256: str
 
 
 AnyState = TypeVar("AnyState", bound=Stored)
@@ -291,16 +305,23 @@ def check_whole(state: Stored, parts: Collection["State"], where: str) -> None:
 
 
 def read(path: str) -> State:
+    """Read the state file of one bundle. Raises DataError."""
+    return read_state(path, loads)
+
+
+def read_state(path: str, parse: Callable[[bytes, str], AnyState]) -> AnyState:
     """Read a state file, which need not be writable. Raises DataError."""
     with open_document(path, "the state file of calcli watch") as file:
-        return loads(file.read(), path)
+        return parse(file.read(), path)
 
 
 def loads(data: bytes, where: str) -> State:
     """Parse a state file. Raises DataError if it is not exactly as written."""
     if not data.strip():
-        advice = "restore it, or remove it to start anew"
-        raise DataError(f"{where}: is empty (a full disk, a failed copy?); {advice}")
+        raise DataError(
+            f"{where}: is empty (a full disk, a failed copy?); restore it, or remove it"
+            " to start anew"
+        )
     try:
         state = msgspec.json.decode(data, type=State)
     except msgspec.DecodeError as problem:
