@@ -241,8 +241,9 @@ def groups_of(groups: Any, n: int) -> AnyArray:
     """Names of the groups of n rows. Raises DataError for another number of them."""
     names = sortable(as_names(groups, "groups", "group"))
     if names.shape != (n,):
-        message = f"have shape {names.shape}, expected ({n},): one per row"
-        raise DataError(f"groups: {message}")
+        raise DataError(
+            f"groups: have shape {names.shape}, expected ({n},): one per row"
+        )
     return names
 
 

@@ -178,8 +178,9 @@ def loads(text: str | bytes, where: str) -> Artifact:
         # Raised by msgspec before 0.22 for an integer that exceeds every float.
         raise DataError(f"{invalid}: it holds a number beyond 1.8e308") from None
     except MemoryError:
-        message = "its params have shapes that no memory can hold"
-        raise DataError(f"{invalid}: {message}") from None
+        raise DataError(
+            f"{invalid}: its params have shapes that no memory can hold"
+        ) from None
 
 
 def _content_of(data: bytes, where: str) -> dict[str, Any]:
@@ -189,22 +190,26 @@ def _content_of(data: bytes, where: str) -> dict[str, Any]:
         json.loads(data, object_pairs_hook=once)
     except (msgspec.DecodeError, ValueError, RecursionError) as problem:
         contents = _other_than_json(data) or f"not JSON: {problem}"
-        expected = "expected a calibrator written by calcli fit"
-        raise DataError(f"{where}: is {contents}; {expected}") from None
+        raise DataError(
+            f"{where}: is {contents}; expected a calibrator written by calcli fit"
+        ) from None
     if not isinstance(content, dict) or "calcli_artifact" not in content:
-        message = "is JSON but no calcli artifact (key calcli_artifact)"
-        raise DataError(f"{where}: {message}; calcli fit makes one")
+        raise DataError(
+            f"{where}: is JSON but no calcli artifact (key calcli_artifact); calcli fit"
+            " makes one"
+        )
     if content["calcli_artifact"] != FORMAT:
         format = shown(content["calcli_artifact"])
         version = content.get("calcli_version")
-        message = f"is not known to calcli {__version__}, which reads format {FORMAT}"
         raise DataError(
-            f"{where}: artifact format {format} (calcli {version}) {message}; upgrade"
-            " calcli"
+            f"{where}: artifact format {format} (calcli {version}) is not known to"
+            f" calcli {__version__}, which reads format {FORMAT}; upgrade calcli"
         )
     if content.get("method") == "by-question":
-        message = "holds a calibrator for each question of a log of decisions"
-        raise DataError(f"{where}: {message}; name one, FILE:QUESTION")
+        raise DataError(
+            f"{where}: holds a calibrator for each question of a log of decisions; name"
+            " one, FILE:QUESTION"
+        )
     return content
 
 

@@ -83,8 +83,10 @@ def _check_scores(calibrator: Calibrator, scores: AnyArray, kind: ScoreKind) -> 
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
         size = np.abs(scores[row]).max()
-        message = f"params give no probabilities for {kind} of size {size:.3g}"
-        raise DataError(f"{message}; were they edited?")
+        raise DataError(
+            f"params give no probabilities for {kind} of size {size:.3g}; were they"
+            " edited?"
+        )
 
 
 def _is_wrong(log_probs: AnyArray) -> BoolArray:

@@ -115,8 +115,9 @@ def _decode_composition(params: dict[str, Any], k: int) -> tuple[Stage, ...]:
 def _decode_mixture(cls: type[Mixture], params: dict[str, Any], k: int) -> Mixture:
     if set(params) - {"then"} != {"members", "uniform"}:
         listing = ", ".join(params) or "nothing"
-        expected = "expected members and uniform"
-        raise DataError(f"params of an average hold {listing}, {expected}")
+        raise DataError(
+            f"params of an average hold {listing}, expected members and uniform"
+        )
     members = []
     for member in msgspec.convert(params["members"], list[_Member]):
         if issubclass(method(member.method), Mixture):
@@ -141,8 +142,10 @@ def _decode_fields(
         raise DataError(f"params lack {', '.join(missing)}")
     unknown = [name for name in params if name not in fields]
     if unknown:
-        expected = f"expected {', '.join(fields) or 'none'}"
-        raise DataError(f"params hold unknown {', '.join(unknown)}, {expected}")
+        raise DataError(
+            "params hold"
+            f" unknown {', '.join(unknown)}, expected {', '.join(fields) or 'none'}"
+        )
     hints = get_type_hints(cls)
     sizes = {"k": k}
     values = {}

@@ -111,8 +111,9 @@ def check_outputs_in(folder: Path, names: Iterable[str], *, force: bool) -> None
     elif not os.access(parent, os.W_OK):
         problem = f"{parent} is not writable"
     if problem:
-        message = f"folder cannot be made: {problem}"
-        raise UsageError(f"{folder}: {message}; choose another -o")
+        raise UsageError(
+            f"{folder}: folder cannot be made: {problem}; choose another -o"
+        )
 
 
 @contextmanager

@@ -162,8 +162,9 @@ class BundleRows(DataSet):
             return
         self.k = 1
         if not self.one_column:
-            message = f"has shape {shape}, expected (rows,): one a row"
-            raise InvalidRows(f"{self.scores_where}: {message}")
+            raise InvalidRows(
+                f"{self.scores_where}: has shape {shape}, expected (rows,): one a row"
+            )
 
     @property
     def bundles_of_file(self) -> list[str]:
@@ -190,24 +191,30 @@ class BundleRows(DataSet):
             present = [layout.scores]
         if len(present) != 1:
             kinds = " and ".join(present) or "none"
-            message = f"expected exactly one of {', '.join(SCORE_KINDS)}, found {kinds}"
             raise DataError(
-                f"{self.name}: {message}; choose with --scores PATH --kind KIND"
+                f"{self.name}: expected exactly one of {', '.join(SCORE_KINDS)},"
+                f" found {kinds}; choose with --scores PATH --kind KIND"
             )
         path = present[0]
         name = path.rpartition("/")[2]
         if layout.scores is None:
             if layout.kind is not None and name == "confidence":
-                message = f"{self.name} holds confidences, no scores of classes"
-                raise UsageError(f"--kind {layout.kind}: {message}")
+                raise UsageError(
+                    f"--kind {layout.kind}: {self.name} holds confidences, no scores of"
+                    " classes"
+                )
         elif layout.kind is None and name not in SCORE_KINDS:
-            advice = f"say what they are with --kind {'|'.join(SCORE_KINDS)}"
-            raise UsageError(f"--scores {path}: {advice}")
+            raise UsageError(
+                f"--scores {path}: say what they are with"
+                f" --kind {'|'.join(SCORE_KINDS)}"
+            )
         dataset = self._group.find(path)
         if dataset is None:
             listing = names_in(self._group.node)
-            message = f"has no dataset {path!r}, it holds: {listing}"
-            raise DataError(f"{self.name}: {message}; name another with --scores PATH")
+            raise DataError(
+                f"{self.name}: has no dataset {path!r}, it holds: {listing}; name"
+                " another with --scores PATH"
+            )
         return dataset, validate.score_kind(layout.kind or name, confidence=True)
 
     def _find_n_options(self) -> IntArray | None:
@@ -219,13 +226,16 @@ class BundleRows(DataSet):
         if value is None:
             return None
         if value != OPTIONS:
-            message = f"attribute {COLUMNS} is {str(value)[:40]!r}"
-            expected = f"expected {OPTIONS!r}; correct or delete it"
-            raise InvalidRows(f"{self.name}: {message}, {expected}")
+            raise InvalidRows(
+                f"{self.name}: attribute {COLUMNS}"
+                f" is {str(value)[:40]!r}, expected {OPTIONS!r}; correct or delete it"
+            )
         dataset = self._group.find(N_OPTIONS)
         if dataset is None:
-            message = f"its columns are options, and it has no dataset {N_OPTIONS}"
-            raise InvalidRows(f"{self.name}: {message}, the number of each row")
+            raise InvalidRows(
+                f"{self.name}: its columns are options, and it has no"
+                f" dataset {N_OPTIONS}, the number of each row"
+            )
         n_options = self._columns.of_all_rows(dataset)
         where = self._group.where(dataset)
         return check_n_options(n_options, self.total, self.k, where)
@@ -243,11 +253,9 @@ class BundleRows(DataSet):
                 return None
             what = "whether answers are right is" if is_confidence else "labels are"
             listing = names_in(self._group.node)
-            message = (
-                f"has no dataset {path!r}, and {what} needed here; it holds: {listing}"
-            )
             raise InvalidRows(
-                f"{self.name}: {message}; name them with --labels PATH",
+                f"{self.name}: has no dataset {path!r}, and {what} needed here; it"
+                f" holds: {listing}; name them with --labels PATH",
                 no_command="nothing says which array they are",
             )
         where = self._group.where(dataset)
@@ -257,8 +265,10 @@ class BundleRows(DataSet):
             validate.check_label_shape(shape, dtype, self.total, self.k, where)
             return self._classes(dataset, where, ignore)
         if ignore:
-            message = f"{self.name} holds confidences; calcli extract can leave rows"
-            raise UsageError(f"--ignore-label: {message} out")
+            raise UsageError(
+                f"--ignore-label: {self.name} holds confidences; calcli extract can"
+                " leave rows out"
+            )
         outcomes = self._columns.of_all_rows(dataset)
         correct = validate.check_correct(outcomes, self.total, where)
         return correct.astype(np.uint8)
@@ -331,8 +341,10 @@ class BundleRows(DataSet):
         if ignore and not all(mask.all() for mask in masks):
             self._columns.keep = np.concatenate(masks)
             if not self._columns.keep.any():
-                message = "every row has an ignored label, nothing is left"
-                raise InvalidRows(f"{self.scores_where}: {message}")
+                raise InvalidRows(
+                    f"{self.scores_where}: every row has an ignored label, nothing is"
+                    " left"
+                )
         if stays_in_memory:
             return np.concatenate(checked)
         return dataset
@@ -345,9 +357,11 @@ class BundleRows(DataSet):
         specs = self._group.strings("transforms/specs") or []
         expected = (len(specs), self.total, self.k)
         if transformed.shape != expected:
-            message = f"transforms/logits has shape {transformed.shape}"
-            reason = f"{len(specs)} specs, and the same rows and classes as the scores"
-            raise InvalidRows(f"{self.name}: {message}, expected {expected}: {reason}")
+            raise InvalidRows(
+                f"{self.name}: transforms/logits has shape {transformed.shape},"
+                f" expected {expected}: {len(specs)} specs, and the same rows and"
+                " classes as the scores"
+            )
         validate.check_type(transformed.dtype, self._group.where(transformed))
         self._transformed = transformed
         return tuple(specs)

@@ -47,8 +47,9 @@ class BundleGroup:
         if node is None:
             return None
         if not isinstance(node, h5py.Dataset):
-            message = f"{path} is a group, expected a dataset; rename it"
-            raise DataError(f"{self.name}: {message}")
+            raise DataError(
+                f"{self.name}: {path} is a group, expected a dataset; rename it"
+            )
         check_stored(node, self.where(node), external=self.layout.allow_external)
         return node
 
@@ -70,11 +71,15 @@ class BundleGroup:
         if names is None:
             return None
         if len(names) != k:
-            message = f"class_names has {len(names)} entries, expected {k}"
-            raise DataError(f"{self.name}: {message}, one per class")
+            raise DataError(
+                f"{self.name}: class_names has {len(names)} entries, expected {k}, one"
+                " per class"
+            )
         if len(set(names)) == 1:
-            message = f"all class_names are {names[0]!r}; name each class, or delete"
-            raise DataError(f"{self.name}: {message} them")
+            raise DataError(
+                f"{self.name}: all class_names are {names[0]!r}; name each class, or"
+                " delete them"
+            )
         return names
 
     def text_attribute(self, name: str) -> str | None:
@@ -192,8 +197,10 @@ class BundleColumns:
             dataset = dataset or self.group.find(recorded.get(name, name))
             if dataset is None:
                 known = ", ".join(self._known_names()) or "none"
-                message = f"has no dataset {name!r}; one value per row have: {known}"
-                raise DataError(f"{self.group.name}: {message}")
+                raise DataError(
+                    f"{self.group.name}: has no dataset {name!r}; one value per row"
+                    f" have: {known}"
+                )
             datasets[name] = dataset
         return datasets
 
@@ -239,8 +246,10 @@ class BundleColumns:
         where = self.group.where(dataset)
         has_words = _has_words(dataset)
         if not has_words and dataset.dtype.kind not in "biuf":
-            expected = "expected numbers or UTF-8 strings; rename it"
-            raise DataError(f"{where}: has type {dataset.dtype}, {expected}")
+            raise DataError(
+                f"{where}: has type {dataset.dtype}, expected numbers or UTF-8 strings;"
+                " rename it"
+            )
         values: AnyArray = self.of_all_rows(dataset, rows)
         if has_words:
             values = np.array(texts(values, where), dtype=object)

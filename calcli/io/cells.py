@@ -230,8 +230,10 @@ def names_of(values: Any, column: NameColumn) -> AnyArray:
     if kind == "f" and (whole := _whole_floats(values)) is not None:
         return whole
     if kind not in "bfmMOSUT":
-        message = f"{column.role} has type {values.dtype}, expected numbers or words"
-        raise DataError(f"{column.where}: {message}")
+        raise DataError(
+            f"{column.where}: {column.role} has type {values.dtype}, expected numbers"
+            " or words"
+        )
     # NumPy's own scalars, as a float32 of Python would show more digits
     cells = list(values.ravel())
     if kind not in "fmM":
@@ -301,14 +303,18 @@ def _checked_text(cell: Any, row: int, column: NameColumn) -> str:
         SystemError,
     ) as problem:
         # SystemError: beyond all code points.
-        message = f"holds what is no text: row {row}: {one_line(problem)}"
-        raise DataError(f"{column.where}: {message}; save the words as UTF-8") from None
+        raise DataError(
+            f"{column.where}: holds what is no text: row {row}: {one_line(problem)};"
+            " save the words as UTF-8"
+        ) from None
     except ValueError as problem:
         shown = one_line(ValueError(repr(cell)), 40)
         raise column.refused(row, f"{shown} ({one_line(problem)})") from None
     if "\0" in text:
-        message = f"row {row} is {text[:40]!r}, expected words without NUL characters"
-        raise DataError(f"{column.where}: {message}")
+        raise DataError(
+            f"{column.where}: row {row} is {text[:40]!r}, expected words without NUL"
+            " characters"
+        )
     if column.role == "unit" and not text:
         raise column.refused(row, "empty")
     return text

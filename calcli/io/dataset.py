@@ -188,13 +188,10 @@ class DataSet(Rows):
             return None
         units = Units.of(values)
         if units.n < 2:
-            message = (
-                f"all {self.n} rows are of one {name} ({values[0]}), and nothing can"
-                " be told from one"
-            )
             raise DataError(
-                f"{self.name}: {message}; name another with --unit NAME, or pass --unit"
-                " none"
+                f"{self.name}: all {self.n} rows are of one {name} ({values[0]}), and"
+                " nothing can be told from one; name another with --unit NAME, or pass"
+                " --unit none"
             )
         return units
 

@@ -75,8 +75,10 @@ def _check_place(path: Path, holder: str, where: str, allowed: bool) -> None:
     if not allowed and os.path.dirname(os.path.realpath(path)) != os.path.dirname(
         os.path.realpath(holder)
     ):
-        message = f"takes its values from {path}, which does not lie beside the file"
-        raise DataError(f"{where}: {message}; pass --allow-external if you trust it")
+        raise DataError(
+            f"{where}: takes its values from {path}, which does not lie beside the"
+            " file; pass --allow-external if you trust it"
+        )
 
 
 def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
@@ -102,11 +104,10 @@ def check_external(dataset: h5py.Dataset, where: str, allowed: bool) -> None:
             break
         missing -= min(size, missing)
     if missing:
-        message = (
-            f"needs {needed} bytes of other files and they hold less, the rest would"
-            " read as zeros"
+        raise DataError(
+            f"{where}: needs {needed} bytes of other files and they hold less, the rest"
+            " would read as zeros; bring all of them along"
         )
-        raise DataError(f"{where}: {message}; bring all of them along")
 
 
 def check_mapping(dataset: h5py.Dataset, where: str) -> None:
@@ -118,18 +119,17 @@ def check_mapping(dataset: h5py.Dataset, where: str) -> None:
         for start, stride, count, block in _boxes(source.vspace, dataset.shape, where):
             pieces += prod(count)
             if pieces > MOST_PIECES:
-                message = f"is put together from more than {MOST_PIECES} pieces"
-                raise DataError(f"{where}: {message}; copy it into a plain dataset")
+                raise DataError(
+                    f"{where}: is put together from more than {MOST_PIECES} pieces;"
+                    " copy it into a plain dataset"
+                )
             covered.select_hyperslab(start, count, stride, block, op=h5py.h5s.SELECT_OR)
     mapped = covered.get_select_npoints()
     total = prod(dataset.shape)
     if mapped < total:
-        message = (
-            f"only {mapped} of its {total} values have a source, the rest would read"
-            " as zeros"
-        )
         raise DataError(
-            f"{where}: {message}; map all of them, or copy them into a plain dataset"
+            f"{where}: only {mapped} of its {total} values have a source, the rest"
+            " would read as zeros; map all of them, or copy them into a plain dataset"
         )
 
 
@@ -253,11 +253,10 @@ def _check_file(path: Path) -> None:
             f"{path}: the file is empty (did the command that should write it fail?)"
         )
     if start.lstrip().startswith(b"{"):
-        advice = (
-            "a calibrator goes before the bundles of apply and to --calibrator"
-            " elsewhere"
+        raise DataError(
+            f"{path}: is JSON, expected an HDF5 bundle; a calibrator goes before the"
+            " bundles of apply and to --calibrator elsewhere"
         )
-        raise DataError(f"{path}: is JSON, expected an HDF5 bundle; {advice}")
     if not h5py.is_hdf5(path):
         advice = (
             f"calcli extract {shlex.quote(str(path))} -o NEW.h5 imports other formats"
@@ -433,24 +432,21 @@ def check_stored(
         )
         written = dataset.id.get_num_chunks()
         if written < expected:
-            message = (
-                f"only {written} of its {expected} chunks were ever written, the rest"
-                " would read as zeros"
+            raise DataError(
+                f"{where}: only {written} of its {expected} chunks were ever written,"
+                " the rest would read as zeros; was what made it interrupted, or is it"
+                " larger than what it holds?"
             )
-            advice = "was what made it interrupted, or is it larger than what it holds?"
-            raise DataError(f"{where}: {message}; {advice}")
     row = prod(dataset.shape[1:]) * dataset.dtype.itemsize
     # A file in memory, or a system without st_blocks.
     with suppress(OSError, AttributeError):
         stored = min(stored, 512 * os.stat(dataset.file.filename).st_blocks)
     refuse_bomb(where, dataset.shape[0] * row, stored)
     if dataset.chunks is not None and dataset.chunks[0] * row > LARGEST_CHUNK:
-        message = (
-            f"has chunks of {dataset.chunks[0]} rows, {dataset.chunks[0] * row >> 20}"
-            " MiB to read at once"
-        )
         raise DataError(
-            f"{where}: {message}; write it in smaller chunks (h5repack -l CHUNK=…)"
+            f"{where}: has chunks of {dataset.chunks[0]}"
+            f" rows, {dataset.chunks[0] * row >> 20} MiB to read at once; write it in"
+            " smaller chunks (h5repack -l CHUNK=…)"
         )
 
 

@@ -219,15 +219,11 @@ def refuse_more(where: object, rest: bytes) -> None:
     rest : first bytes after the end.
     """
     if rest.strip(b"\0 \t\r\n"):
-        message = (
-            "goes on behind its end: several were written one after another, of which"
-            " one would be read"
+        raise DataError(
+            f"{where}: goes on behind its end: several were written one after another,"
+            " of which one would be read; keep each in a file of its own: calcli"
+            " extract A B --join -o OUT.h5 takes them as one"
         )
-        advice = (
-            "keep each in a file of its own: calcli extract A B --join -o OUT.h5 takes"
-            " them as one"
-        )
-        raise DataError(f"{where}: {message}; {advice}")
 
 
 # ---- limit of open files
@@ -262,12 +258,8 @@ def check_open_files(count: int) -> None:
     """
     allowed = allow_open_files(count)
     if allowed is not None and allowed < count + FEWEST_BESIDE:
-        message = (
+        raise ResourceError(
             f"{count} bundles are open together as one data set, and this system"
-            f" allows {allowed} open files"
+            f" allows {allowed} open files; raise the limit (ulimit -n), or make one"
+            " bundle of them first: calcli extract --join"
         )
-        advice = (
-            "raise the limit (ulimit -n), or make one bundle of them first: calcli"
-            " extract --join"
-        )
-        raise ResourceError(f"{message}; {advice}")

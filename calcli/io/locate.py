@@ -131,8 +131,10 @@ def _only_one(option: str, names: Any) -> str | None:
         return names
     if len(names) > 1:
         listing = " and ".join(names)
-        advice = f"columns of one array are listed: {option} {','.join(names)}"
-        raise UsageError(f"{option}: names {listing}, expected one array; {advice}")
+        raise UsageError(
+            f"{option}: names {listing}, expected one array; columns of one array are"
+            f" listed: {option} {','.join(names)}"
+        )
     return names[0] if names else None
 
 
@@ -265,10 +267,9 @@ def choose_group(
             f"{path}: holds {len(bundles)} bundles, name one of: {listing}"
         )
         raise problem.advising(("calcli", "inspect", str(path)))
-    advice = "name yours with --scores PATH --labels PATH --kind KIND"
     raise NoBundles(
-        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence;"
-        f" {advice}"
+        f"{path}: holds no dataset named {', '.join(SCORE_KINDS)} or confidence; name"
+        " yours with --scores PATH --labels PATH --kind KIND"
     )
 
 

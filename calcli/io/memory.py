@@ -75,8 +75,9 @@ def as_names(values: Any, what: str, role: str) -> AnyArray:
         to_list = getattr(values, "to_pylist", None)  # of Arrow
         cells = list(values) if to_list is None else to_list()
     except TypeError:
-        message = f"are of type {type(values).__name__}"
-        raise DataError(f"{what}: {message}, expected one name per row") from None
+        raise DataError(
+            f"{what}: are of type {type(values).__name__}, expected one name per row"
+        ) from None
     return names_of(cells, column)
 
 

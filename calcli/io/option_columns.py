@@ -31,13 +31,17 @@ def is_padding(n_options: IntArray, k: int) -> BoolArray:
 def check_n_options(values: AnyArray, n: int, k: int, where: str) -> IntArray:
     """Check the numbers of options of n rows of k columns. Raises DataError."""
     if values.shape != (n,) or values.dtype.kind not in "iu":
-        shape = f"has type {values.dtype} and shape {values.shape}"
-        raise DataError(f"{where}: {shape}, expected integers ({n},), one per row")
+        raise DataError(
+            f"{where}: has type {values.dtype} and shape {values.shape}, expected"
+            f" integers ({n},), one per row"
+        )
     bad = (values < 1) | (values > k)
     if bad.any():
         row = int(np.argmax(bad))
-        message = f"row {row} is {values[row]}, expected 1 to {k}, the columns"
-        raise DataError(f"{where}: {message}; store the options of each row")
+        raise DataError(
+            f"{where}: row {row} is {values[row]}, expected 1 to {k}, the columns;"
+            " store the options of each row"
+        )
     return values.astype(np.int64)
 
 

@@ -37,9 +37,9 @@ class PooledRows(DataSet):
         for part in parts[1:]:
             for has, expected in zip(_shared_properties(part), alike, strict=False):
                 if has != expected:
-                    message = f"{part.name}: {has}, {first.name} {expected}"
                     raise DataError(
-                        f"{message}; bundles that are taken together must agree in it"
+                        f"{part.name}: {has}, {first.name} {expected}; bundles that are"
+                        " taken together must agree in it"
                     )
         self.parts = parts
         self._counts = [part.n for part in parts]
@@ -98,8 +98,10 @@ class PooledRows(DataSet):
         if len(lacking) == len(columns):
             return None
         if lacking:
-            message = f"has no dataset {name!r}, others of these bundles do"
-            raise DataError(f"{lacking[0]}: {message}; add it or drop it there")
+            raise DataError(
+                f"{lacking[0]}: has no dataset {name!r}, others of these bundles do;"
+                " add it or drop it there"
+            )
         return together([values for values in columns if values is not None])
 
     @cached_property
@@ -112,16 +114,12 @@ class PooledRows(DataSet):
             if (first != last).any():
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
-                message = (
-                    f"{self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
-                    " hold rows of it"
-                )
-                advice = (
-                    "keep the rows of a unit in one file, give others names of their"
-                    " own, or pass --unit none"
-                )
                 raise DataError(
-                    f"{self.own_name('unit')} {name} is cut: {message}; {advice}"
+                    f"{self.own_name('unit')} {name} is"
+                    f" cut: {self.parts[first[cut]].name}"
+                    f" and {self.parts[last[cut]].name} hold rows of it; keep the rows"
+                    " of a unit in one file, give others names of their own, or pass"
+                    " --unit none"
                 )
         return units
 

@@ -212,9 +212,10 @@ def unmarked(marks: Sequence[str], where: str) -> str | None:
     for row, text in enumerate(map(str.strip, marks)):
         if text != first:
             none = "no calibrator"
-            message = f"row 0 has been through {first or none!r}"
-            other = f"row {row} through {text or none!r}; take them one by one"
-            raise DataError(f"{where}: {message}, {other}")
+            raise DataError(
+                f"{where}: row 0 has been through {first or none!r}, row {row}"
+                f" through {text or none!r}; take them one by one"
+            )
     if not first:
         return None
     links = []
@@ -280,12 +281,15 @@ def check_chain(
         scores = "uncalibrated scores"
         if expected:
             scores = f"scores calibrated by {words(expected)}"
-        message = f"is already calibrated by {words(links)}, {fit} on {scores}"
-        advice = "name the bundle that it was made from, or pass --again"
-        raise DataError(f"{name}: {message}: it would be calibrated twice; {advice}")
-    message = f"is uncalibrated, {fit} on scores calibrated by {words(expected)}"
-    advice = "apply that calibrator first, or pass --again"
-    raise DataError(f"{name}: {message}; {advice}")
+        raise DataError(
+            f"{name}: is already calibrated by {words(links)}, {fit} on {scores}: it"
+            " would be calibrated twice; name the bundle that it was made from, or pass"
+            " --again"
+        )
+    raise DataError(
+        f"{name}: is uncalibrated, {fit} on scores calibrated"
+        f" by {words(expected)}; apply that calibrator first, or pass --again"
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -174,8 +174,10 @@ def loads_questions(data: bytes, where: str) -> QuestionsArtifact:
     except msgspec.DecodeError as problem:
         raise DataError(f"{where}: is no valid artifact: {problem}") from None
     if artifact.calcli_artifact != FORMAT:
-        message = f"artifact format {artifact.calcli_artifact} is not known"
-        raise DataError(f"{where}: {message}; upgrade calcli")
+        raise DataError(
+            f"{where}: artifact format {artifact.calcli_artifact} is not known; upgrade"
+            " calcli"
+        )
     if not artifact.questions:
         raise DataError(f"{where}: is no valid artifact: it has no questions")
     for name, question in artifact.questions.items():
@@ -220,8 +222,9 @@ def load(path: str) -> Artifact:
         artifact = read_questions(file)
         if artifact is None:
             load_one(file)  # refuses what is no calibrator, such as a file of scores
-            message = "is no calibrator by question; name it without a question"
-            raise DataError(f"{file}: {message}")
+            raise DataError(
+                f"{file}: is no calibrator by question; name it without a question"
+            )
         return artifact.map_of(question, file).artifact(path)
     whole = read_questions(path)
     if whole is None:
@@ -229,8 +232,10 @@ def load(path: str) -> Artifact:
     listing = ", ".join(
         f"{path}:{name}" for name in list(whole.questions)[:MOST_LISTED]
     )
-    message = f"holds a calibrator for each of {len(whole.questions)} questions"
-    raise DataError(f"{path}: {message}, name one of: {listing}")
+    raise DataError(
+        f"{path}: holds a calibrator for each of {len(whole.questions)} questions, name"
+        f" one of: {listing}"
+    )
 
 
 def split_question(path: str) -> tuple[str, str, str]:

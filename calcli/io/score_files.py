@@ -223,15 +223,19 @@ def format_of(path: Path | None, name: str | None = None) -> Format:
     where = f"-o {path or '-'}"
     streams = ", ".join(other.name for other in FORMATS.values() if other.streams)
     if form is None and is_pipe:
-        message = "say how it is written with --format, one of"
-        raise UsageError(f"{where}: {message} {streams}")
+        raise UsageError(
+            f"{where}: say how it is written with --format, one of {streams}"
+        )
     if form is None:
         endings = ", .".join(chain(*(other.endings for other in FORMATS.values())))
-        message = f"expected a name that ends in .{endings}, or --format"
-        raise UsageError(f"{where}: {message}")
+        raise UsageError(
+            f"{where}: expected a name that ends in .{endings}, or --format"
+        )
     if is_pipe and not form.streams:
-        message = f"{form.name} cannot be written to a pipe or a device;"
-        raise UsageError(f"{where}: {message} {streams} can")
+        raise UsageError(
+            f"{where}: {form.name} cannot be written to a pipe or a device; {streams}"
+            " can"
+        )
     if form.needs is not None:
         with optional_import(form.needs, f"writing {form.name}"):
             import_module(form.needs)

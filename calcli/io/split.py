@@ -186,11 +186,9 @@ def _check_parts(parts: Sequence[Part]) -> None:
             if part.fraction is not None or part.count is not None:
                 mixed.append(part.name)
         if mixed:
-            message = (
-                "positions such as 0:5000 go together with other positions or rest"
-            )
             raise UsageError(
-                f"--split {mixed[0]}: {message}, not with fractions or numbers of rows"
+                f"--split {mixed[0]}: positions such as 0:5000 go together with other"
+                " positions or rest, not with fractions or numbers of rows"
             )
     total = sum(part.fraction or 0.0 for part in parts)
     if total > 1 + SUM_TOLERANCE:

@@ -79,8 +79,7 @@ def check_room(needed: int, why: str) -> None:
     except OSError:
         return
     if needed > free:
-        message = (
-            f"{free / 2**20:.0f} MiB are free for temporary files,"
-            f" {needed / 2**20:.0f} MiB are needed"
+        raise ResourceError(
+            f"{folder()}: {free / 2**20:.0f} MiB are free for temporary"
+            f" files, {needed / 2**20:.0f} MiB are needed, and {why}"
         )
-        raise ResourceError(f"{folder()}: {message}, and {why}")

@@ -42,12 +42,9 @@ def refuse_bomb(
     that would fill the memory.
     """
     if declared > SMALL and declared > MOST_SHRUNK * stored:
-        message = (
-            f"declares {declared} bytes of which {stored} are stored, far more than"
-            " scores shrink by"
-        )
         raise InvalidRows(
-            f"{where}: {message}; was it cut off? If it is meant, {advice}"
+            f"{where}: declares {declared} bytes of which {stored} are stored, far more"
+            f" than scores shrink by; was it cut off? If it is meant, {advice}"
         )
 
 
@@ -95,8 +92,10 @@ def check_correct(correct: AnyArray, n: int, where: str) -> IntArray:
     bad = (correct != 0) & (correct != 1)
     if bad.any():
         row = int(np.argmax(bad))
-        message = f"row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong)"
-        raise InvalidRows(f"{where}: {message}; drop or correct the row")
+        raise InvalidRows(
+            f"{where}: row {row} is {correct[row]:g}, expected 1 (right) or 0 (wrong);"
+            " drop or correct the row"
+        )
     return correct.astype(np.int64)
 
 
@@ -144,10 +143,9 @@ def check_shape(
     """
     check_type(dtype, where)
     if shape is None or len(shape) not in (1, 2):
-        expected = "expected (rows, classes), or (rows,) for a binary model"
         raise InvalidRows(
-            f"{where}: scores have shape {shape}, {expected}; store one row of scores"
-            " per labelled item"
+            f"{where}: scores have shape {shape}, expected (rows, classes), or (rows,)"
+            " for a binary model; store one row of scores per labelled item"
         )
     n, columns = (*shape, 1)[:2]
     if n == 0:
@@ -250,9 +248,10 @@ def _binary(score: AnyArray, kind: ScoreKind, where: str, first_row: int) -> Any
         if percent:
             advice = "divide percentages by 100 (calcli extract --percent)"
             option = ["--percent"]
-        contents = f"row {first_row + row} gives class 1 the probability {p[row]:.6g}"
         raise InvalidRows(
-            f"{where}: {contents}, expected a number in [0, 1]; {advice}", option=option
+            f"{where}: row {first_row + row} gives class 1 the"
+            f" probability {p[row]:.6g}, expected a number in [0, 1]; {advice}",
+            option=option,
         )
     p = np.minimum(p, 1.0)
     both = np.stack([1.0 - p, p], axis=1)
@@ -378,10 +377,9 @@ def fractions(percent: AnyArray, where: str) -> FloatArray:
     Raises DataError if all lie there already.
     """
     if percent.size and percent.min() >= 0.0 and percent.max() <= 1.0:
-        advice = "leave --percent out, or if they are, divide them by 100 yourself"
         raise InvalidRows(
-            f"{where}: no value is above 1, so these seem to be no percentages:"
-            f" {advice}",
+            f"{where}: no value is above 1, so these seem to be no percentages: leave"
+            " --percent out, or if they are, divide them by 100 yourself",
             option=["--percent"],
         )
     return percent.astype(np.float64) / 100.0
@@ -435,12 +433,10 @@ def check_label_shape(
 ) -> None:
     """Check that labels are (n,) integers, before they are read."""
     if dtype.kind not in "iu":
-        advice = (
-            "store them so, or let calcli extract convert whole numbers, one-hot rows"
-            " and words"
-        )
         raise InvalidRows(
-            f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; {advice}"
+            f"{where}: labels have type {dtype}, expected integers 0..{k - 1}; store"
+            " them so, or let calcli extract convert whole numbers, one-hot rows and"
+            " words"
         )
     if shape is None or len(shape) != 1:
         raise InvalidRows(

@@ -386,8 +386,10 @@ def _check_texts(name: str, values: AnyArray, first_row: int) -> None:
     """Refuse a text that HDF5 cannot hold. Raises DataError."""
     for row, value in enumerate(values.tolist(), first_row):
         if isinstance(value, str) and "\0" in value:
-            what = f"{name.lstrip('/')}: row {row} is {value[:40]!r}"
-            raise DataError(f"{what}, expected words without NUL characters")
+            raise DataError(
+                f"{name.lstrip('/')}: row {row} is {value[:40]!r}, expected words"
+                " without NUL characters"
+            )
 
 
 @contextmanager

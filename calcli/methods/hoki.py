@@ -233,13 +233,10 @@ class Hoki(Calibrator):
         uses = (self.noise == "transforms") + (self.mix > 0)
         if uses != has_list or (has_list and n_transforms == 0):
             count = n_transforms if has_list else "null"
-            needed = (
-                "some beside noise 'transforms' or a mix above 0, which exclude each"
-                " other"
-            )
             raise DataError(
-                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are"
-                f" {count}, expected {needed}"
+                f"noise is {self.noise!r}, mix {self.mix:g} and transforms are {count},"
+                " expected some beside noise 'transforms' or a mix above 0, which"
+                " exclude each other"
             )
         if not self.alpha.size:
             raise DataError(

@@ -424,10 +424,10 @@ class _Work:
                 )
         lost = [" ".join(key) for key in results if key not in self.plan]
         if lost:
-            advice = "name another -o, ask for them too, or pass --force to drop them"
             raise UsageError(
                 f"{path}: holds {len(lost)} results that are not asked for now"
-                f" ({lost[0]}, …): {advice}"
+                f" ({lost[0]}, …): name another -o, ask for them too, or pass --force"
+                " to drop them"
             )
         for key, result in results.items():
             entry = self.plan[key]

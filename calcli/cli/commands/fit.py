@@ -485,8 +485,8 @@ def check_held_out(args: FitArgs) -> None:
     for name in args.expanded:
         group = split_where(name)[1]
         if group not in typed and HELD_OUT.search(group or ""):
-            advice = f"{name.rpartition(':')[0]}:cal, or this one too"
             raise UsageError(
                 f"{name}: a pattern takes it for the fit, and its name says that it is"
-                f" held out; name the bundles of the fit, e.g. {advice}"
+                " held out; name the bundles of the fit,"
+                f" e.g. {name.rpartition(':')[0]}:cal, or this one too"
             )

@@ -293,8 +293,10 @@ def _check_test(
     """
     names = expand(test, args.where, args.ignored)
     if len(names) > 1:
-        advice = "calcli fit, then calcli evaluate, take several"
-        raise UsageError(f"{test}: stands for {len(names)} sets of rows; {advice}")
+        raise UsageError(
+            f"{test}: stands for {len(names)} sets of rows; calcli fit, then calcli"
+            " evaluate, take several"
+        )
     with open_rows(names[0], prefer=(TEST,), **args.opening) as rows:
         check_same_scores(calibration, rows, again=args.again)
         check_weights(rows)
@@ -310,11 +312,11 @@ def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
     """
     check_weights(rows)
     if len(cross_fitting_folds(rows, fitting.seed)) < 2:
-        what = (
-            "cross-fitting needs two different rows, of two units where there are any"
+        raise DataError(
+            f"{rows.name}: cross-fitting needs two different rows, of two units where"
+            f" there are any, found {samples(rows.n)}; {_fit_command(fitting)} fits"
+            " without a judgement"
         )
-        advice = f"{_fit_command(fitting)} fits without a judgement"
-        raise DataError(f"{rows.name}: {what}, found {samples(rows.n)}; {advice}")
 
 
 def _fit_command(fitting: fit.FitArgs) -> str:
@@ -355,9 +357,10 @@ def _judge_by_cross_fitting(
     try:
         crossed = cross_fitted(name, options, rows, context, cross_fits)
     except FitError as problem:
-        what = f"{rows.name}: cross-fitting: {problem}"
-        advice = f"{_fit_command(fitting)} fits without a judgement"
-        raise FitError(f"{what}; {advice}") from None
+        raise FitError(
+            f"{rows.name}: cross-fitting: {problem}; {_fit_command(fitting)} fits"
+            " without a judgement"
+        ) from None
     path = job.templates[0]
     n_folds = len(crossed.parts)
     calibrator = cross_fitted_candidate(path, artifact.method, crossed, n_folds, rows)
