@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from calcli.numerics import FloatArray, IntArray, ends_of_runs, starts_of_ties
+from calcli.numerics import FloatArray, IntArray, ends_of_runs, ratio, starts_of_ties
 from calcli.records import Sums
 
 
@@ -196,21 +196,12 @@ class BinStats(Sums):
         """Kish's effective number of rows, (sum w)^2 / sum w^2; the count where there
         are no weights.
         """
-        square = self.weight_square
-        return np.divide(
-            self.weight**2, square, out=np.zeros(square.shape), where=square > 0
-        )
+        return ratio(self.weight**2, self.weight_square)
 
     @property
     def gaps(self) -> FloatArray:
         """Mean score minus mean outcome per bin; 0 where a bin is empty."""
-        gap = self.score - self.outcome
-        return np.divide(
-            gap,
-            self.weight,
-            out=np.zeros(gap.shape),
-            where=np.broadcast_to(self.weight > 0, gap.shape),
-        )
+        return ratio(self.score - self.outcome, self.weight)
 
     @property
     def share(self) -> FloatArray:

@@ -50,6 +50,12 @@ def overridable(function: F) -> F:
     return cast(F, called)
 
 
+def ratio(part: Any, whole: AnyArray, otherwise: Any = 0.0) -> FloatArray:
+    """``part / whole`` where ``whole`` is above 0, and ``otherwise`` elsewhere."""
+    out = np.full(np.broadcast_shapes(np.shape(part), whole.shape), otherwise)
+    return np.divide(part, whole, out=out, where=whole > 0)
+
+
 def tile_rows(k: int) -> int:
     return max(1, min(TILE_ITEMS // k, TILE_ROWS))
 

@@ -48,6 +48,30 @@ def halley(curve: Curve) -> Slope:
     return slope
 
 
+def halved(
+    holds: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    width: float = 0.0,
+    halvings: int = 1000,
+) -> tuple[float, float]:
+    """Halve an interval around the place up to which a condition holds.
+
+    It holds at ``low`` and not at ``high``. Returns an interval of at most ``width``, or
+    the last one.
+    """
+    for _ in range(halvings):
+        if not high - low > width:
+            break
+        middle = (low + high) / 2.0
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
 def find_root(
     f: Slope,
     low: float,

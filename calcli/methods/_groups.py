@@ -27,6 +27,7 @@ from calcli.numerics import (
     entries,
     floored_log,
     in_column,
+    ratio,
 )
 from calcli.records import Sums
 from calcli.rows import Rows
@@ -188,9 +189,6 @@ class GroupWalk:
     runaway: BoolArray
     bound: FloatArray
 
-    def __call__(self, parameters: FloatArray) -> GroupSums:
-        return self.sums(parameters)
-
 
 class Pooled(NamedTuple):
     """Parameters of the groups.
@@ -205,9 +203,7 @@ class Pooled(NamedTuple):
     passes: int
 
 
-def pool(
-    walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None = None
-) -> Pooled:
+def pool(walk: GroupWalk, tau: float, start: Pooled | None = None) -> Pooled:
     """Minimise NLL + sum_g theta_g^2 / (2 variance).
 
     The variance between groups is found by EM. walk : sums over the rows at parameters
@@ -215,7 +211,7 @@ def pool(
     much the same rows, where the search begins; it then ends early. Runaway groups,
     whose deviation runs to its bound, determine neither the centre nor the variance.
     """
-    search = PoolSearch(walk, g, m, tau, start)
+    search = PoolSearch(walk, tau, start)
     search.find_centre()
     for rounds in range(ROUNDS + 1):
         search.fit_groups()
@@ -232,10 +228,10 @@ def pool(
 class PoolSearch:
     """State of the search of ``pool``. Steps are Fisher scoring."""
 
-    def __init__(
-        self, walk: GroupWalk, g: int, m: int, tau: float, start: Pooled | None
-    ) -> None:
+    def __init__(self, walk: GroupWalk, tau: float, start: Pooled | None) -> None:
         self.walk = walk
+        g = len(walk.runaway)
+        m = len(walk.bound)
         self.shape = (g, m)
         self.centre = np.zeros(m)
         self.theta = np.zeros((g, m))
@@ -256,7 +252,7 @@ class PoolSearch:
 
     def sums_at(self, parameters: FloatArray) -> GroupSums:
         self.passes += 1
-        return self.walk(np.broadcast_to(parameters, self.shape))
+        return self.walk.sums(np.broadcast_to(parameters, self.shape))
 
     def find_centre(self) -> None:
         """Search the map that is common to all but runaway groups."""
@@ -362,8 +358,8 @@ def between(sums: GroupSums, theta: FloatArray, variance: FloatArray) -> FloatAr
 class ByGroup(Calibrator):
     """Base of the methods by group: a common map, and every group's difference.
 
-    COMMON, OF_COMMON : name and class of the common map's method. PARAMETERS : of a
-    map. by : the column. groups : differences by group name.
+    COMMON, OF_COMMON : name and class of the common map's method. FARTHEST : largest
+    deviation of each parameter of a map from the common one. by : the column. groups : differences by group name.
     """
 
     by: str
@@ -372,21 +368,13 @@ class ByGroup(Calibrator):
     composable = False
     Options: ClassVar[type[Options]] = ByOptions
     COMMON: ClassVar[str]
-    PARAMETERS: ClassVar[int]
+    FARTHEST: ClassVar[FloatArray]
     OF_COMMON: ClassVar[type[Calibrator]]
 
     @classmethod
     @abstractmethod
-    def pooled(
-        cls,
-        rows: Rows,
-        common: Any,
-        codes: Codes,
-        by: ByOptions,
-        start: Pooled | None,
-        runaway: BoolArray,
-    ) -> tuple[Self, Pooled]:
-        """Fit the groups' maps around a common map; start, runaway : see ``pool``."""
+    def around(cls, common: Any, by: str, names: Sequence[str], pooled: Pooled) -> Self:
+        """The maps of groups around a common map."""
 
     @classmethod
     @abstractmethod
@@ -415,8 +403,8 @@ class ByGroup(Calibrator):
     def fit(cls, rows: Rows, options: ByOptions, context: Context) -> Fit[Any]:
         plain = cls.OF_COMMON.resolve_options(cls.OF_COMMON.Options(), rows.k)
         common = cls.OF_COMMON.fit(rows, plain, context)
-        weights = rows.sum(partial(group_weights, options.by))
-        names = [name for name, weight in weights.items() if weight > 0]
+        groups = rows_by_group(rows, options.by)
+        names = groups.names
 
         def keep_common(reason: str, **details: Any) -> Fit[Any]:
             """The common map, with the reason why groups have none of their own."""
@@ -429,12 +417,8 @@ class ByGroup(Calibrator):
 
         if len(names) < 2:
             return keep_common("there is one group, so the common map is kept")
-        parts = rows.each(partial(places, options.by, tuple(names)))
-        groups = Codes(tuple(names), np.concatenate(list(parts)))
         runaway = cls.runaway(rows, common, plain, groups, context)
-        base = common
-        if runaway.any():
-            base = cls.fit_without(rows, plain, groups, runaway, context) or common
+        base = cls.fit_without(rows, common, plain, groups, runaway, context)
         if base.status != "ok":
             return keep_common(f"status {base.status}, so the common map is kept")
         calibrator, pooled = cls.pooled(
@@ -445,9 +429,8 @@ class ByGroup(Calibrator):
             return keep_common("the groups do not differ, so the common map is kept")
         details: dict[str, Any] = {"groups": len(names), "passes": pooled.passes}
         if options.guard:
-            start = (common.calibrator, pooled)
             nll_by_group, nll_common = cls.held_out(
-                rows, plain, groups, options, context, start, runaway
+                rows, plain, groups, options, context, pooled, runaway
             )
             details["held_out_nll"] = {"by_group": nll_by_group, "common": nll_common}
             if nll_by_group >= nll_common:
@@ -467,6 +450,22 @@ class ByGroup(Calibrator):
         return Fit(calibrator, status, tuple(warnings), details)
 
     @classmethod
+    def pooled(
+        cls,
+        rows: Rows,
+        common: Any,
+        codes: Codes,
+        by: ByOptions,
+        start: Pooled | None,
+        runaway: BoolArray,
+    ) -> tuple[Self, Pooled]:
+        """Fit the groups' maps around a common map; start, runaway : see ``pool``."""
+        sums = cls.walk_of(rows, common, codes)
+        walk = GroupWalk(sums, group_factors(rows, codes), runaway, cls.FARTHEST)
+        pooled = pool(walk, by.tau, start)
+        return cls.around(common, by.by, codes.names, pooled), pooled
+
+    @classmethod
     def runaway(
         cls, rows: Rows, common: Fit[Any], plain: Any, codes: Codes, context: Context
     ) -> BoolArray:
@@ -478,12 +477,12 @@ class ByGroup(Calibrator):
         endless = cls.endless(rows, common.calibrator, codes)
         if not endless.any():
             return endless
-        base = cls.fit_without(rows, plain, codes, endless, context) or common
+        base = cls.fit_without(rows, common, plain, codes, endless, context)
         if base.status != "ok":
             return np.zeros_like(endless)
         walk = cls.walk_of(rows, base.calibrator, codes)
         g = len(codes.names)
-        sums = walk(np.zeros((g, cls.PARAMETERS)))
+        sums = walk(np.zeros((g, len(cls.FARTHEST))))
         inverse = np.linalg.pinv(sums.information)
         square = np.einsum("gi,gij,gj->g", sums.gradient, inverse, sums.gradient)
         least = -NormalDist().inv_cdf(SURPRISING / (2.0 * g))
@@ -493,15 +492,21 @@ class ByGroup(Calibrator):
 
     @classmethod
     def fit_without(
-        cls, rows: Rows, plain: Any, codes: Codes, groups: BoolArray, context: Context
-    ) -> Fit[Any] | None:
+        cls,
+        rows: Rows,
+        common: Fit[Any],
+        plain: Any,
+        codes: Codes,
+        groups: BoolArray,
+        context: Context,
+    ) -> Fit[Any]:
         """Fit the common map of all rows but those of some groups.
 
-        Returns None where none are left.
+        Returns the one of all rows where there are no such groups, or no others.
         """
         rest = np.flatnonzero(~groups[codes.code])
-        if len(rest) == 0:
-            return None
+        if not groups.any() or len(rest) == 0:
+            return common
         fresh = Context(context.seed, context.device, notes=context.notes)
         return cls.OF_COMMON.fit(rows.take(rest), plain, fresh)
 
@@ -513,12 +518,12 @@ class ByGroup(Calibrator):
         groups: Codes,
         options: ByOptions,
         context: Context,
-        start: tuple[Any, Pooled],
+        start: Pooled,
         runaway: BoolArray,
     ) -> tuple[float, float]:
         """Cross-validate the mean NLL by group and of the common map.
 
-        Folds keep units together. start : results of the fits to all rows.
+        Folds keep units together. start : result of the fit to all rows.
         """
         losses = np.empty((2, rows.n))
         fold = content_folds(rows, FOLDS, context.seed, along=(groups.code,))
@@ -529,18 +534,14 @@ class ByGroup(Calibrator):
             train = rows.take(others)
             train_groups = groups.take(others)
             fresh = Context(context.seed, context.device, notes=context.notes)
-            common = cls.OF_COMMON.fit(train, plain, fresh).calibrator
-            base = common
-            if runaway.any():
-                rest = cls.fit_without(train, plain, train_groups, runaway, context)
-                if rest is not None:
-                    base = rest.calibrator
+            common = cls.OF_COMMON.fit(train, plain, fresh)
+            base = cls.fit_without(train, common, plain, train_groups, runaway, context)
             pooled, _ = cls.pooled(
-                train, base, train_groups, options, start[1], runaway
+                train, base.calibrator, train_groups, options, start, runaway
             )
             test = rows.take(held_out)
             losses[0, held_out] = _losses(pooled, test)
-            losses[1, held_out] = _losses(common, test)
+            losses[1, held_out] = _losses(common.calibrator, test)
         weights = rows.weights()
         nll_by_group = float(np.average(losses[0], weights=weights))
         nll_common = float(np.average(losses[1], weights=weights))
@@ -565,10 +566,20 @@ def group_factors(rows: Rows, codes: Codes) -> FloatArray:
         return np.ones(len(codes.names))
     total = np.bincount(codes.code, weights=weight, minlength=len(codes.names))
     square = np.bincount(codes.code, weights=weight**2, minlength=len(codes.names))
-    return np.divide(total, square, out=np.ones(len(total)), where=square > 0.0)
+    return ratio(total, square, otherwise=1.0)
 
 
-def group_weights(by: str, block: Block) -> Counter[str]:
+def rows_by_group(rows: Rows, by: str) -> Codes:
+    """Groups of the rows that have weight, and the group of every row.
+
+    Rows of other groups have the number of the groups.
+    """
+    weights = rows.sum(partial(_group_weights, by))
+    names = tuple(name for name, weight in weights.items() if weight > 0)
+    return Codes(names, np.concatenate(list(rows.each(partial(places, by, names)))))
+
+
+def _group_weights(by: str, block: Block) -> Counter[str]:
     """Total weight of the rows of every group, by its name."""
     names, code = groups_of(block, by)
     weights = np.bincount(code, weights=block.weight, minlength=len(names))

@@ -10,7 +10,7 @@ from msgspec import Meta
 from calcli.binning import BinStats, ends, mass_edges, width_edges
 from calcli.methods._binary.log_odds import MapFit, Sample
 from calcli.methods._binary.maps import TOP_LABEL, ModeOptions, Steps
-from calcli.numerics import FloatArray, sigmoid, tie_groups
+from calcli.numerics import FloatArray, ratio, sigmoid, tie_groups
 from calcli.rows import Rows
 
 Scheme = Literal["width", "mass"]
@@ -74,7 +74,7 @@ class HistogramBinning(Steps):
         prior = 1.0 if options.smooth else 0.0
         hits = bins.outcome + prior * middle
         mass = bins.weight + prior
-        values = np.divide(hits, mass, out=middle, where=mass > 0)
+        values = ratio(hits, mass, otherwise=middle)
         # Sums of weights may round to a share just above 1.
         values = np.minimum(values, 1.0)
         record = {"empty_bins": float((bins.count == 0).sum())}

@@ -1,6 +1,6 @@
 """Platt scaling by group."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,20 +12,13 @@ from calcli.methods._binary.log_odds import Sample, single_sample
 from calcli.methods._binary.maps import TOP_LABEL
 from calcli.methods._groups import (
     ByGroup,
-    ByOptions,
     GroupSums,
-    GroupWalk,
     Pooled,
-    group_factors,
     places,
-    pool,
 )
 from calcli.methods.platt import PlattScaling
 from calcli.numerics import BoolArray, FloatArray, entries, row_weights, sigmoid
 from calcli.rows import Rows
-
-FARTHEST = np.array([10.0, 10.0])
-"""Largest deviations of a slope, in units of the common one, and of an intercept."""
 
 
 @dataclass(frozen=True)
@@ -58,40 +51,29 @@ class PlattByGroup(ByGroup):
     laws = TOP_LABEL
     COMMON = "platt"
     OF_COMMON = PlattScaling
-    PARAMETERS = 2
+    # of a slope, in units of the common one, and of an intercept
+    FARTHEST = np.array([10.0, 10.0])
 
     @classmethod
-    def pooled(
-        cls,
-        rows: Rows,
-        common: PlattScaling,
-        codes: Codes,
-        by: ByOptions,
-        start: Pooled | None,
-        runaway: BoolArray,
-    ) -> tuple[Self, Pooled]:
-        mode = str(common.mode)
+    def around(
+        cls, common: PlattScaling, by: str, names: Sequence[str], pooled: Pooled
+    ) -> Self:
         slope = float(common.slope[0])
         intercept = float(common.intercept[0])
-        sums = cls.walk_of(rows, common, codes)
-        factor = group_factors(rows, codes)
-        walk = GroupWalk(sums, factor, runaway, FARTHEST)
-        pooled_groups = pool(walk, len(codes.names), 2, by.tau, start)
-        e, f = pooled_groups.centre
-        differences = pooled_groups.theta @ np.array([[slope, intercept], [0.0, 1.0]])
+        e, f = pooled.centre
+        differences = pooled.theta @ np.array([[slope, intercept], [0.0, 1.0]])
         groups = {}
-        for name, (a, b) in zip(codes.names, differences.tolist(), strict=True):
+        for name, (a, b) in zip(names, differences.tolist(), strict=True):
             groups[name] = (a, b)
-        fitted = cls(
-            by=by.by,
+        return cls(
+            by=by,
             slope=float((1.0 + e) * slope),
             intercept=float((1.0 + e) * intercept + f),
-            tau=np.sqrt(pooled_groups.variance),
+            tau=np.sqrt(pooled.variance),
             groups=groups,
-            mode=mode,
+            mode=str(common.mode),
             sure=common.sure,
         )
-        return fitted, pooled_groups
 
     @classmethod
     def walk_of(

@@ -41,7 +41,7 @@ from calcli.methods.hb import Bins, Scheme, fit_edges, ruined_by_mass, thin_bins
 from calcli.methods.platt import fit_platt
 from calcli.methods.ts import TemperatureOptions, TemperatureScaling
 from calcli.methods.vs import VectorScaling
-from calcli.numerics import FloatArray, IntArray, log_softmax, shares_of, sigmoid
+from calcli.numerics import FloatArray, IntArray, log_softmax, ratio, shares_of, sigmoid
 from calcli.records import cached_property
 from calcli.rows import Rows
 
@@ -198,7 +198,7 @@ class ScalingBinning(BinaryCalibrator):
         scores = smooth(to_average.s, a, b, c)
         bins = BinStats.of(scores, to_average.hit, edges, to_average.weight)
         middle = 0.5 * (edges[:-1] + edges[1:])
-        means = np.divide(bins.score, bins.weight, out=middle, where=bins.weight > 0)
+        means = ratio(bins.score, bins.weight, otherwise=middle)
         values = np.clip(means, 0.0, 1.0)
         record = base.record | {"empty_bins": float((bins.count == 0).sum())}
         return base._replace(params=(a, c, edges, values, b), record=record)

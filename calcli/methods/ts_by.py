@@ -17,12 +17,9 @@ from calcli.methods._groups import (
     ByGroup,
     ByOptions,
     GroupSums,
-    GroupWalk,
     Pooled,
-    group_factors,
-    group_weights,
     places,
-    pool,
+    rows_by_group,
 )
 from calcli.methods._temperature import BRACKET
 from calcli.methods.ts import TemperatureScaling
@@ -36,8 +33,6 @@ from calcli.numerics import (
     row_weights,
 )
 from calcli.rows import Rows
-
-FARTHEST = np.log([10.0])  # largest deviation of a log temperature from the common one
 
 
 @dataclass(frozen=True)
@@ -72,28 +67,17 @@ class TemperatureByGroup(ByGroup):
     laws = replace(ORDER_PRESERVING, memory="row")
     COMMON = "ts"
     OF_COMMON = TemperatureScaling
-    PARAMETERS = 1
+    FARTHEST = np.log([10.0])  # of a log temperature
 
     @classmethod
-    def pooled(
-        cls,
-        rows: Rows,
-        common: TemperatureScaling,
-        codes: Codes,
-        by: ByOptions,
-        start: Pooled | None,
-        runaway: BoolArray,
-    ) -> tuple[Self, Pooled]:
-        sums = cls.walk_of(rows, common, codes)
-        factor = group_factors(rows, codes)
-        walk = GroupWalk(sums, factor, runaway, FARTHEST)
-        pooled_groups = pool(walk, len(codes.names), 1, by.tau, start)
+    def around(
+        cls, common: TemperatureScaling, by: str, names: Sequence[str], pooled: Pooled
+    ) -> Self:
         first = -float(np.log(common.temperature))
-        d = np.clip(pooled_groups.theta[:, 0], *np.subtract(BRACKET, first))
-        tau = float(np.sqrt(pooled_groups.variance[0]))
-        beta = float(np.exp(first + pooled_groups.centre[0]))
-        groups = dict(zip(codes.names, d.tolist(), strict=True))
-        return cls(by.by, beta, tau, groups), pooled_groups
+        d = np.clip(pooled.theta[:, 0], *np.subtract(BRACKET, first))
+        beta = float(np.exp(first + pooled.centre[0]))
+        tau = float(np.sqrt(pooled.variance[0]))
+        return cls(by, beta, tau, dict(zip(names, d.tolist(), strict=True)))
 
     @classmethod
     def walk_of(
@@ -125,12 +109,10 @@ class TemperatureByGroup(ByGroup):
         There is none in common. Each group's is found by Newton steps of its own.
         """
         groups = rows_by_group(rows, by.by)
-        of_block = OfBlock(rows.k, _terms, _values)
+        walk = cls.walk_of(rows, TemperatureScaling(1.0), groups)
         d = np.zeros(len(groups.names))
         for _ in range(STEPS):
-            scale = np.exp(np.clip(d, *BRACKET))
-            walk = partial(_sums, of_block, scale)
-            sums = rows.sum(walk, groups.code, at_once=at_once(rows.k))
+            sums = walk(d[:, None])
             slope = sums.gradient[:, 0] + d / by.tau**2
             # the second derivative by log T, without the part that may be negative
             curvature = sums.information[:, 0, 0] + np.maximum(sums.gradient[:, 0], 0.0)
@@ -184,14 +166,6 @@ class TemperatureByGroup(ByGroup):
         check_numbers("groups", d)
         scale = abs(self.beta) * np.exp(np.minimum(d, 800.0))
         check_numbers("groups", scale, "positive")
-
-
-def rows_by_group(rows: Rows, by: str) -> Codes:
-    """Group of every row, by names that have rows of some weight."""
-    weights = rows.sum(partial(group_weights, by))
-    names = tuple(name for name, weight in weights.items() if weight > 0)
-    code = np.concatenate(list(rows.each(partial(places, by, names))))
-    return Codes(names, code)
 
 
 def _row_terms(

@@ -14,7 +14,7 @@ from calcli.metrics.registry import metric
 from calcli.metrics.rowtable import ClassStats
 from calcli.metrics.significance import class_p_values
 from calcli.metrics.values import Undefined, Value
-from calcli.numerics import AnyArray, FloatArray
+from calcli.numerics import AnyArray, FloatArray, ratio
 from calcli.statistics.intervals import Interval, max_distance, normal_tail
 from calcli.statistics.p_values import sum_p_value, vanishes
 from calcli.statistics.shared_outcomes import SharedOutcomes
@@ -393,9 +393,7 @@ def cwece2(context: MetricContext) -> Value:
     pairs = stats.weight**2 * (
         1.0 - np.divide(1.0, n, out=np.ones_like(n), where=n > 1.0)
     )
-    spread = np.divide(
-        2.0 * stats.variance**2, pairs, out=np.zeros_like(pairs), where=pairs > 0.0
-    )
+    spread = ratio(2.0 * stats.variance**2, pairs)
     sd = math.sqrt(float(spread.sum()) * k / (k - 1.0)) / (
         k * float(stats.weight[0].sum())
     )

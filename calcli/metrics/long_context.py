@@ -45,7 +45,7 @@ from calcli.metrics.settings import MetricSettings
 from calcli.metrics.significance import direction_of, spiegelhalter_of
 from calcli.metrics.smooth import smooth_draws, smooth_error
 from calcli.metrics.sorted_rows import KEY_BYTES, KeyCollector, SortedRows
-from calcli.numerics import FloatArray, starts_of_runs
+from calcli.numerics import FloatArray, ratio, starts_of_runs
 from calcli.parallel import check_memory
 from calcli.records import cached_property
 from calcli.rows import Rows
@@ -320,9 +320,7 @@ class LongContext(MetricContext):
         cells).
         """
         rows, score, _ = self.scored.grid
-        chance = np.clip(
-            np.divide(score, rows, out=np.zeros_like(score), where=rows > 0), 0.0, 1.0
-        )
+        chance = np.clip(ratio(score, rows), 0.0, 1.0)
         size = (self.heavy_resamples, len(rows))
         hits = self.rng("smece").binomial(rows.astype(np.int64), chance, size=size)
         return hits.astype(np.float64)
@@ -345,9 +343,7 @@ class LongContext(MetricContext):
         _, score, _ = self.scored.grid
         hits = self._cell_hits
         rng = self.rng("joint")
-        of_wrong = np.divide(
-            joint.cells[4], score, out=np.zeros_like(score), where=score > 0
-        )
+        of_wrong = ratio(joint.cells[4], score)
         right = joint.right(hits, score, rng)
         spread = np.sqrt(np.maximum(joint.totals[1] - hits @ of_wrong, 0.0))
         entropy = joint.totals[0] + right + spread * rng.standard_normal(len(hits))

@@ -23,6 +23,7 @@ from calcli.metrics.settings import Label
 from calcli.metrics.significance import direction, direction_of
 from calcli.metrics.values import Undefined, Value
 from calcli.numerics import FloatArray
+from calcli.solvers import halved
 from calcli.statistics.intervals import (
     Interval,
     Mean,
@@ -317,16 +318,12 @@ def rows_for_half_width(rate: float, half: float) -> float:
     It is wider than the normal interval where few rows are right, or wrong, and falls
     faster than the root of their number.
     """
-    low = 1.0
-    high = MOST_ROWS
-    while high - low > 1.0:
-        middle = (low + high) / 2.0
-        ends = wilson_interval(np.array(rate), np.array(middle))
-        if ends[1] - ends[0] > 2.0 * half:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def is_wider(rows: float) -> bool:
+        low, high = wilson_interval(np.array(rate), np.array(rows))
+        return bool(high - low > 2.0 * half)
+
+    return halved(is_wider, 1.0, MOST_ROWS, width=1.0)[1]
 
 
 RESOLVED = 1e-12  # P-value below which rounding decides: smaller ones count as equal
@@ -361,16 +358,12 @@ def _gap_p_value(context: MetricContext) -> float:
     level = 0.95
     if p_value > 1.0 - level or not gap_interval(context, level).holds(0.0):
         return p_value
-    # Find the lowest level whose interval holds 0.
-    low = 0.0
-    high = level
-    while high - low > 1e-6:
-        middle = (low + high) / 2.0
-        if gap_interval(context, middle).holds(0.0):
-            high = middle
-        else:
-            low = middle
-    return 1.0 - high
+
+    def is_without_0(some_level: float) -> bool:
+        return not gap_interval(context, some_level).holds(0.0)
+
+    lowest_with_0 = halved(is_without_0, 0.0, level, width=1e-6)[1]
+    return 1.0 - lowest_with_0
 
 
 def group_gaps(

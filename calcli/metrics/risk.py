@@ -7,6 +7,8 @@ Calibration intercept and slope, observed over expected, errors of a smoothed cu
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from types import MappingProxyType
 from typing import Any
 
@@ -43,7 +45,6 @@ from calcli.statistics.recalibration import (
 )
 from calcli.statistics.recalibration_data import RecalibrationData
 from calcli.statistics.sandwich import Sandwich, sandwich
-from calcli.statistics.ties import Ranked
 from calcli.statistics.units import design_effect, numbered
 from calcli.statistics.weights import effective_number
 
@@ -328,14 +329,6 @@ def _slope_of_many_classes(context: MetricContext) -> Value:
 # ---- observed over expected
 
 
-def _event_sums(ranked: Ranked) -> EventSums:
-    """Sum rows that are ranked by P(class 1)."""
-    sums = EventSums(0.0, 0.0, 0.0, 0.0)
-    for block in ranked:
-        sums += EventSums.of(block.score, block.right, block.wrong)
-    return sums
-
-
 def _ratio_interval(sums: EventSums, level: float) -> Interval | None:
     """Score interval of observed over expected; None where it has no upper end."""
     ends = sums.score_interval(normal_quantile(0.5 + level / 2.0))
@@ -354,7 +347,7 @@ def oe_ratio(context: MetricContext) -> Value:
     In tables: observed over predicted rows of class 1
     """
     positive = _positive(context)
-    sums = _event_sums(positive.ranked())
+    sums = reduce(add, map(EventSums.of_block, positive.ranked()))
     if not sums.expected > 0.0:
         raise Undefined("P(class 1) is 0 in all rows: no row of class 1 is expected")
     more = {"observed": sums.observed, "expected": sums.expected}

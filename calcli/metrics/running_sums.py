@@ -16,7 +16,7 @@ from calcli.metrics.label_agreement import LabelAgreement
 from calcli.metrics.rowtable import ClassStats, RowTable
 from calcli.metrics.settings import MetricSettings
 from calcli.metrics.sorted_rows import Keys, keys_of, keys_of_odds
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray, ratio
 from calcli.records import Sums
 from calcli.statistics.intervals import Mean
 from calcli.statistics.nulls import label_losses
@@ -164,7 +164,7 @@ class Joint(Sums):
         distribution within a cell is drawn as normal.
         """
         v, va, vaa, ca, _ = self.cells
-        mean_effect = np.divide(va, v, out=np.zeros_like(v), where=v > 0)
+        mean_effect = ratio(va, v)
         rest = math.sqrt(max(float((vaa - va * mean_effect).sum()), 0.0))
         return (
             hits @ mean_effect

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
+from calcli.solvers import halved
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,8 @@ class AcceptedUnits:
 
         It is the least that the test at ``alpha`` does not reject, to 1e-9.
         """
-        low = 0.0
-        high = self.right / self.m
-        while high - low > 1e-9:
-            middle = 0.5 * (low + high)
-            if self.tail(middle, alpha) <= alpha:
-                low = middle
-            else:
-                high = middle
-        return low
+
+        def holds(accuracy: float) -> bool:
+            return self.tail(accuracy, alpha) <= alpha
+
+        return halved(holds, 0.0, self.right / self.m, width=1e-9)[0]

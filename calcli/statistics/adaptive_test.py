@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.numerics import FloatArray, IntArray, starts_of_runs
+from calcli.numerics import FloatArray, IntArray, ratio, starts_of_runs
 from calcli.statistics.nulls import reaching
 from calcli.statistics.p_values import vanishes
 
@@ -31,9 +31,7 @@ class _Cut:
         cell = np.minimum(np.ceil(c * bins), bins)
         first = starts_of_runs(cell)
         count = np.diff(np.concatenate([first, [len(c)]])).astype(np.float64)
-        per_pair = np.divide(
-            1.0, count - 1.0, out=np.zeros_like(count), where=count > 1
-        )
+        per_pair = ratio(1.0, count - 1.0)
         v = np.add.reduceat(variance, first)
         sd = math.sqrt(float((2.0 * v**2 * per_pair / count).sum()))
         return cls(first, per_pair, sd)

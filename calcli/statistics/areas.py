@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, ratio
 from calcli.statistics.ties import Ranked, TieBlocks, running
 from calcli.statistics.units import Units, uneven_error
 
@@ -97,10 +97,7 @@ def average_precision(ranked: Ranked) -> float | None:
     for block, right_below, wrong_below in running(ranked):
         hits = right - right_below
         predicted = hits + (wrong - wrong_below)
-        precision = np.divide(
-            hits, predicted, out=np.zeros_like(hits), where=predicted > 0
-        )
-        parts.append(float(block.right @ precision))
+        parts.append(float(block.right @ ratio(hits, predicted)))
     return math.fsum(parts) / right
 
 
@@ -158,8 +155,7 @@ def _risks(
     rate = wrong / size
     if continuous:
         before = np.where(before < 1e-12 * stop, 0.0, before)
-        ratio = np.divide(stop, before, out=np.ones_like(stop), where=before > 0)
-        inverse = np.log(ratio)
+        inverse = np.log(ratio(stop, before, otherwise=1.0))
     else:
         inverse = _inverses(np.rint(before), np.rint(stop))
     return float((rate * size + (errors - wrong - rate * before) * inverse).sum())

@@ -3,11 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from calcli.numerics import FloatArray
+from calcli.records import Sums
+from calcli.statistics.ties import TieBlocks
 
 
 @dataclass(frozen=True)
-class EventSums:
+class EventSums(Sums):
     """Sums over rows: of outcomes y, of probabilities p, of p^2 and of y p. Adds."""
 
     observed: float
@@ -16,24 +17,14 @@ class EventSums:
     products: float
 
     @classmethod
-    def of(
-        cls, probability: FloatArray, ones: FloatArray, zeros: FloatArray
-    ) -> "EventSums":
-        """Sum rows. ones, zeros : (b,) rows with and without the event at each p."""
-        rows = ones + zeros
+    def of_block(cls, block: TieBlocks) -> "EventSums":
+        """Sum rows, those with the event as right at each p."""
+        rows = block.right + block.wrong
         return cls(
-            observed=float(ones.sum()),
-            expected=float(rows @ probability),
-            squares=float(rows @ probability**2),
-            products=float(ones @ probability),
-        )
-
-    def __add__(self, other: "EventSums") -> "EventSums":
-        return EventSums(
-            observed=self.observed + other.observed,
-            expected=self.expected + other.expected,
-            squares=self.squares + other.squares,
-            products=self.products + other.products,
+            observed=float(block.right.sum()),
+            expected=float(rows @ block.score),
+            squares=float(rows @ block.score**2),
+            products=float(block.right @ block.score),
         )
 
     @property

@@ -7,6 +7,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 from calcli.records import Record
+from calcli.solvers import halved
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,11 @@ def nemenyi_distance(k: int, n: int, level: float) -> float:
 
     z = np.linspace(-9.0, 9.0, 3601)
     density = k * np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) * (z[1] - z[0])
-    low = 0.0
-    high = 20.0
-    for _ in range(60):
-        r = 0.5 * (low + high)
-        low, high = (
-            (r, high)
-            if float(density @ (ndtr(z) - ndtr(z - r)) ** (k - 1)) < level
-            else (low, r)
-        )
+
+    def is_within_level(r: float) -> bool:
+        return float(density @ (ndtr(z) - ndtr(z - r)) ** (k - 1)) < level
+
+    low, _ = halved(is_within_level, 0.0, 20.0, halvings=60)
     return float(low / np.sqrt(2.0) * np.sqrt(k * (k + 1) / (6.0 * n)))
 
 

@@ -19,6 +19,7 @@ from calcli.numerics import (
     FloatArray,
     IntArray,
     in_column,
+    ratio,
     row_weights,
 )
 from calcli.statistics.units import Units, by_first_row, unit_mean
@@ -80,8 +81,7 @@ def class_shares(
         second = (twice - once) - first
         curve = (second**2).sum(axis=0)
         square = (first**2).sum(axis=0)
-        ratio = np.divide(square, curve, out=np.ones_like(curve), where=curve > 0)
-        length = np.maximum(np.sqrt(ratio), 1.0)
+        length = np.maximum(np.sqrt(ratio(square, curve, otherwise=1.0)), 1.0)
         far = q + 2.0 * length * first + length**2 * second
         is_positive = (far > 0).all(axis=0)
         q = step(np.where(is_positive, far, twice))

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from calcli.binning import bin_index
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, ratio
 
 EXACT_ROWS = 1 << 14  # rows of a bin up to which the law of its successes is exact
 
@@ -308,8 +308,7 @@ def class_bin_outcomes(
         for _ in range(resamples):
             yield score + np.sqrt(variance) * rng.standard_normal(score.shape)
         return
-    ratio = np.divide(variance, score, out=np.ones_like(score), where=score > 0)
-    chance = np.clip(1.0 - ratio, 1e-12, 1.0)
+    chance = np.clip(1.0 - ratio(variance, score, otherwise=1.0), 1e-12, 1.0)
     # Sums of rows in another order differ by roundings, which would change draws.
     size = np.maximum(np.rint(np.round(score / chance, 9)), 1.0)
     chance = np.asarray(np.round(np.clip(score / size, 0.0, 1.0), 12))

@@ -16,6 +16,7 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 from calcli.records import Sums
+from calcli.solvers import halved
 
 SHRINK = 10.0
 """Weight of the probabilities' second moment, in rows; the observed one has
@@ -241,13 +242,7 @@ def _last(holds: Callable[[float], bool], step: float) -> float | None:
         outside = 2.0 * outside
         if outside > FARTHEST * step:
             return None
-    for _ in range(50):
-        middle = (inside + outside) / 2.0
-        if holds(middle):
-            inside = middle
-        else:
-            outside = middle
-    return outside
+    return halved(holds, inside, outside, halvings=50)[1]
 
 
 def expected_powers(

@@ -20,10 +20,14 @@ Wynants, Steyerberg (2019), BMC Medicine 17, 230.
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Annotated
 
 import numpy as np
 
 from calcli.numerics import LOG_ZERO, BoolArray, FloatArray, IntArray, sigmoid
+from calcli.records import Sums
 from calcli.solvers import Slope, find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich
 
@@ -81,66 +85,62 @@ class Uncertain:
 
 
 @dataclass(frozen=True)
-class ClassRanges:
+class ClassRanges(Sums):
     """Weight and range of log-odds of the rows of each class, and the moments of all.
 
-    mean, spread : mean and standard deviation of the log-odds. left_out : weight of the
+    left_out : weight of the
     rows with a probability of exactly 0 or 1, of which nothing else here knows. wrong :
     of those among them whose outcome is the other one.
     """
 
     ones: float
     zeros: float
-    lowest_one: float
-    highest_one: float
-    lowest_zero: float
-    highest_zero: float
-    mean: float
-    spread: float
+    lowest_one: Annotated[float, min]
+    highest_one: Annotated[float, max]
+    lowest_zero: Annotated[float, min]
+    highest_zero: Annotated[float, max]
+    first_moment: float
+    second_moment: float
     left_out: float
     wrong: float
 
     @classmethod
     def of(cls, sample: Sample) -> "ClassRanges":
         """Measure a sample."""
-        left_out = wrong = 0.0
-        ones = zeros = first_moment = second_moment = 0.0
-        lowest_one = lowest_zero = math.inf
-        highest_one = highest_zero = -math.inf
-        for part in sample:
-            certain = np.abs(part.log_odds) >= CERTAIN
-            if certain.any():
-                sure = part.where(certain)
-                above = sure.log_odds > 0.0
-                left_out += float(sure.ones.sum() + sure.zeros.sum())
-                wrong += float(sure.zeros[above].sum() + sure.ones[~above].sum())
-                part = part.where(~certain)
-            weight = part.ones + part.zeros
-            ones += float(part.ones.sum())
-            zeros += float(part.zeros.sum())
-            first_moment += float(weight @ part.log_odds)
-            second_moment += float(weight @ part.log_odds**2)
-            of_ones = part.log_odds[part.ones > 0]
-            of_zeros = part.log_odds[part.zeros > 0]
-            lowest_one = min(lowest_one, float(of_ones.min(initial=math.inf)))
-            highest_one = max(highest_one, float(of_ones.max(initial=-math.inf)))
-            lowest_zero = min(lowest_zero, float(of_zeros.min(initial=math.inf)))
-            highest_zero = max(highest_zero, float(of_zeros.max(initial=-math.inf)))
-        total = max(ones + zeros, SMALLEST)
-        mean = first_moment / total
-        variance = max(second_moment / total - mean**2, 0.0)
+        return reduce(add, map(cls._of_part, sample))
+
+    @classmethod
+    def _of_part(cls, part: OutcomeCounts) -> "ClassRanges":
+        certain = np.abs(part.log_odds) >= CERTAIN
+        sure = part.where(certain)
+        above = sure.log_odds > 0.0
+        part = part.where(~certain)
+        weight = part.ones + part.zeros
+        of_ones = part.log_odds[part.ones > 0]
+        of_zeros = part.log_odds[part.zeros > 0]
         return cls(
-            ones=ones,
-            zeros=zeros,
-            lowest_one=lowest_one,
-            highest_one=highest_one,
-            lowest_zero=lowest_zero,
-            highest_zero=highest_zero,
-            mean=mean,
-            spread=math.sqrt(variance),
-            left_out=left_out,
-            wrong=wrong,
+            ones=float(part.ones.sum()),
+            zeros=float(part.zeros.sum()),
+            lowest_one=float(of_ones.min(initial=math.inf)),
+            highest_one=float(of_ones.max(initial=-math.inf)),
+            lowest_zero=float(of_zeros.min(initial=math.inf)),
+            highest_zero=float(of_zeros.max(initial=-math.inf)),
+            first_moment=float(weight @ part.log_odds),
+            second_moment=float(weight @ part.log_odds**2),
+            left_out=float(sure.ones.sum() + sure.zeros.sum()),
+            wrong=float(sure.zeros[above].sum() + sure.ones[~above].sum()),
         )
+
+    @property
+    def mean(self) -> float:
+        """Mean of the log-odds."""
+        return self.first_moment / max(self.ones + self.zeros, SMALLEST)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the log-odds."""
+        square = self.second_moment / max(self.ones + self.zeros, SMALLEST)
+        return math.sqrt(max(square - self.mean**2, 0.0))
 
     @property
     def lowest(self) -> float:

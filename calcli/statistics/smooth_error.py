@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from calcli.numerics import FloatArray, IntArray
+from calcli.solvers import halved
 
 Residuals = tuple[FloatArray, IntArray]
 """Sums of residuals (r, m) by cell of the grid, and the cells (m,) that hold any."""
@@ -273,15 +274,11 @@ def dyadic_smooth_error(coefficients: FloatArray) -> float:
     def error(s: float) -> float:
         return float(smooth_error_at(coefficients[None], np.array([s]))[0])
 
-    start = 1.0  # no error is above 1
-    end = 0.0
-    for _ in range(10):
-        middle = 0.5 * (start + end)
-        if middle < 0.001 or middle < error(middle):
-            end = middle
-        else:
-            start = middle
-    return error(start)
+    def is_too_narrow(s: float) -> bool:
+        return s < 0.001 or s < error(s)
+
+    # no error is above 1
+    return error(halved(is_too_narrow, 0.0, 1.0, halvings=10)[1])
 
 
 def of_draws(parts: Sequence[Residuals], cells: int) -> list[tuple[FloatArray, float]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calcli.binning import BinStats, bin_index, binned_error
-from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.numerics import AnyArray, FloatArray, IntArray, ratio
 from calcli.statistics.intervals import Interval, normal_quantile
 from calcli.statistics.units import Units, numbered
 
@@ -50,20 +50,8 @@ def debiased_error(
     2 prefer ``signed_square``, which is exact. Reference: Kumar, Liang, Ma (2019),
     section 5 and their released code.
     """
-    rate = np.divide(
-        bins.outcome,
-        bins.weight,
-        out=np.zeros(bins.outcome.shape),
-        where=bins.weight > 0,
-    )
-    sd = np.sqrt(
-        np.divide(
-            rate * (1 - rate),
-            bins.effective,
-            out=np.zeros(rate.shape),
-            where=bins.effective > 0,
-        )
-    )
+    rate = ratio(bins.outcome, bins.weight)
+    sd = np.sqrt(ratio(rate * (1 - rate), bins.effective))
     noisy = (rate + sd * rng.standard_normal((resamples, len(rate)))) * bins.weight
     return 2.0 * float(binned_error(bins, norm)) - float(
         binned_error(bins.with_outcomes(noisy), norm).mean()

@@ -146,8 +146,7 @@ def test_folds_that_begin_at_the_fit_to_all_rows_judge_as_those_that_begin_at_no
         "by_group"
     ]
     monkeypatch.setattr(
-        "calcli.methods.ts_by.pool",
-        lambda walk, g, m, tau, start: pool(walk, g, m, tau),
+        "calcli.methods._groups.pool", lambda walk, tau, start: pool(walk, tau)
     )
     far = calcli.fit(z, y, groups=g).to_dict()["fit"]["details"]["held_out_nll"][
         "by_group"
