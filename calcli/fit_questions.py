@@ -257,13 +257,11 @@ def units_with_folds(questions: Sequence[BundleRows], seed: int) -> list[RowUnit
     hashes = []
     for rows, names_of_rows in zip(questions, names, strict=True):
         number = np.array([number_of[name] for name in names_of_rows], dtype=np.int64)
-        once = np.arange(rows.n)  # without copies of a row inside its unit
-        if rows.first_copies is not None:
-            once = np.unique(rows.first_copies)
-        of_rows = RowHashes.of(rows.take(once))
+        counted = rows.counted_index()
+        of_rows = RowHashes.of(rows.take(counted))
         of_question = np.uint64(_hash_of_text(_name_of(rows)))
         numbers.append(number)
-        counted_numbers.append(number[once])
+        counted_numbers.append(number[counted])
         hashes.append(replace(of_rows, whole=of_rows.whole ^ of_question))
     units = Units.of(np.concatenate(counted_numbers))
     cluster, key = clusters_of_units(units, joined(hashes), N_FOLDS)

@@ -294,28 +294,41 @@ class Rows(ABC):
         keys = np.concatenate(list(self.each(score_keys)))
         return first_copies(keys, self.labels(), units)
 
-    def counted(self) -> "Rows":
-        """Select the rows that fits and metrics use.
+    def counted_index(self) -> IntArray:
+        """Indices of the rows that fits and metrics use, ascending.
 
-        These are the rows of positive weight; all rows if no weight is positive. Copies
-        of a row inside its unit are one row with the weight of all. Drops weights that
-        are all 1.
+        These are the rows of positive weight, all rows if no weight is positive, and of
+        copies of a row inside its unit the first.
         """
         weight = self.weights()
         if weight is not None and not (weight > 0).any():
+            return np.arange(self.n)
+        if self.first_copies is not None:
+            return np.flatnonzero(self._weights_with_copies(self.first_copies) > 0.0)
+        if weight is None:
+            return np.arange(self.n)
+        return np.flatnonzero(weight > 0)
+
+    def counted(self) -> "Rows":
+        """Select the rows of ``counted_index``.
+
+        Copies of a row inside its unit are one row with the weight of all. Drops
+        weights that are all 1.
+        """
+        index = self.counted_index()
+        if len(index) == self.n:
             return self
-        first = self.first_copies
-        if first is not None:
-            of_all = np.bincount(first, weights=row_weights(weight, self.n))
-            index = np.flatnonzero(of_all > 0.0)
-            kept = effective_weights(of_all[index].astype(np.float64))
-            return SubsetRows(self, index, kept)
-        if weight is None or (weight > 0).all():
-            return self
-        index = np.flatnonzero(weight > 0)
-        if (weight[index] == 1.0).all():
-            return SubsetRows(self, index, None)
-        return SubsetRows(self, index, weight[index])
+        if self.first_copies is not None:
+            weight = self._weights_with_copies(self.first_copies)[index]
+            return SubsetRows(self, index, effective_weights(weight))
+        weight = row_weights(self.weights(), self.n)[index]
+        return SubsetRows(self, index, None if (weight == 1.0).all() else weight)
+
+    def _weights_with_copies(self, first: IntArray) -> FloatArray:
+        """Weight of each row and its copies together (n,), 0 but for the first."""
+        weight = row_weights(self.weights(), self.n)
+        total = np.bincount(first, weights=weight, minlength=self.n)
+        return np.asarray(total, dtype=np.float64)
 
 
 class ArrayRows(Rows):

@@ -146,12 +146,10 @@ def cross_fitted(
             fits = fitted_anew(name, options, rows, context)
     except BREAKDOWNS as problem:
         raise FitError(f"method {name} broke down ({problem})") from problem
-    weight = rows.weights()
-    counted = np.arange(rows.n)
-    if weight is not None:
-        counted = np.flatnonzero(weight > 0.0)
     fold_of_row = np.zeros(rows.n, dtype=np.int64)
-    fold_of_row[counted] = fits.fold
+    fold_of_row[rows.counted_index()] = fits.fold
+    if rows.first_copies is not None:
+        fold_of_row = fold_of_row[rows.first_copies]
     codes = Codes(fold_names(len(fits.parts)), fold_of_row)
     rows.columns = {**rows.columns, FOLD_COLUMN: codes}
     return CrossFitted(tuple(fits.parts))
@@ -163,7 +161,7 @@ def fitted_anew(
     """Fit a method to all but each fold of the rows of positive weight."""
     folds = cross_fitting_folds(rows, context.seed)
     parts = []
-    fold = np.zeros(rows.counted().n, dtype=np.int64)
+    fold = np.zeros(len(rows.counted_index()), dtype=np.int64)
     progress = progress_of_folds(context.progress, "cross-fitting", len(folds))
     for number, (learn, _, held_out) in enumerate(folds):
         fitted = fitted_part(name, options, learn, context, next(progress))

@@ -132,6 +132,8 @@ COMMANDS = {
     "compare": ("compare", "--methods", "ts,vs,svs", "--json"),
     "threshold": ("threshold", "--accuracy", "0.6", "--json"),
     "fit": ("fit", "-m", "svs", "-o", "-"),
+    "run": ("run", "-m", "svs", "-o", "out", "--force", "--json"),
+    "run auto": ("run", "-o", "out", "--force", "--json"),
 }
 
 
