@@ -9,7 +9,7 @@ from pathlib import Path
 
 from calcli.errors import DataError
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
-from calcli.importers.token_answers import Answer, columns_beside, no_log_probabilities
+from calcli.importers.token_answers import Answer, no_log_probabilities
 from calcli.importers.token_classes import bare, by_token
 from calcli.io.locate import natural
 
@@ -53,39 +53,34 @@ def with_classes(
 
 def guess_of(answers: Sequence[Answer]) -> Guess:
     """Guess at the classes, by the labels and by the answers of one word."""
-    label = next(iter(columns_beside(answers)), "")
+    label = next(chain.from_iterable(answer.more for answer in answers), "")
     labels = [str(answer.more.get(label, "")).strip() for answer in answers]
     words = [word for word in map(_word_of, answers) if word is not None]
     if len(words) < NEARLY_ALL * len(answers):
         words = []
-    lists_its_label = [
-        bool(text) and _lists(answer, by_token([text]))
-        for answer, text in zip(answers, labels, strict=True)
-    ]
+    listed = [_listed(answer) for answer in answers]
     n_labelled = sum(map(bool, labels))
-    are_tokens = n_labelled > 0 and sum(lists_its_label) >= OWN_LABELS * n_labelled
+    n_listing = 0
+    for text, tokens in zip(labels, listed, strict=True):
+        n_listing += bool(text) and not tokens.isdisjoint(by_token([text]))
+    are_tokens = n_labelled > 0 and n_listing >= OWN_LABELS * n_labelled
     classes = _distinct(filter(None, labels) if are_tokens else [], words)
     if not 2 <= len(classes) <= MOST_CLASSES:
         return Guess((), label, False)
-    naming = [_names(answer, by_token(classes)) for answer in answers]
-    if sum(naming) < NEARLY_ALL * len(answers):
+    index = by_token(classes)
+    n_naming = sum(_names(answer, index) for answer in answers)
+    if n_naming < NEARLY_ALL * len(answers):
         return Guess((), label, False)
-    are_proven = are_tokens and all(labels) and _are_listed(classes, answers)
-    return Guess(classes, label, are_proven)
+    # each class is a token of some answer; a label that is none may be a slip
+    tokens_of_all = set().union(*listed)
+    are_listed = all(not tokens_of_all.isdisjoint(by_token([name])) for name in classes)
+    return Guess(classes, label, are_tokens and all(labels) and are_listed)
 
 
-def _lists(answer: Answer, index: Mapping[str, int]) -> bool:
-    """True if a class is among the likeliest tokens at some position."""
-    listed = chain.from_iterable(position.top for position in answer.positions)
-    return not index.keys().isdisjoint(map(bare, listed))
-
-
-def _are_listed(classes: Sequence[str], answers: Sequence[Answer]) -> bool:
-    """True if each class is a token of some answer; a label that is none may be a slip."""
-    return all(
-        any(_lists(answer, index) for answer in answers)
-        for index in map(by_token, ([name] for name in classes))
-    )
+def _listed(answer: Answer) -> set[str]:
+    """The likeliest tokens at all positions of an answer."""
+    tokens = chain.from_iterable(position.top for position in answer.positions)
+    return set(map(bare, tokens))
 
 
 def _names(answer: Answer, index: Mapping[str, int]) -> bool:

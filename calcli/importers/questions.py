@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,22 @@ def question_id(value: Any, where: str) -> Any:
     return value
 
 
-def log_likelihood(value: Any, where: str) -> float:
-    """Check one log-likelihood of a log, a number or its text. Raises DataError."""
-    is_text = isinstance(value, str) and is_number(value)
-    if is_text or _is_number(value):
-        likelihood = float(value)
-        if not isnan(likelihood):
-            return likelihood
-    raise DataError(f"{where} is {shown(value)}, expected a number; evaluate it anew")
+def log_likelihoods(values: Sequence[Any], where: str) -> list[float]:
+    """Check the log-likelihood of every choice, a number or its text.
+
+    Raises DataError.
+    """
+    likelihoods = []
+    for choice, value in enumerate(values):
+        is_text = isinstance(value, str) and is_number(value)
+        likelihood = float(value) if is_text or _is_number(value) else nan
+        if isnan(likelihood):
+            raise DataError(
+                f"{where}: log-likelihood of choice {choice} is {shown(value)}, expected"
+                " a number; evaluate it anew"
+            )
+        likelihoods.append(likelihood)
+    return likelihoods
 
 
 def _is_number(value: Any) -> bool:
@@ -57,6 +65,11 @@ def _is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """The JSON of a value, not too long."""
     return one_line(ValueError(json.dumps(value, default=str, ensure_ascii=False)), 40)
+
+
+def logged_measure(value: Any) -> float | None:
+    """A measure of a log, a number or its text; None if it was not logged."""
+    return None if value is None else float(value)
 
 
 def agrees(scores: Floats, gold: int, right: float | None) -> bool:
@@ -78,16 +91,18 @@ def check_logged(
     largest score; None if not logged.
     """
     if right not in (None, 0, 1):
-        expected = "expected 0 or 1: several answers count as right here"
-        raise DataError(f"{where}: {measure} is {right}, {expected}")
+        raise DataError(
+            f"{where}: {measure} is {right}, expected 0 or 1: several answers count as"
+            " right here"
+        )
     if agrees(scores, gold, right):
         return
     is_tied = list(scores).count(max(scores)) > 1
     if right or not is_tied:
         best = int(np.argmax(scores))
-        message = f"{measure} is {right:g}, but the largest score is candidate {best}"
         raise DataError(
-            f"{where}: {message} and the right one {gold}; were they shuffled?"
+            f"{where}: {measure} is {right:g}, but the largest score is candidate"
+            f" {best} and the right one {gold}; were they shuffled?"
         )
 
 
@@ -103,15 +118,18 @@ def normalised(
         return scores
     if how == "mutual":
         if base is None or len(base) != len(scores):
-            message = "has no unconditional log-likelihoods, which acc_mutual_info logs"
-            raise DataError(f"{where}: {message}")
+            raise DataError(
+                f"{where}: has no unconditional log-likelihoods, which acc_mutual_info"
+                " logs"
+            )
         return [score - other for score, other in zip(scores, base, strict=True)]
     sizes = list(map(len, texts))
     if how == "bytes":
         sizes = [len(text.encode()) for text in texts]
     if len(sizes) != len(scores) or not all(sizes):
-        message = f"lacks the texts of the choices that --normalize {how} needs"
-        raise DataError(f"{where}: {message}")
+        raise DataError(
+            f"{where}: lacks the texts of the choices that --normalize {how} needs"
+        )
     return [score / size for score, size in zip(scores, sizes, strict=True)]
 
 
@@ -133,21 +151,15 @@ def table_of_questions(
         questions = sorted(questions, key=lambda question: question.id)
     are_numbers = all(_is_plain_number(question.id) for question in questions)
     rows: list[dict[str, Any]] = []
-    units = []
     for question in questions:
         row_id = question.id if are_numbers else text_of(question.id)
-        units.append(text_of(row_id if question.of is None else question.of))
-        rows.append(
-            {
-                "logits": list(question.scores),
-                "labels": question.gold,
-                "ids": row_id,
-                "group": task,
-            }
-        )
-    if len(set(units)) < len(units):
-        for row, unit in zip(rows, units, strict=True):
-            row["unit"] = unit
+        row: dict[str, Any] = {"logits": list(question.scores), "labels": question.gold}
+        row |= {"ids": row_id, "group": task}
+        row["unit"] = text_of(row_id if question.of is None else question.of)
+        rows.append(row)
+    if len({row["unit"] for row in rows}) == len(rows):
+        for row in rows:
+            del row["unit"]
     return Table(path, format, {}, records=rows)
 
 
@@ -161,6 +173,8 @@ def _refuse_copies(path: Path, questions: Sequence[Question]) -> None:
     for question in questions:
         scores = list(question.scores)
         if scores_by_id.get(question.id) == scores:
-            message = f"id {question.id!r} occurs twice with the same scores"
-            raise DataError(f"{path}: {message}; was a second run appended?")
+            raise DataError(
+                f"{path}: id {question.id!r} occurs twice with the same scores; was a"
+                " second run appended?"
+            )
         scores_by_id[question.id] = scores

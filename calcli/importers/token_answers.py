@@ -10,10 +10,10 @@ import numpy as np
 
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.json_columns import column_of_cells
+from calcli.importers.json_columns import columns_of_records
 from calcli.importers.positions import reduced
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Table
+from calcli.importers.table import Table
 from calcli.importers.token_classes import UNLIKELY, bare, by_token, of_classes
 from calcli.io.cells import words
 from calcli.numerics import AnyArray
@@ -24,9 +24,9 @@ ABOVE_ZERO = 1e-6
 
 def no_log_probabilities(where: object, more: str = "") -> DataError:
     """Error about answers without scores. more : further options of the server."""
-    message = "has no token log-probabilities; ask the server for them"
     return DataError(
-        f"{where}: {message} with logprobs=true{more}",
+        f"{where}: has no token log-probabilities; ask the server for them with"
+        f" logprobs=true{more}",
         no_command="the log does not hold them",
     )
 
@@ -57,14 +57,6 @@ class Answer:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-def columns_beside(answers: Sequence[Answer]) -> list[str]:
-    """Names of the further columns that any of the responses has."""
-    names: dict[str, None] = {}
-    for answer in answers:
-        names |= dict.fromkeys(answer.more)
-    return list(names)
-
-
 def positions_of(logprobs: Any, where: str) -> list[Position]:
     """Parse ``choices[i].logprobs``: of chats (``content``) or legacy (columns)."""
     if not isinstance(logprobs, Mapping):
@@ -74,8 +66,9 @@ def positions_of(logprobs: Any, where: str) -> list[Position]:
             return _positions_of_chat(logprobs["content"])
         return _positions_of_completion(logprobs)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        message = f"logprobs are not as servers write them: {problem!r}"
-        raise DataError(f"{where}: {message}") from None
+        raise DataError(
+            f"{where}: logprobs are not as servers write them: {problem!r}"
+        ) from None
 
 
 def _positions_of_chat(content: Sequence[Mapping[str, Any]]) -> list[Position]:
@@ -121,8 +114,10 @@ def table_of_answers(
     ``--reduce`` of their mean, least or first.
     """
     if request.reduce == "none":
-        reason = "a row per token needs a truth per token, which responses do not have"
-        raise UsageError(f"--reduce none: {reason}")
+        raise UsageError(
+            "--reduce none: a row per token needs a truth per token, which responses do"
+            " not have"
+        )
     arrays: dict[str, Any] = {}
     if request.class_names and not request.confidence:
         class_rows = _class_rows(path, answers, request.class_names)
@@ -134,28 +129,22 @@ def table_of_answers(
         texts = [answer.text.strip() for answer in answers]
         arrays["answer"] = np.array(texts, dtype="U")
         arrays["confidence"] = _confidences(answers, how)
-        what = "the exponential of the answer's token log-probabilities"
-        remark(f"{path.name}: 'confidence' is {what} ({how})")
+        remark(
+            f"{path.name}: 'confidence' is the exponential of the answer's token"
+            f" log-probabilities ({how})"
+        )
     ids = [answer.id for answer in answers if answer.id is not None]
     if len(ids) == len(answers):
         arrays["ids"] = words(ids)
         if len(set(ids)) < len(ids):  # repeated questions, as in epochs
             arrays["unit"] = arrays["ids"]
-    table = Table.held(path, format, arrays)
-    columns = dict(table.columns)
-    for name in columns_beside(answers):
-        cells = [answer.more.get(name) for answer in answers]
-        column = column_of_cells(path, name, cells)
+    columns = dict(Table.held(path, format, arrays).columns)
+    beside = columns_of_records(path, [answer.more for answer in answers])
+    for name, column in beside.items():
         if request.drop_missing:
             column = replace(column, empty_row=None)
-        columns[name] = Column(
-            path,
-            name,
-            column.load,
-            written=column.written,
-            decimals=column.decimals,
-        )
-    return replace(table, columns=columns)
+        columns[name] = column
+    return Table(path, format, columns)
 
 
 def _confidences(answers: Sequence[Answer], how: str) -> AnyArray:
@@ -185,27 +174,29 @@ def _class_rows(
     rows, kept = [], []
     n_lacking = 0
     for answer in answers:
-        place = _place_of_class(answer, index)
-        if place is None:
-            continue
-        classes = of_classes(answer.positions[place].top, index, len(names))
-        n_lacking += classes.n_unlisted > 0
-        rows.append(classes.log_probs)
-        kept.append(answer)
+        position = _position_of_class(answer, index)
+        if position is not None:
+            classes = of_classes(position.top, index, len(names))
+            n_lacking += classes.n_unlisted > 0
+            rows.append(classes.log_probs)
+            kept.append(answer)
     n_without = len(answers) - len(kept)
     if len(kept) * 2 < len(answers) or not kept:
         raise _without_classes(path, answers, names, n_without)
-    listing = ", ".join(names)
-    what = f"logits are the log-probabilities of {listing} where the answer names one"
-    remark(f"{path.name}: {what}")
+    remark(
+        f"{path.name}: logits are the log-probabilities of {', '.join(names)} where the"
+        " answer names one"
+    )
     if n_lacking:
-        message = (
-            f"{n_lacking} of {len(kept)} rows lack a class among the tokens listed"
+        remark(
+            f"{path.name}: {n_lacking} of {len(kept)} rows lack a class among the tokens"
+            " listed, which got its upper bound"
         )
-        remark(f"{path.name}: {message}, which got its upper bound")
     if n_without:
-        message = f"{n_without} of {len(answers)} answers list no class: left out"
-        remark(f"{path.name}: {message}")
+        remark(
+            f"{path.name}: {n_without} of {len(answers)} answers list no class: left"
+            " out"
+        )
     return ClassRows(kept, np.array(rows))
 
 
@@ -217,34 +208,32 @@ def _without_classes(
         if answer.positions:
             first_tokens.append(repr(answer.positions[0].token))
     beginnings = list(dict.fromkeys(first_tokens))[:6]
-    message = f"{n_without} of {len(answers)} answers list none of the classes"
-    reason = f"{', '.join(names)}; they begin with {', '.join(beginnings)}"
-    advice = (
-        "name them with --class-names, or take --confidence confidence"
-        " --correct answer=gold --gold FILE"
+    return DataError(
+        f"{path}: {n_without} of {len(answers)} answers list none of the classes"
+        f" {', '.join(names)}; they begin with {', '.join(beginnings)}: name them with"
+        " --class-names, or take --confidence confidence --correct answer=gold --gold"
+        " FILE"
     )
-    return DataError(f"{path}: {message} {reason}: {advice}")
 
 
-def _place_of_class(answer: Answer, index: Mapping[str, int]) -> int | None:
+def _position_of_class(answer: Answer, index: Mapping[str, int]) -> Position | None:
     """Position that names a class, else the first that lists one; None if none does.
 
     Raises DataError.
     """
     if not answer.positions:
         raise no_log_probabilities(answer.where, " and top_logprobs=20")
-    naming = []
-    for place, position in enumerate(answer.positions):
-        if bare(position.token) in index:
-            naming.append(place)
-    named = {index[bare(answer.positions[place].token)] for place in naming}
-    if len(named) > 1 and naming[0] > 0:
-        tokens = ", ".join(repr(answer.positions[place].token) for place in naming[:4])
-        message = f"names several classes ({tokens}) after other words"
-        raise DataError(f"{answer.where}: {message}; have it answer one alone")
+    naming = [place for place in answer.positions if bare(place.token) in index]
+    named = {index[bare(place.token)] for place in naming}
+    if len(named) > 1 and naming[0] is not answer.positions[0]:
+        tokens = ", ".join(repr(place.token) for place in naming[:4])
+        raise DataError(
+            f"{answer.where}: names several classes ({tokens}) after other words; have"
+            " it answer one alone"
+        )
     if naming:
         return naming[0]
-    for place, position in enumerate(answer.positions):
-        if any(bare(token) in index for token in position.top):
-            return place
+    for position in answer.positions:
+        if not index.keys().isdisjoint(map(bare, position.top)):
+            return position
     return None

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,9 @@ from calcli.importers.table import Record, Table
 
 Requests = dict[tuple[int, str], Record]
 """Requests of an instance by reference and mode."""
+
+Marks = Mapping[str, float]
+"""exact_match by the id of an instance, of per_instance_stats.json beside a file."""
 
 MARKS_FILE = "per_instance_stats.json"
 ALL_ZERO = (
@@ -54,11 +56,10 @@ def read_helm(file: SourceFile) -> Table:
     per_instance_stats.json beside scenario_state.json are compared with every row.
     """
     path = file.path
-    request = file.request
     if isinstance(file.json, list):
         return _table_of_outcomes(path, _outcomes_of_stats(path, file.json))
     states = [state for state in file.json["request_states"] if state.get("result")]
-    marks = _Marks.beside(path)
+    marks = _marks_beside(path)
     if any(state.get("reference_index") is not None for state in states):
         questions = _questions(path, states, marks)
         remark(
@@ -66,12 +67,11 @@ def read_helm(file: SourceFile) -> Table:
             " labels those tagged correct"
         )
         task = path.parent.name or "helm"
-        return table_of_questions(path, "helm", questions, task, request)
+        return table_of_questions(path, "helm", questions, task, file.request)
     if not all(state.get("output_mapping") for state in states):
         method = (file.json.get("adapter_spec") or {}).get("method") or "its method"
-        message = f"{method} has no choices; take {MARKS_FILE}"
-        raise DataError(f"{path}: {message}")
-    return _table_of_outcomes(path, [_outcome(state, marks) for state in states])
+        raise DataError(f"{path}: {method} has no choices; take {MARKS_FILE}")
+    return _table_of_outcomes(path, [_outcome(path, state, marks) for state in states])
 
 
 # ---- one request: confidence and correctness
@@ -90,26 +90,31 @@ def _outcomes_of_stats(path: Path, entries: Sequence[Record]) -> list[Outcome]:
     """Outcomes of per_instance_stats.json. Raises DataError where it has none."""
     outcomes = []
     for entry in entries:
-        stats = _stats(entry)
-        if not {"max_prob", "exact_match"} <= stats.keys():
-            message = "has no max_prob and exact_match of every instance"
-            raise DataError(f"{path}: {message}; take scenario_state.json")
-        instance = _instance_of_entry(entry)
-        outcomes.append(Outcome(instance, stats["max_prob"], stats["exact_match"]))
+        means = _means(entry)
+        if not {"max_prob", "exact_match"} <= means.keys():
+            raise DataError(
+                f"{path}: has no max_prob and exact_match of every instance; take"
+                " scenario_state.json"
+            )
+        if means["exact_match"] not in (0, 1):
+            raise DataError(
+                f"{path}: exact_match is {means['exact_match']}, expected 0 or 1"
+            )
+        instance = Instance.of(entry)
+        outcomes.append(Outcome(instance, means["max_prob"], means["exact_match"]))
     return outcomes
 
 
-def _outcome(state: Record, marks: "_Marks") -> Outcome:
+def _outcome(path: Path, state: Record, marks: Marks) -> Outcome:
     """Probability of the generated letter, and whether its reference is right."""
-    instance = _instance_of_state(state)
+    instance = Instance.of(state)
     completion = state["result"]["completions"][0]
     text = state["output_mapping"].get(str(completion["text"]).strip())
-    references = state["instance"]["references"]
     is_right = any(
         _is_correct(reference) and reference["output"]["text"] == text
-        for reference in references
+        for reference in state["instance"]["references"]
     )
-    marks.check(instance, float(is_right))
+    _check_mark(path, instance, float(is_right), marks)
     confidence = exp(min(float(completion["logprob"]), 0.0))
     return Outcome(instance, confidence, float(is_right))
 
@@ -123,10 +128,6 @@ def _table_of_outcomes(path: Path, outcomes: Sequence[Outcome]) -> Table:
         raise DataError(f"{path}: has no request with a result; is the run complete?")
     if all(outcome.confidence == 1 for outcome in outcomes):
         raise DataError(f"{path}: {ALL_ZERO}")
-    for outcome in outcomes:
-        if outcome.correct not in (0, 1):
-            message = f"exact_match is {outcome.correct}, expected 0 or 1"
-            raise DataError(f"{path}: {message}")
     asked = [outcome.instance.asked for outcome in outcomes]
     arrays = {
         "confidence": np.array([outcome.confidence for outcome in outcomes]),
@@ -145,48 +146,46 @@ def _table_of_outcomes(path: Path, outcomes: Sequence[Outcome]) -> Table:
 # ---- a request for every reference: scores of the references
 
 
-def _questions(path: Path, states: Sequence[Record], marks: "_Marks") -> list[Question]:
+def _questions(path: Path, states: Sequence[Record], marks: Marks) -> list[Question]:
     """One question per instance, trial and perturbation. Raises DataError."""
-    requests_by_id: dict[str, Requests] = {}
+    requests_of: dict[Instance, Requests] = {}
     for state in states:
         mode = state.get("request_mode") or "original"
-        instance = _instance_of_state(state)
-        requests = requests_by_id.setdefault(instance.id, {})
+        requests = requests_of.setdefault(Instance.of(state), {})
         requests[state["reference_index"], mode] = state
     questions = []
-    for requests in requests_by_id.values():
-        questions.append(_question(path, requests, marks))
+    for instance, requests in requests_of.items():
+        questions.append(_question(path, instance, requests, marks))
     if not any(any(question.scores) for question in questions):
         raise DataError(f"{path}: {ALL_ZERO}")
     return questions
 
 
-def _question(path: Path, requests: Requests, marks: "_Marks") -> Question:
+def _question(
+    path: Path, instance: "Instance", requests: Requests, marks: Marks
+) -> Question:
     """The question of the requests for all references of an instance."""
-    state = next(iter(requests.values()))
-    instance = _instance_of_state(state)
     where = f"{path}: instance {instance.id}"
-    references = state["instance"]["references"]
-    right = []
-    for place, reference in enumerate(references):
-        if _is_correct(reference):
-            right.append(place)
-    if len(right) != 1:
-        message = f"has {len(right)} references tagged correct, expected one"
-        raise DataError(f"{where}: {message}")
+    references = next(iter(requests.values()))["instance"]["references"]
+    are_right = list(map(_is_correct, references))
+    if sum(are_right) != 1:
+        raise DataError(
+            f"{where}: has {sum(are_right)} references tagged correct, expected one"
+        )
     scores = []
     for place in range(len(references)):
         if (place, "original") not in requests:
-            message = f"has no request for reference {place}; is the run complete?"
-            raise DataError(f"{where}: {message}")
+            raise DataError(
+                f"{where}: has no request for reference {place}; is the run complete?"
+            )
         score = _per_token(where, requests[place, "original"])
         if (place, "calibration") in requests:
             score -= _per_token(where, requests[place, "calibration"])
         scores.append(score)
-    best = max(scores)
-    if scores.count(best) == 1:
-        marks.check(instance, float(scores[right[0]] == best))
-    return Question(instance.id, scores, right[0], instance.asked)
+    right = are_right.index(True)
+    if scores.count(max(scores)) == 1:
+        _check_mark(path, instance, float(scores[right] == max(scores)), marks)
+    return Question(instance.id, scores, right, instance.asked)
 
 
 def _per_token(where: str, state: Record) -> float:
@@ -199,8 +198,7 @@ def _per_token(where: str, state: Record) -> float:
         joined = token["text"] + joined
         if joined.strip() == text:
             return sum(token["logprob"] for token in tokens[-count:]) / count
-    message = f"the last tokens are not the text of reference {place}"
-    raise DataError(f"{where}: {message}")
+    raise DataError(f"{where}: the last tokens are not the text of reference {place}")
 
 
 def _is_correct(reference: Record) -> bool:
@@ -220,31 +218,22 @@ class Instance:
     asked: str
     id: str
 
-
-def _instance_of_state(state: Record) -> Instance:
-    """The instance of a request of scenario_state.json."""
-    about = state["instance"]
-    trial = state.get("train_trial_index")
-    return _instance(about.get("id"), trial, about.get("perturbation"))
-
-
-def _instance_of_entry(entry: Record) -> Instance:
-    """The instance of an entry of per_instance_stats.json."""
-    trial = entry.get("train_trial_index")
-    return _instance(entry["instance_id"], trial, entry.get("perturbation"))
-
-
-def _instance(scenario_id: Any, trial: Any, perturbation: Any) -> Instance:
-    asked = str(scenario_id)
-    parts = [asked]
-    if trial:
-        parts.append(f"trial {trial}")
-    if perturbation:
-        parts.append(perturbation.get("name", perturbation))
-    return Instance(asked, ", ".join(str(part) for part in parts if part))
+    @classmethod
+    def of(cls, entry: Record) -> "Instance":
+        """The instance of a request, or of an entry of per_instance_stats.json."""
+        about = entry.get("instance", entry)
+        asked = str(about.get("id", entry.get("instance_id")))
+        parts = [asked]
+        trial = entry.get("train_trial_index")
+        if trial:
+            parts.append(f"trial {trial}")
+        perturbation = about.get("perturbation")
+        if perturbation:
+            parts.append(str(perturbation.get("name", perturbation)))
+        return cls(asked, ", ".join(filter(None, parts)))
 
 
-def _stats(entry: Record) -> dict[str, float]:
+def _means(entry: Record) -> dict[str, float]:
     """Means by name of the statistics of unperturbed text."""
     means = {}
     for statistic in entry["stats"]:
@@ -255,33 +244,24 @@ def _stats(entry: Record) -> dict[str, float]:
     return means
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """exact_match by id of the instance, from per_instance_stats.json beside a file."""
+def _marks_beside(path: Path) -> Marks:
+    """Marks of the instances in a file beside another; none if there is no such file."""
+    marks: dict[str, float] = {}
+    marks_file = path.with_name(MARKS_FILE)
+    if marks_file == path or not marks_file.is_file():
+        return marks
+    for entry in SourceFile(marks_file).records:
+        means = _means(entry)
+        if "exact_match" in means:
+            marks[Instance.of(entry).id] = means["exact_match"]
+    return marks
 
-    path: Path
-    exact_match: Mapping[str, float]
 
-    @classmethod
-    def beside(cls, path: Path) -> "_Marks":
-        """Marks beside a file; none if there is no file of them."""
-        marks_file = path.with_name(MARKS_FILE)
-        marks: dict[str, float] = {}
-        if marks_file == path or not marks_file.is_file():
-            return cls(path, marks)
-        for entry in SourceFile(marks_file).json:
-            if not isinstance(entry, dict):
-                continue
-            stats = _stats(entry)
-            if "exact_match" in stats:
-                marks[_instance_of_entry(entry).id] = stats["exact_match"]
-        return cls(path, marks)
-
-    def check(self, instance: Instance, correct: float) -> None:
-        """Raise DataError for an outcome that its mark contradicts."""
-        mark = self.exact_match.get(instance.id, correct)
-        if mark == correct:
-            return
-        where = f"{self.path}: instance {instance.id}"
-        message = f"{MARKS_FILE} has exact_match {mark:g}, the answer here {correct:g}"
-        raise DataError(f"{where}: {message}; do the files belong together?")
+def _check_mark(path: Path, instance: Instance, correct: float, marks: Marks) -> None:
+    """Raise DataError for an outcome that its mark contradicts."""
+    mark = marks.get(instance.id, correct)
+    if mark != correct:
+        raise DataError(
+            f"{path}: instance {instance.id}: {MARKS_FILE} has exact_match {mark:g}, the"
+            f" answer here {correct:g}; do the files belong together?"
+        )

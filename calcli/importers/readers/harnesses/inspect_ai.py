@@ -5,7 +5,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from string import ascii_uppercase
@@ -58,61 +58,70 @@ def read_inspect(file: SourceFile) -> Table:
     """
     path = file.path
     request = file.request
-    samples = [_sample(content, path) for content in _contents(file)]
-    if not any(sample.answer.positions for sample in samples):
-        message = "is a log of inspect_ai with answers and marks, but no"
-        advice = "evaluate again with inspect eval … --logprobs --top-logprobs 20"
-        raise DataError(f"{path}: {message} log-probabilities; {advice}")
-    sizes = sorted({sample.n_choices for sample in samples})
+    samples = _contents(file)
     n_choices = request.choices
+    sizes = sorted(set(map(_n_choices, samples)))
+    answers = [_answer(sample, path) for sample in samples]
+    if not any(answer.positions for answer in answers):
+        raise DataError(
+            f"{path}: is a log of inspect_ai with answers and marks, but no"
+            " log-probabilities; evaluate again with inspect eval … --logprobs"
+            " --top-logprobs 20"
+        )
     if n_choices is not None:
-        samples = [sample for sample in samples if sample.n_choices == n_choices]
+        pairs = zip(samples, answers, strict=True)
+        answers = [
+            answer for sample, answer in pairs if _n_choices(sample) == n_choices
+        ]
     elif len(sizes) > 1:
-        message = f"has samples with {sizes} choices"
-        raise UsageError(f"{path}: {message}; take one number: --choices N")
+        raise UsageError(
+            f"{path}: has samples with {sizes} choices; take one number: --choices N"
+        )
     else:
         n_choices = sizes[0]
-    answers = [sample.answer for sample in samples]
     if n_choices and not request.class_names and not request.confidence:
         letters = tuple(ascii_uppercase[:n_choices])
         request = replace(request, class_names=letters)
     if not n_choices and any(answer.more["correct"] is None for answer in answers):
-        message = "has samples without choices or a mark C or I"
-        raise DataError(f"{path}: {message}; nothing says which answers are right")
+        raise DataError(
+            f"{path}: has samples without choices or a mark C or I; nothing says which"
+            " answers are right"
+        )
     return table_of_answers(path, "inspect", answers, request)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One sample: how many choices it has, and its answer."""
-
-    n_choices: int
-    answer: Answer
+def _n_choices(sample: Record) -> int:
+    return len(sample.get("choices") or [])
 
 
-def _sample(content: Record, path: Path) -> Sample:
-    """A sample of the log, whose mark agrees with answer and target."""
-    where = f"{path}: sample {content.get('id')!r}"
-    choice = ((content.get("output") or {}).get("choices") or [{}])[0]
+def _answer(sample: Record, path: Path) -> Answer:
+    """The answer of a sample, whose mark agrees with it and with the target."""
+    where = f"{path}: sample {sample.get('id')!r}"
+    choice = ((sample.get("output") or {}).get("choices") or [{}])[0]
     positions = positions_of(choice.get("logprobs"), where)
-    mark = _mark(content)
-    target = _target(content, where)
-    choices = content.get("choices") or []
-    if choices and mark.answer:
-        _check_mark(mark, target, where)
+    target = _target(sample, where)
+    is_right, answer = _mark(sample)
+    has_choices = bool(sample.get("choices"))
+    if has_choices and answer:
+        if is_right is not None and is_right != (answer.strip() == target.strip()):
+            verdict = "right" if is_right else "wrong"
+            raise DataError(
+                f"{where}: is marked {verdict}, its answer is {answer!r} and its target"
+                f" {target!r}"
+            )
         if positions:
-            positions = _positions_of_answer(positions, mark.answer, where)
-    sample_id = content.get("id")
+            positions = _positions_of_answer(positions, answer, where)
+    sample_id = sample.get("id")
     if sample_id is not None:
         sample_id = text_of(question_id(sample_id, f"{where}: id"))
     text = _text((choice.get("message") or {}).get("content"))
-    more = {"labels": target} if choices else {"correct": mark.is_right}
-    return Sample(len(choices), Answer(where, sample_id, text, positions, more))
+    more = {"labels": target} if has_choices else {"correct": is_right}
+    return Answer(where, sample_id, text, positions, more)
 
 
-def _target(content: Record, where: str) -> str:
+def _target(sample: Record, where: str) -> str:
     """The right answer of a sample. Raises DataError for several."""
-    targets = content.get("target")
+    targets = sample.get("target")
     if not isinstance(targets, list):
         return _text(targets)
     if len(targets) != 1:
@@ -120,15 +129,21 @@ def _target(content: Record, where: str) -> str:
     return _text(targets[0])
 
 
-def _check_mark(mark: "Mark", target: str, where: str) -> None:
-    """Raise DataError for a mark that contradicts answer and target."""
-    if mark.is_right is None or mark.is_right == (
-        mark.answer.strip() == target.strip()
-    ):
-        return
-    verdict = "right" if mark.is_right else "wrong"
-    message = f"is marked {verdict}, its answer is {mark.answer!r}"
-    raise DataError(f"{where}: {message} and its target {target!r}")
+def _mark(sample: Record) -> tuple[bool | None, str]:
+    """What the first scorer says: whether the answer is right, and the answer.
+
+    None where no scorer says it.
+    """
+    for score in (sample.get("scores") or {}).values():
+        value = score.get("value")
+        if value in MARKS:
+            return MARKS[value], _text(score.get("answer"))
+    return None, ""
+
+
+def _text(value: Any) -> str:
+    """Text of a target or an answer, "" for none; 0 is one."""
+    return "" if value is None else str(value)
 
 
 def _positions_of_answer(
@@ -140,8 +155,9 @@ def _positions_of_answer(
         if position.token.strip(" ().:") == answer.strip():
             naming.append(position)
     if not naming:
-        message = f"no token is its answer {answer!r}"
-        raise DataError(f"{where}: {message}; were the choices shuffled?")
+        raise DataError(
+            f"{where}: no token is its answer {answer!r}; were the choices shuffled?"
+        )
     return naming
 
 
@@ -158,8 +174,9 @@ def _contents(file: SourceFile) -> list[Record]:
             refuse_bomb(where, member.file_size, member.compress_size)
             contents.append(json.loads(_unpacked(file.path, archive, member)))
     if not contents or not all(isinstance(sample, dict) for sample in contents):
-        message = "holds no samples; was the evaluation interrupted?"
-        raise DataError(f"{file.path}: {message}")
+        raise DataError(
+            f"{file.path}: holds no samples; was the evaluation interrupted?"
+        )
     return contents
 
 
@@ -175,8 +192,9 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
         convert = f"inspect log convert {quote(str(path))} --to json --output-dir json"
         advice = f"{convert} rewrites it"
         if member.compress_type != ZSTD:
-            message = f"is packed by method {member.compress_type}"
-            raise DataError(f"{path}: {message}; {advice}") from None
+            raise DataError(
+                f"{path}: is packed by method {member.compress_type}; {advice}"
+            ) from None
         use = f"{path}: reading members packed by method {ZSTD}"
         with optional_import("zstandard", use, f"or {advice}"):
             import zstandard
@@ -189,27 +207,3 @@ def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
     if len(data) != member.file_size or zlib.crc32(data) != member.CRC:
         raise DataError(f"{path}: {member.filename} is damaged; copy the log again")
     return data
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What the first scorer says: whether the answer is right, and the answer.
-
-    is_right : None if unknown.
-    """
-
-    is_right: bool | None
-    answer: str
-
-
-def _mark(sample: Record) -> Mark:
-    for score in (sample.get("scores") or {}).values():
-        value = score.get("value")
-        if value in MARKS:
-            return Mark(MARKS[value], _text(score.get("answer")))
-    return Mark(None, "")
-
-
-def _text(value: Any) -> str:
-    """Text of a target or an answer, "" for none; 0 is one."""
-    return "" if value is None else str(value)

@@ -8,7 +8,8 @@ from calcli.importers.formats import reader
 from calcli.importers.questions import (
     Question,
     check_logged,
-    log_likelihood,
+    log_likelihoods,
+    logged_measure,
     normalised,
     question_id,
     table_of_questions,
@@ -62,26 +63,24 @@ def _question(row: Record, number: int, path: Path, normalize: str) -> Question:
     logged = _flat(response.get("logprobs") if response else row.get("pred_logits"))
     texts = doc.get("choices") or []
     if len(logged) != len(texts) or len(logged) < 2:
-        message = f"has {len(logged)} log-probabilities, {len(texts)} choices"
-        raise DataError(f"{where}: {message}; is the task generative?")
-    likelihoods = []
-    for choice, value in enumerate(logged):
-        what = f"{where}: log-probability of choice {choice}"
-        likelihoods.append(log_likelihood(value, what))
+        raise DataError(
+            f"{where}: has {len(logged)} log-probabilities, {len(texts)} choices; is"
+            " the task generative?"
+        )
+    likelihoods = log_likelihoods(logged, where)
     gold = _flat(doc.get("gold_index"))
     if len(gold) != 1 or not 0 <= gold[0] < len(likelihoods):
-        message = f"gold_index is {doc.get('gold_index')}"
-        expected = f"expected one choice of {len(likelihoods)}"
-        raise DataError(f"{where}: {message}, {expected}")
+        raise DataError(
+            f"{where}: gold_index is {doc.get('gold_index')}, expected one choice of"
+            f" {len(likelihoods)}"
+        )
     right = int(gold[0])
     unconditioned = _flat(response.get("unconditioned_logprobs"))
     scores = normalised(where, normalize, likelihoods, texts, unconditioned)
-    acc = (row.get("metric") or row.get("metrics") or {}).get("acc")
-    acc = None if acc is None else float(acc)
+    measures = row.get("metric") or row.get("metrics") or {}
+    acc = logged_measure(measures.get("acc"))
     check_logged(where, likelihoods, right, acc, "acc")
-    doc_id = doc.get("id")
-    if doc_id in (None, ""):
-        doc_id = number
+    doc_id = number if doc.get("id") in (None, "") else doc["id"]
     return Question(question_id(doc_id, f"{where}: id"), scores, right)
 
 

@@ -16,7 +16,8 @@ from calcli.importers.questions import (
     Question,
     agrees,
     check_logged,
-    log_likelihood,
+    log_likelihoods,
+    logged_measure,
     normalised,
     question_id,
     shown,
@@ -100,8 +101,10 @@ def _filter(file: SourceFile) -> str:
         return str(file.request.filter)
     if file.request.filter is None and len(names) == 1:
         return names[0]
-    message = "has every question once per filter; take one"
-    raise UsageError(f"{file.path}: {message}: --filter {' or '.join(names)}")
+    raise UsageError(
+        f"{file.path}: has every question once per filter; take one: --filter"
+        f" {' or '.join(names)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -135,10 +138,10 @@ def _sample(record: Record, row: str) -> Sample:
     likelihoods = _likelihoods(record["filtered_resps"], where)
     arguments = _items(record.get("arguments") or [])
     if arguments and len(arguments) != len(likelihoods):
-        message = (
-            f"has {len(likelihoods)} filtered_resps for {len(arguments)} arguments"
+        raise DataError(
+            f"{where}: has {len(likelihoods)} filtered_resps for {len(arguments)}"
+            " arguments, expected one each; is the line complete?"
         )
-        raise DataError(f"{where}: {message}, expected one each; is the line complete?")
     requests = [_request(item) for item in arguments]
     unconditional = None
     if _is_doubled(requests):
@@ -153,17 +156,16 @@ def _sample(record: Record, row: str) -> Sample:
 def _likelihoods(responses: Any, where: str) -> list[float]:
     """The log-likelihood of every choice. Raises DataError for other responses."""
     if not isinstance(responses, list) or not all(map(_is_pair, responses)):
-        message = "holds generated text or one number"
-        expected = "expected a log-likelihood per choice"
-        raise DataError(f"{where}: {message}, {expected}")
+        raise DataError(
+            f"{where}: holds generated text or one number, expected a log-likelihood"
+            " per choice"
+        )
     if len(responses) < 2:
-        message = "has no filtered_resps or one candidate only"
-        raise DataError(f"{where}: {message}, expected several to choose from")
-    likelihoods = []
-    for choice, (value, _) in enumerate(responses):
-        what = f"{where}: log-likelihood of choice {choice}"
-        likelihoods.append(log_likelihood(value, what))
-    return likelihoods
+        raise DataError(
+            f"{where}: has no filtered_resps or one candidate only, expected several to"
+            " choose from"
+        )
+    return log_likelihoods([value for value, _ in responses], where)
 
 
 def _is_pair(response: Any) -> bool:
@@ -225,21 +227,17 @@ def _choices_by_rule(sample: Sample) -> dict[str, int]:
     text = str(target).strip()
     choices: dict[str, int | None] = {}
     choices["the target as an index"] = _index(target)
-    places = []
-    for place, choice_text in enumerate(sample.texts):
-        if choice_text.strip() == text:
-            places.append(place)
-    if len(places) == 1:
-        choices["the choice whose text is the target"] = places[0]
+    texts = list(map(str.strip, sample.texts))
+    if texts.count(text) == 1:
+        choices["the choice whose text is the target"] = texts.index(text)
     if re.fullmatch("[A-Z]", text):
         choices["the target's letter"] = ord(text) - ord("A")
     answer = whole_number(str(doc.get("answer"))) if isinstance(doc, dict) else None
     if answer is not None:
         choices[OF_DOC] = answer - 1
-    k = len(sample.likelihoods)
     possible = {}
     for rule, choice in choices.items():
-        if choice is not None and 0 <= choice < k:
+        if choice is not None and 0 <= choice < len(sample.likelihoods):
             possible[rule] = choice
     return possible
 
@@ -265,8 +263,10 @@ def _gold_choices(samples: Sequence[Sample]) -> Gold:
     by_target = [gold for gold in agreeing if gold.rule != OF_DOC]
     if len({tuple(gold.choices) for gold in by_target}) > 1:
         rules = " or ".join(gold.rule for gold in by_target)
-        message = f"the gold may be {rules}, and the logged acc does not tell"
-        raise DataError(f"{samples[0].where}: {message}")
+        raise DataError(
+            f"{samples[0].where}: the gold may be {rules}, and the logged acc does not"
+            " tell"
+        )
     return (by_target or agreeing or readings)[0]
 
 
@@ -291,9 +291,10 @@ def _no_gold(
         place = [commonest in choices for choices in by_rule].index(False)
     sample = samples[place]
     target = sample.record.get("target")
-    message = f"target {shown(target)} names no choice"
-    expected = f"expected an index below {len(sample.likelihoods)}, or a choice's text"
-    return DataError(f"{sample.where}: {message}; {expected}")
+    return DataError(
+        f"{sample.where}: target {shown(target)} names no choice; expected an index"
+        f" below {len(sample.likelihoods)}, or a choice's text"
+    )
 
 
 # ---- 0.3 and earlier, with --write_out
@@ -320,8 +321,10 @@ def read_write_out(file: SourceFile) -> Table:
     path = file.path
     request = file.request
     if request.normalize not in ("none", "sum"):
-        message = "does not keep choices apart from prompts, which --normalize"
-        raise DataError(f"{path}: {message} {request.normalize} needs")
+        raise DataError(
+            f"{path}: does not keep choices apart from prompts, which --normalize"
+            f" {request.normalize} needs"
+        )
     questions = []
     for row, record in enumerate(file.records):
         questions.append(_question_of_write_out(record, row, f"{path}: row {row}"))
@@ -336,18 +339,17 @@ def read_write_out(file: SourceFile) -> Table:
 def _question_of_write_out(record: Record, row: int, where: str) -> Question:
     scores = _numbered_logits(record)
     _check_complete(record, scores, where)
-    acc = record.get("acc")
-    is_right = None if acc is None else float(acc)
+    acc = logged_measure(record.get("acc"))
     choices = _choices_of_truth(record, len(scores))
     if len(choices) > 1:
-        choices = [choice for choice in choices if agrees(scores, choice, is_right)]
+        choices = [choice for choice in choices if agrees(scores, choice, acc)]
     if len(choices) != 1:
         message = "names no choice"
         if choices:
             message = f"may be choice {' or '.join(map(str, choices))}"
         logged = "" if acc is None else f" (acc {acc})"
         raise DataError(f"{where}: truth {shown(record['truth'])} {message}{logged}")
-    check_logged(where, scores, choices[0], is_right, "acc")
+    check_logged(where, scores, choices[0], acc, "acc")
     doc_id = question_id(record.get("doc_id", row), f"{where}: doc_id")
     return Question(doc_id, scores, choices[0])
 
@@ -357,11 +359,14 @@ def _check_complete(record: Record, scores: Sequence[float], where: str) -> None
     n_logits = sum(LOGIT.fullmatch(name) is not None for name in record)
     n_prompts = sum(PROMPT.fullmatch(name) is not None for name in record)
     if len(scores) < 2:
-        message = f"has {len(scores)} log-likelihoods, expected one per choice"
-        raise DataError(f"{where}: {message}")
+        raise DataError(
+            f"{where}: has {len(scores)} log-likelihoods, expected one per choice"
+        )
     if len(scores) != n_logits or n_prompts not in (0, n_logits):
-        message = f"has {len(scores)} numbers of {n_logits} logits, {n_prompts} prompts"
-        raise DataError(f"{where}: {message}; is the line complete?")
+        raise DataError(
+            f"{where}: has {len(scores)} numbers of {n_logits} logits, {n_prompts}"
+            " prompts; is the line complete?"
+        )
 
 
 def _numbered_logits(record: Record) -> list[float]:

@@ -82,8 +82,10 @@ def read_openai(file: SourceFile) -> Table:
     if not (request.class_names or request.confidence):
         request = with_classes(path, answers, request)
     if n_failed:
-        message = f"{n_failed} of {len(file.records)} lines have no answer: left out"
-        remark(f"{path.name}: {message}")
+        remark(
+            f"{path.name}: {n_failed} of {len(file.records)} lines have no answer: left"
+            " out"
+        )
     return table_of_answers(path, "openai", answers, request)
 
 
@@ -91,18 +93,22 @@ def _answer(body: Record, wrapper: Record, where: str) -> Answer:
     """The answer of a completion. wrapper : what lies around it, with id and label."""
     choices = body["choices"]
     if len(choices) != 1:
-        message = f"has {len(choices)} choices, expected one answer per row (n=1)"
-        raise DataError(f"{where}: {message}")
+        raise DataError(
+            f"{where}: has {len(choices)} choices, expected one answer per row (n=1)"
+        )
     choice = choices[0]
     if choice.get("prompt_logprobs") and not choice.get("logprobs"):
-        message = "has prompt_logprobs, which do not say which token the prompt had"
-        advice = "generate one with logprobs=true, top_logprobs=20"
-        raise DataError(f"{where}: {message}; {advice}")
+        raise DataError(
+            f"{where}: has prompt_logprobs, which do not say which token the prompt"
+            " had; generate one with logprobs=true, top_logprobs=20"
+        )
     positions = positions_of(choice.get("logprobs"), where)
     are_numbers = [position.token.startswith("token_id:") for position in positions]
     if positions and all(are_numbers):
-        advice = "run the server without return_tokens_as_token_ids"
-        raise DataError(f"{where}: tokens are numbers; {advice}")
+        raise DataError(
+            f"{where}: tokens are numbers; run the server without"
+            " return_tokens_as_token_ids"
+        )
     text = choice.get("text") or (choice.get("message") or {}).get("content") or ""
     gold = {}
     for name, value in wrapper.items():
