@@ -62,8 +62,8 @@ NAMED_ANSWERS = ("answers", "per_question", "questions", "decisions", "results")
 
 QUESTION_FIELDS = ("question", "question_id", "question_name", "task")
 TYPE_FIELDS = ("type", "primitive", "question_type", "task")
-WORDS_OF_YES = frozenset(("yes", "true", "y", "1"))
-WORDS_OF_NO = frozenset(("no", "false", "n", "0"))
+NAMES_OF_YES = frozenset(("yes", "true", "y"))
+NAMES_OF_NO = frozenset(("no", "false", "n"))
 
 NEVER_SCORES = re.compile(
     r"(?i)(.*[_.])?(confidence|latency|cost|tokens?|price|usage|seconds|ms|duration"
@@ -383,7 +383,7 @@ def _type_of(
     value: Mapping[str, Any], parents: Sequence[Any], options: Sequence[str]
 ) -> AnswerType:
     """Type of an answer: as declared by it or above it, else by its options."""
-    if is_yes_no(options):
+    if yes_place(options) is not None:
         return YES_NO
     for parent in reversed(parents[-3:]):
         if not isinstance(parent, Mapping):
@@ -397,21 +397,23 @@ def _type_of(
     return "score" if is_score else "choice"
 
 
-def is_yes_no(options: Sequence[str]) -> bool:
-    """True for the options yes and no in any spelling, in any order."""
+def yes_place(options: Sequence[str]) -> int | None:
+    """Place of yes among yes and no, in any spelling and order; None for others."""
     if len(options) != 2:
-        return False
+        return None
     first, second = (option.strip().lower() for option in options)
-    words = (WORDS_OF_YES - {"1"}, WORDS_OF_NO - {"0"})
-    is_in_order = first in words[0] and second in words[1]
-    is_reversed = second in words[0] and first in words[1]
-    return is_in_order or is_reversed
+    if first in NAMES_OF_YES and second in NAMES_OF_NO:
+        return 0
+    if second in NAMES_OF_YES and first in NAMES_OF_NO:
+        return 1
+    return None
 
 
-def yes_option(options: Sequence[str]) -> str:
-    """The option that means yes."""
-    first, second = options
-    return first if first.strip().lower() in ("yes", "true", "y") else second
+def by_level(options: Sequence[str], probabilities: Sequence[float]) -> list[float]:
+    """Probabilities of levels in the order of these."""
+    pairs = zip(options, probabilities, strict=True)
+    ordered = sorted(pairs, key=lambda pair: level_key(pair[0]))
+    return [probability for _, probability in ordered]
 
 
 def level_key(option: str) -> tuple[bool, float, str]:

@@ -17,17 +17,16 @@ from typing import Any
 from calcli import __version__
 from calcli.decisions.answers import (
     NAMED_ANSWERS,
-    NO,
     ONLY,
-    YES,
     YES_NO,
     Answer,
     AnswerType,
     Unanswered,
+    by_level,
     find_answers,
-    is_yes_no,
     level_key,
-    yes_option,
+    text_of_option,
+    yes_place,
 )
 from calcli.decisions.wire_confidence import FORMULAS
 from calcli.errors import DataError
@@ -72,8 +71,10 @@ class AnswerMap:
             slope = float(params["slope"][0])
             intercept = float(params["intercept"][0])
         elif method != "identity":
-            message = f"method {method!r} is not known here, expected ts, platt"
-            raise DataError(f"{where}: {message} or identity; upgrade calcli")
+            raise DataError(
+                f"{where}: method {method!r} is not known here, expected ts, platt or"
+                " identity; upgrade calcli"
+            )
         names = entry["class_names"]
         fit = entry.get("fit", {})
         resolution = fit.get("resolution", SMALLEST)
@@ -96,8 +97,8 @@ class AnswerMap:
     def probabilities(self, answer: Answer) -> list[float]:
         """Calibrated probabilities of the options of an answer, in its order."""
         logs = self._logs(answer)
-        if answer.type == YES_NO:
-            yes = yes_place(answer.options)
+        yes = yes_place(answer.options)
+        if yes is not None:
             odds = self.slope * (logs[yes] - logs[1 - yes]) + self.intercept
             p = _sigmoid(odds)
             return [1.0 - p, p] if yes == 1 else [p, 1.0 - p]
@@ -127,11 +128,6 @@ class AnswerMap:
         if self.type == YES_NO:
             return answer.type == YES_NO
         return self.options is None or set(self.options) == set(answer.options)
-
-
-def yes_place(options: Sequence[str]) -> int:
-    """Place of yes among two options in any spelling and order."""
-    return 1 if tuple(options) == (NO, YES) else options.index(yes_option(options))
 
 
 def _sigmoid(x: float) -> float:
@@ -176,8 +172,9 @@ class AnswerCalibrator:
             for question, entry in entries.items():
                 maps[question] = AnswerMap.of(entry, f"{name}:{question}")
         except (KeyError, TypeError, ValueError, IndexError) as problem:
-            message = f"is no calibrator by question: {problem!r}"
-            raise DataError(f"{name}: {message}; fit it anew") from None
+            raise DataError(
+                f"{name}: is no calibrator by question: {problem!r}; fit it anew"
+            ) from None
         return cls(maps, name, sha256_of(entries))
 
     def answers(self, response: Mapping[str, Any]) -> dict[str, Any]:
@@ -275,8 +272,9 @@ def load(path: str | Path) -> AnswerCalibrator:
     except OSError as problem:
         raise DataError(f"{path}: cannot be read: {problem.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        message = "is no calibrator by question, which calcli fit LOG writes"
-        raise DataError(f"{path}: {message}") from None
+        raise DataError(
+            f"{path}: is no calibrator by question, which calcli fit LOG writes"
+        ) from None
     return AnswerCalibrator.of(entries, name)
 
 
@@ -333,22 +331,16 @@ def _write_choice(
     """Replace the choice, unless the probability of the present one is as large."""
     stated = place["choice"]
     for option, p in zip(answer.options, probabilities, strict=True):
-        is_stated = option == _text(stated)
+        is_stated = option == text_of_option(stated)
         if is_stated and p >= probabilities[best]:
             return
     pairs = place[answer.key]
     if isinstance(pairs, list) and pairs and isinstance(pairs[0], dict):
         place["choice"] = pairs[best].get("value", answer.options[best])
-    elif isinstance(stated, bool) and is_yes_no(answer.options):
+    elif isinstance(stated, bool) and answer.type == YES_NO:
         place["choice"] = best == yes_place(answer.options)
     elif isinstance(stated, str):
         place["choice"] = answer.options[best]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def _write_confidence(
@@ -361,11 +353,7 @@ def _write_confidence(
     if answer_map.confidence is None:
         del place["confidence"]
         return
-    ordered = list(probabilities)
     if answer.type == "score":
-        order = sorted(
-            range(len(ordered)), key=lambda place: level_key(answer.options[place])
-        )
-        ordered = [ordered[place] for place in order]
-    value = FORMULAS[answer_map.confidence](ordered)
+        probabilities = by_level(answer.options, probabilities)
+    value = FORMULAS[answer_map.confidence](probabilities)
     place["confidence"] = round(value, DECIMALS)

@@ -15,8 +15,8 @@ from calcli.decisions.answers import (
     DISTRIBUTIONS,
     LABEL_WORDS,
     NAMED_ANSWERS,
-    WORDS_OF_NO,
-    WORDS_OF_YES,
+    NAMES_OF_NO,
+    NAMES_OF_YES,
     YES_NO,
     Answer,
     is_label_word,
@@ -24,6 +24,7 @@ from calcli.decisions.answers import (
     level_key,
     position_name,
     text_of_option,
+    yes_place,
 )
 from calcli.errors import DataError
 
@@ -172,18 +173,14 @@ def option_of(label: Any, answer: Answer, *, by_index: bool = False) -> int | No
 
 
 def _yes_or_no(text: str, options: Sequence[str]) -> int | None:
-    """Place of yes or no among two options in any spelling and order."""
-    word = text.lower()
-    if word in WORDS_OF_YES:
-        wanted = WORDS_OF_YES
-    elif word in WORDS_OF_NO:
-        wanted = WORDS_OF_NO
-    else:
+    """Place of yes or no, or of 1 or 0, among two options."""
+    yes = yes_place(options)
+    if yes is None:
         return None
-    for place, option in enumerate(options):
-        if option.strip().lower() in wanted:
-            return place
-    return None
+    word = text.lower()
+    if word == "1" or word in NAMES_OF_YES:
+        return yes
+    return 1 - yes if word == "0" or word in NAMES_OF_NO else None
 
 
 @dataclass
@@ -296,8 +293,10 @@ class LabelSearch:
         if len(proven) > 1:
             listing = ", ".join(map(shown, proven))
             first = shown(proven[0])
-            message = f"question {question!r}: the labels may be {listing}"
-            raise DataError(f"{message}; name them with --labels {first}")
+            raise DataError(
+                f"question {question!r}: the labels may be {listing}; name them with"
+                f" --labels {first}"
+            )
         return proven[0] if proven else None
 
 

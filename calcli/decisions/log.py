@@ -23,7 +23,6 @@ from calcli.decisions.answers import (
 )
 from calcli.decisions.labels import (
     THE_QUESTION,
-    Field,
     option_of,
     shown,
     value_at,
@@ -144,15 +143,22 @@ def read_log(source: Callable[[], Iterable[Numbered]], plan: LogPlan) -> Log:
         for name, answer_type in plan.types.items()
     }
     ids: list[Any] = []
-    states = _Codes()
-    groups = {shown(path): _Column(path) for path in plan.groups}
+    numbers_of_states: dict[bytes, int] = {}
+    states = array("q")
+    groups: dict[str, list[Any]] = {shown(path): [] for path in plan.groups}
     links: dict[str, Mapping[str, Any]] = {}
     for number, record in source():
         place = len(ids)
-        ids.append(number if plan.id_field is None else _id(record, plan.id_field))
-        states.add(_state_of(record))
-        for column in groups.values():
-            column.add(record)
+        ids.append(number)
+        if plan.id_field is not None:
+            ids[-1] = value_at(record, plan.id_field, "")
+        state = _state_of(record)
+        state_number = -1
+        if state is not None:
+            state_number = numbers_of_states.setdefault(state, len(numbers_of_states))
+        states.append(state_number)
+        for path in plan.groups:
+            groups[shown(path)].append(value_at(record, path, ""))
         link = record.get("calibrated_by")
         if isinstance(link, Mapping):
             links.setdefault(str(link.get("sha256")), link)
@@ -161,14 +167,10 @@ def read_log(source: Callable[[], Iterable[Numbered]], plan: LogPlan) -> Log:
         plan=plan,
         questions=list(questions.values()),
         ids=ids,
-        states=states.array,
-        groups={name: column.values for name, column in groups.items()},
+        states=np.array(states, dtype=np.int64),
+        groups=groups,
         calibrated_by=list(links.values()),
     )
-
-
-def _id(record: Record, path: Field) -> Any:
-    return value_at(record, path, "")
 
 
 def _add_answers(
@@ -240,8 +242,8 @@ def _asked(record: Record) -> Iterable[str]:
     return (record["id"],) if is_line and isinstance(record.get("id"), str) else ()
 
 
-def _state_of(record: Record) -> Any:
-    """The state of a record as a text or a hash; None for none."""
+def _state_of(record: Record) -> bytes | None:
+    """Hash of the state of a record; None for none."""
     for path in STATE_FIELDS:
         value: Any = record
         for key in path:
@@ -251,32 +253,3 @@ def _state_of(record: Record) -> Any:
         text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
     return None
-
-
-class _Codes:
-    """Numbers of values, in the order in which they first occur; -1 for None."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, int] = {}
-        self._codes: array[int] = array("q")
-
-    def add(self, value: Any) -> None:
-        code = -1
-        if value is not None:
-            code = self._known.setdefault(value, len(self._known))
-        self._codes.append(code)
-
-    @property
-    def array(self) -> IntArray:
-        return np.array(self._codes, dtype=np.int64)
-
-
-class _Column:
-    """Values of a field of few values."""
-
-    def __init__(self, path: Field) -> None:
-        self._path = path
-        self.values: list[Any] = []
-
-    def add(self, record: Record) -> None:
-        self.values.append(value_at(record, self._path, ""))

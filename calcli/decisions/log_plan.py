@@ -186,8 +186,9 @@ def _label_readings(
         if fit.is_ambiguous:
             message = f"the labels {shown(path)!r} of question {question!r} are whole"
             message += " numbers that are options, and as well places from 0"
-            advice = 'write them as texts ("4") where they are options'
-            raise DataError(f"{where}: {message}; {advice}")
+            raise DataError(
+                f'{where}: {message}; write them as texts ("4") where they are options'
+            )
         if fit.n_fitting == 0:
             message = f"the labels {shown(path)!r} of question {question!r}"
             message += f" are none of its options, the first is {fit.example!r}"

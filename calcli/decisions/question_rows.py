@@ -14,9 +14,9 @@ from calcli.decisions.answers import (
     YES_NO,
     Answer,
     AnswerType,
-    is_yes_no,
+    by_level,
     level_key,
-    yes_option,
+    yes_place,
 )
 from calcli.decisions.wire_confidence import ConfidenceProof
 from calcli.numerics import FloatArray, IntArray
@@ -53,7 +53,10 @@ class QuestionRows:
         if answer.confidence is not None:
             if self.proof is None:
                 self.proof = ConfidenceProof(self.type)
-            self.proof.add(in_order(answer), answer.confidence)
+            probabilities: Sequence[float] = answer.probabilities
+            if answer.type == "score":
+                probabilities = by_level(answer.options, probabilities)
+            self.proof.add(probabilities, answer.confidence)
 
     @property
     def n(self) -> int:
@@ -63,7 +66,7 @@ class QuestionRows:
     def classes(self) -> tuple[str, ...] | None:
         """The options in one order; None where they differ from row to row."""
         orders = list(self.orders)
-        if self.type == YES_NO and all(map(is_yes_no, orders)):
+        if self.type == YES_NO and None not in map(yes_place, orders):
             return (NO, YES)
         if len({frozenset(order) for order in orders}) > 1:
             return None
@@ -110,17 +113,7 @@ class QuestionRows:
 
 def places_of(classes: Sequence[str], options: Sequence[str]) -> list[int]:
     """Place of every class among options; yes and no in any spelling."""
-    if classes == (NO, YES):
-        yes = options.index(yes_option(options))
+    yes = yes_place(options)
+    if classes == (NO, YES) and yes is not None:
         return [1 - yes, yes]
-    places = {option: place for place, option in enumerate(options)}
-    return [places[name] for name in classes]
-
-
-def in_order(answer: Answer) -> tuple[float, ...]:
-    """Probabilities of an answer; of a score by level."""
-    if answer.type != "score":
-        return answer.probabilities
-    pairs = zip(answer.options, answer.probabilities, strict=True)
-    by_level = sorted(pairs, key=lambda pair: level_key(pair[0]))
-    return tuple(probability for _, probability in by_level)
+    return [options.index(name) for name in classes]

@@ -50,8 +50,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             with gzip.open(file) as unpacked:
                 yield cast(BinaryIO, unpacked)
         except (EOFError, gzip.BadGzipFile, zlib.error) as problem:
-            message = f"{path}: cannot be unpacked: {one_line(problem)}"
-            raise DataError(f"{message}; is the file complete?") from None
+            raise DataError(
+                f"{path}: cannot be unpacked: {one_line(problem)}; is the file"
+                " complete?"
+            ) from None
 
 
 def begins_like_json(path: Path) -> bool:
@@ -82,15 +84,19 @@ def record_of(line: bytes, path: Path, number: int) -> Record | None:
     except (ValueError, RecursionError) as problem:
         is_cut = not line.endswith(b"\n")
         if is_cut:
-            message = "the last line is cut off: is the log still being written?"
-            advice = f"head -n {number - 1} keeps the lines before it"
-            raise DataError(f"{path}: line {number}: {message}; {advice}") from None
+            raise DataError(
+                f"{path}: line {number}: the last line is cut off: is the log still"
+                f" being written?; head -n {number - 1} keeps the lines before it"
+            ) from None
         reason = one_line(problem)
-        message = f"{path}: line {number}: cannot be read as JSON: {reason}"
-        raise DataError(f"{message}; correct or delete the line") from None
+        raise DataError(
+            f"{path}: line {number}: cannot be read as JSON: {reason}; correct or"
+            " delete the line"
+        ) from None
     if not isinstance(value, dict):
-        message = f"line {number} is no object, expected a record such as {{…}}"
-        raise DataError(f"{path}: {message}")
+        raise DataError(
+            f"{path}: line {number} is no object, expected a record such as {{…}}"
+        )
     return value
 
 
@@ -132,8 +138,10 @@ def _whole(path: Path) -> list[Record]:
     try:
         value = decode(data)
     except (ValueError, RecursionError) as problem:
-        message = f"{path}: cannot be read as JSON: {one_line(problem)}"
-        raise DataError(f"{message}; is the file complete?") from None
+        raise DataError(
+            f"{path}: cannot be read as JSON: {one_line(problem)}; is the file"
+            " complete?"
+        ) from None
     if isinstance(value, dict):
         lists = [item for item in value.values() if isinstance(item, list)]
         value = lists[0] if len(lists) == 1 and _are_objects(lists[0]) else [value]

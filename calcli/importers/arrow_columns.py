@@ -186,12 +186,16 @@ def _lists(path: Path, name: str, column: Any) -> AnyArray | Parts:
             return _with_gaps(rows, column.is_null().to_numpy())
     if column.null_count:
         row = int(column.is_null().to_numpy().argmax())
-        message = f"column {name!r} is empty in row {row}"
-        raise DataError(f"{path}: {message}, expected a list in every row")
+        raise DataError(
+            f"{path}: column {name!r} is empty in row {row}, expected a list in every"
+            " row"
+        )
     values = array_of_objects(column.to_pylist(), f"{path}: {name}")
     if values.dtype.kind == "O":
-        message = f"the lists in column {name!r} have different lengths"
-        raise DataError(f"{path}: {message}, expected one per class")
+        raise DataError(
+            f"{path}: the lists in column {name!r} have different lengths, expected one"
+            " per class"
+        )
     return values
 
 

@@ -3,7 +3,6 @@
 They become one array whose columns are the options of the row, not classes.
 """
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +20,6 @@ from calcli.numerics import IntArray
 
 ROUNDED = 0.06
 """How far a row of ten probabilities with two decimals may miss a sum of 1."""
-
-FOLDER = re.compile(r"^choices_\d+/")
-"""Folder of the arrays with one number of choices."""
 
 
 def by_number_of_choices(table: Table, request: ImportRequest) -> Table:
@@ -58,10 +54,13 @@ def _with_number(table: Table, counts: IntArray, wanted: int) -> Table:
     if not len(rows):
         sizes = sorted(set(counts.tolist()))
         listing = ", ".join(map(str, sizes)) or "no"
-        message = f"{table.file} has rows with {listing} scores"
-        raise UsageError(f"--choices {wanted}: {message}")
-    message = f"{len(rows)} of {len(counts)} rows, those with {wanted} scores,"
-    remark(f"{table.file.name}: {message} were taken (--choices)")
+        raise UsageError(
+            f"--choices {wanted}: {table.file} has rows with {listing} scores"
+        )
+    remark(
+        f"{table.file.name}: {len(rows)} of {len(counts)} rows, those with {wanted}"
+        " scores, were taken (--choices)"
+    )
     return _with_rows(table, rows)
 
 
@@ -105,8 +104,9 @@ def _numbers_of_scores(columns: Columns, request: ImportRequest) -> IntArray:
 
 def are_scores(name: str, request: ImportRequest) -> bool:
     """True for a column that will be read as scores."""
-    wanted = {FOLDER.sub("", name) for name in request.scores}
-    return name in wanted if wanted else parse_name(name).role == "scores"
+    if request.scores:
+        return name in request.scores
+    return parse_name(name).role == "scores"
 
 
 def _are_of_positions(scores: Parts, columns: Columns) -> bool:

@@ -60,14 +60,17 @@ def build_confidences(
     matches = matching(names, request.confidence or "", "array of confidences")
     if len(matches) > 1:
         listing = ", ".join(name.path for name in matches)
-        message = f"{request.confidence!r} is in several places: {listing}"
-        raise UsageError(f"{where}: {message}")
+        raise UsageError(
+            f"{where}: {request.confidence!r} is in several places: {listing}"
+        )
     column = columns[matches[0].path]
     _refuse_scores(column, matches[0].path, columns, request, where)
     confidence = _one_per_row(column)
     if confidence.dtype.kind not in "fiu":
-        message = f"confidences have type {confidence.dtype}"
-        raise DataError(f"{column.where}: {message}, expected numbers in [0, 1]")
+        raise DataError(
+            f"{column.where}: confidences have type {confidence.dtype}, expected"
+            " numbers in [0, 1]"
+        )
     if request.percent:
         confidence = fractions(confidence, column.where)
     check_confidences(confidence, column.where)
@@ -115,8 +118,10 @@ def _check_request(request: ImportRequest) -> None:
         raise UsageError(f"--confidence NAME and --correct NAME {message}")
     are_named = request.scores or request.labels or request.kind
     if are_named or request.all_scores:
-        message = "stand instead of --scores, --labels and --kind; name one of them"
-        raise UsageError(f"--confidence and --correct {message}")
+        raise UsageError(
+            "--confidence and --correct stand instead of --scores, --labels and --kind;"
+            " name one of them"
+        )
 
 
 def _refuse_scores(
@@ -174,8 +179,10 @@ def _pairs_of_answers(
     """
     answers, truths = column.answers(), truth.answers()
     if len(answers) != len(truths):
-        message = f"has {len(answers)} values, {name!r} has {len(truths)}"
-        raise DataError(f"{column.where}: {message}; expected as many")
+        raise DataError(
+            f"{column.where}: has {len(answers)} values, {name!r} has {len(truths)};"
+            " expected as many"
+        )
     for answered, values in ((column, answers), (truth, truths)):
         if None in values:
             raise answered.refusal_of_empty(values.index(None))

@@ -120,9 +120,11 @@ class GoldLabels:
             raise DataError(f"{path}: holds no labels")
         ids = _id_fields(rows, of_log)
         if ids is not None and _may_be_places(ids, rows, of_log):
-            message = f"{ids.of_labels!r} counts the rows, or holds ids of the log"
-            advice = f"call it {ids.of_log!r} if these are ids, else leave it out"
-            raise DataError(f"{path}: {message}, whose order is another; {advice}")
+            raise DataError(
+                f"{path}: {ids.of_labels!r} counts the rows, or holds ids of the log,"
+                f" whose order is another; call it {ids.of_log!r} if these are ids,"
+                " else leave it out"
+            )
         by_id: dict[str, dict[str, Any]] = {}
         if ids is not None:
             for row in rows:
@@ -136,8 +138,10 @@ class GoldLabels:
             name = record.get(self.ids.of_log)
             return self.by_id.get(str(name), {})
         if place >= len(self.rows):
-            message = f"has {len(self.rows)} rows of labels, the log has more records"
-            raise DataError(f"{self.path}: {message}; give both an id")
+            raise DataError(
+                f"{self.path}: has {len(self.rows)} rows of labels, the log has more"
+                " records; give both an id"
+            )
         return _as_labels(self.rows[place])
 
 
@@ -159,8 +163,10 @@ def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
             raise DataError(f"{path}: is no table: {one_line(problem)}") from None
     for number, row in enumerate(rows):
         if None in row:
-            expected = f"expected {len(row) - 1} as in the header"
-            raise DataError(f"{path}: row {number} has more cells, {expected}")
+            raise DataError(
+                f"{path}: row {number} has more cells, expected {len(row) - 1} as in"
+                " the header"
+            )
         yield {name: cell for name, cell in row.items() if cell not in (None, "")}
 
 

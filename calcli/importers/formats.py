@@ -189,12 +189,12 @@ def _refuse_known(file: SourceFile) -> None:
         "/code/" in name or name.endswith(MODEL_MEMBERS) for name in members
     )
     if file.suffix == ".onnx" or is_program:
-        message = "is a model, expected scores that a model has given; to run it"
-        command = f"calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
-        raise DataError(f"{path}: {message}: {command}")
+        raise DataError(
+            f"{path}: is a model, expected scores that a model has given; to run it:"
+            f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
+        )
     if file.head.startswith(UTF_16):
-        message = f"is text in UTF-16; {to_utf_8(path, 'UTF-16')}"
-        raise DataError(f"{path}: {message}")
+        raise DataError(f"{path}: is text in UTF-16; {to_utf_8(path, 'UTF-16')}")
     for beginnings, about in KNOWN_BEGINNINGS.items():
         if file.head.startswith(beginnings):
             raise DataError(f"{path}: {about}", no_command=NO_READER)
@@ -238,6 +238,8 @@ def open_table(
     if not table.columns:
         raise DataError(f"{table.file}: holds no arrays")
     if file.suffix not in format.suffixes and file.suffix in suffixes():
-        message = f"is a file of {format.name} in spite of its name; it is read as such"
-        remark(f"{path.name} {message}")
+        remark(
+            f"{path.name} is a file of {format.name} in spite of its name; it is read"
+            " as such"
+        )
     return table

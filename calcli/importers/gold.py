@@ -1,6 +1,5 @@
 """Labels in a file of their own, matched to the scores by ids."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -57,31 +56,43 @@ def add_gold(columns: Columns, table: Table, request: ImportRequest) -> Joined:
         return Joined(added, request)
     if ids is None or not ids_by_folder:
         lacking = table.file if ids is None else next(iter(columns.values())).file
-        advice = "add a column 'id' that both files have"
-        raise DataError(f"{lacking}: has no ids to find the gold by; {advice}")
+        raise DataError(
+            f"{lacking}: has no ids to find the gold by; add a column 'id' that both"
+            " files have"
+        )
     for folder, path in ids_by_folder.items():
         added["/".join((*folder, GOLD))] = _aligned(columns[path], ids, answers)
-    message = f"{ids.name!r} as its ids; rows were joined by them"
-    remark(f"{answers.where} was read as the gold, {message}")
+    remark(
+        f"{answers.where} was read as the gold, {ids.name!r} as its ids; rows were"
+        " joined by them"
+    )
     return Joined(added, request)
 
 
 def _column_of_answers(table: Table, request: ImportRequest) -> str:
     """The column of right answers: by the user, by its name, or the only one."""
-    names = {}
+    by_user = []
+    by_role = []
+    by_name = []
+    without_role = []
     for path in table.columns:
-        if not path.startswith("class_names_"):
-            names[path] = parse_name(path)
-    ways: Sequence[list[str]] = (
-        [label for label in request.labels if label in table.columns],
-        [path for path, name in names.items() if name.role == "labels"],
-        [path for path, name in names.items() if is_answer(name.core)],
-        [path for path, name in names.items() if not name.role],
-    )
-    candidates = next((paths for paths in ways if paths), [])
+        if path in request.labels:
+            by_user.append(path)
+        if path.startswith("class_names_"):
+            continue
+        name = parse_name(path)
+        if name.role == "labels":
+            by_role.append(path)
+        if is_answer(name.core):
+            by_name.append(path)
+        if not name.role:
+            without_role.append(path)
+    candidates = by_user or by_role or by_name or without_role
     if len(candidates) != 1:
-        question = f"which of {', '.join(table.columns)} is the right answer?"
-        raise UsageError(f"{table.file}: {question} choose with --labels NAME")
+        raise UsageError(
+            f"{table.file}: which of {', '.join(table.columns)} is the right answer?"
+            " choose with --labels NAME"
+        )
     return candidates[0]
 
 
@@ -106,8 +117,10 @@ def align_labels(reading: Reading, columns: Columns) -> Columns:
     there = _ids_of(_of_file(columns, labels))
     if here is None or there is None:
         if here is not there:
-            message = "labels go by their place, as only one of the files has ids"
-            remark(f"{labels.where}: {message}")
+            remark(
+                f"{labels.where}: labels go by their place, as only one of the files"
+                " has ids"
+            )
         return columns
     aligned = _aligned(here, there, labels)
     remark(f"{labels.where} was joined to the scores by {there.name!r}")
@@ -146,24 +159,30 @@ def _rows_of_ids(ids: Column, gold_ids: Column, answers: Column) -> IntArray:
     wanted = np.atleast_1d(ids.names("ids"))
     known = np.atleast_1d(gold_ids.names("ids"))
     if max(wanted.ndim, known.ndim) > 1:
-        message = f"ids have shape {known.shape} here, {wanted.shape} there"
-        raise DataError(f"{gold_ids.where}: {message}, expected one per row")
+        raise DataError(
+            f"{gold_ids.where}: ids have shape {known.shape} here, {wanted.shape}"
+            " there, expected one per row"
+        )
     values = answers.answers()
     if len(values) != len(known):
-        message = f"has {len(values)} answers for {len(known)} ids"
-        raise DataError(f"{answers.where}: {message}")
+        raise DataError(
+            f"{answers.where}: has {len(values)} answers for {len(known)} ids"
+        )
     known_texts = texts_of_names(known)
     answer_by_id: dict[str, Any] = {}
     for text, value in zip(known_texts, values, strict=True):
         if answer_by_id.setdefault(text, value) != value:
-            message = f"id {text!r} has several answers, expected one"
-            raise DataError(f"{gold_ids.where}: {message}")
+            raise DataError(
+                f"{gold_ids.where}: id {text!r} has several answers, expected one"
+            )
     wanted_texts = texts_of_names(wanted)
     rows = places_among(known_texts, wanted_texts)
     is_missing = rows < 0
     if is_missing.any():
         row = int(np.argmax(is_missing))
-        n_lacking = f"{int(is_missing.sum())} of {len(wanted)} rows lack an answer"
-        message = f"row {row} has the id {wanted_texts[row]!r}, which {gold_ids.file}"
-        raise DataError(f"{ids.where}: {message} does not have ({n_lacking})")
+        raise DataError(
+            f"{ids.where}: row {row} has the id {wanted_texts[row]!r}, which"
+            f" {gold_ids.file} does not have ({int(is_missing.sum())} of {len(wanted)}"
+            " rows lack an answer)"
+        )
     return rows

@@ -45,10 +45,9 @@ def remark_shards(tables: Sequence[Table]) -> None:
     have_same_arrays = len({tuple(table.columns) for table in tables}) == 1
     have_one_name = len({SHARD.sub("", stem) for stem in stems}) == 1
     if have_same_arrays and have_one_name:
-        listing = f"{stems[0]}, {stems[1]}, …"
         remark(
-            f"{listing} look like shards of one data set;"
-            " --join makes one bundle of them"
+            f"{stems[0]}, {stems[1]}, … look like shards of one data set; --join makes"
+            " one bundle of them"
         )
 
 
@@ -97,24 +96,29 @@ def _drop_padding(
     remark(f"the last rows of the last {n_padded} files repeat first ones: left out")
     for name, columns in parts.items():
         if parse_name(name).role not in OF_ALL_ROWS:
-            columns[-n_padded:] = map(_without_last_row, columns[-n_padded:])
+            for place in range(-n_padded, 0):
+                columns[place] = columns[place].ordered(lambda array: array[:-1])
 
 
 def _sort_by_ids(joined: dict[str, Column], n_files: int) -> None:
     """Sort the rows of every folder by its ids, in place, where these are numbers."""
-    names = {path: parse_name(path) for path in joined}
-    for folder in dict.fromkeys(name.folder for name in names.values()):
-        inside = [path for path, name in names.items() if name.folder == folder]
-        ids = [path for path in inside if names[path].role == "ids"]
+    paths_by_folder: dict[tuple[str, ...], dict[str, str]] = {}
+    for path in joined:
+        name = parse_name(path)
+        paths_by_folder.setdefault(name.folder, {})[path] = name.role
+    for roles in paths_by_folder.values():
+        ids = [path for path, role in roles.items() if role == "ids"]
         if not ids:
-            message = "there are no ids to check it by"
-            remark(f"{n_files} files joined in the order of their names; {message}")
+            remark(
+                f"{n_files} files joined in the order of their names; there are no ids"
+                " to check it by"
+            )
             continue
-        if any(names[path].role == "group" for path in inside):
-            continue
-        order = _order_of_ids(joined[ids[0]])
+        order = None
+        if "group" not in roles.values():
+            order = _order_of_ids(joined[ids[0]])
         if order is not None:
-            for path in inside:
+            for path in roles:
                 joined[path] = in_order(path, joined[path], order)
             remark(f"{n_files} files joined, rows in the order of {ids[0]!r}")
 
@@ -171,8 +175,10 @@ def _refuse_other_pasts(tables: Sequence[Table]) -> None:
             name = "" if table.is_single else path
             other, was = first.setdefault(name, (table, is_now))
             if is_now != was:
-                message = f"{table.file}: {is_now}, {other.file} {was}"
-                raise DataError(f"{message}; files that are joined must agree in it")
+                raise DataError(
+                    f"{table.file}: {is_now}, {other.file} {was}; files that are joined"
+                    " must agree in it"
+                )
 
 
 def _refuse_members(tables: Sequence[Table], parts: Parts) -> None:
@@ -187,11 +193,10 @@ def _refuse_members(tables: Sequence[Table], parts: Parts) -> None:
         if len(first) < FEWEST_EQUAL or len(np.unique(first)) < 2:
             continue
         if all(np.array_equal(first, other) for other in others):
-            message = f"has the labels of {tables[0].file} row by row"
-            advice = "leave out --join for a group each"
             raise DataError(
-                f"{tables[1].file}: {message}: models or seeds on one data set, not"
-                f" shards; {advice}"
+                f"{tables[1].file}: has the labels of {tables[0].file} row by row:"
+                " models or seeds on one data set, not shards; leave out --join for a"
+                " group each"
             )
 
 
@@ -204,23 +209,17 @@ def _count_padded(parts: Parts) -> int:
         if len(columns) < 2 or parse_name(name).role in ARRAY_ROLES:
             continue
         arrays = [np.asarray(column.load()[()]) for column in columns]
-        first = arrays[0]
-        if len({array.shape for array in arrays}) > 1:
+        shape = arrays[0].shape
+        if any(array.shape != shape for array in arrays):
             continue
-        if first.dtype.kind != "f" or first.ndim != 2 or len(first) < 2:
+        if arrays[0].dtype.kind != "f" or len(shape) != 2 or shape[0] < 2:
             continue
         for n_padded in range(len(arrays) - 1, 0, -1):
-            last_files, first_files = arrays[-n_padded:], arrays[:n_padded]
-            if all(
-                np.array_equal(last[-1], first[0])
-                for last, first in zip(last_files, first_files, strict=True)
-            ):
+            first_rows = [array[0] for array in arrays[:n_padded]]
+            last_rows = [array[-1] for array in arrays[-n_padded:]]
+            if np.array_equal(last_rows, first_rows):
                 return n_padded
     return 0
-
-
-def _without_last_row(column: Column) -> Column:
-    return column.ordered(lambda array: array[:-1])
 
 
 def _refuse_incomplete(tables: Sequence[Table]) -> None:
@@ -231,8 +230,10 @@ def _refuse_incomplete(tables: Sequence[Table]) -> None:
         folders = {name.rpartition("/")[0] for name in table.columns}
         for name in sorted(every_name - table.columns.keys()):
             if name.rpartition("/")[0] in folders:
-                message = f"has no array {name!r}, which the other files to join have"
-                raise DataError(f"{table.file}: {message}")
+                raise DataError(
+                    f"{table.file}: has no array {name!r}, which the other files to"
+                    " join have"
+                )
 
 
 def _concatenated(name: str, columns: Sequence[Column]) -> Any:
@@ -248,14 +249,16 @@ def _concatenated(name: str, columns: Sequence[Column]) -> Any:
     is_of_all = role in OF_ALL_ROWS
     for column, array in zip(columns, arrays, strict=True):
         if not _fits(array, first, axis, is_of_all):
-            message = f"has shape {tuple(array.shape)} and type {array.dtype}"
-            expected = (
-                f"the first file to join has {tuple(first.shape)} and {first.dtype}"
+            raise DataError(
+                f"{column.where}: has shape {tuple(array.shape)} and type"
+                f" {array.dtype}, the first file to join has {tuple(first.shape)} and"
+                f" {first.dtype}"
             )
-            raise DataError(f"{column.where}: {message}, {expected}")
         if is_of_all and not np.array_equal(np.asarray(array), np.asarray(first)):
-            message = "differs from the first file to join"
-            raise DataError(f"{column.where}: {message}; join the same classes only")
+            raise DataError(
+                f"{column.where}: differs from the first file to join; join the same"
+                " classes only"
+            )
     if is_of_all:
         return first
     return np.concatenate([np.asarray(array[()]) for array in arrays], axis=axis)
@@ -263,14 +266,9 @@ def _concatenated(name: str, columns: Sequence[Column]) -> Any:
 
 def _fits(array: Any, first: Any, axis: int, is_of_all: bool) -> bool:
     """True for arrays that differ in the number of rows only."""
-    if array.ndim <= axis and not is_of_all:
-        return False
-    if array.ndim != first.ndim:
+    if array.ndim != first.ndim or (array.ndim <= axis and not is_of_all):
         return False
     if (array.dtype.kind in "OUS") != (first.dtype.kind in "OUS"):
         return False
-    return all(
-        array.shape[other] == first.shape[other]
-        for other in range(first.ndim)
-        if other != axis
-    )
+    n_rows = first.shape[axis : axis + 1]
+    return (*array.shape[:axis], *n_rows, *array.shape[axis + 1 :]) == first.shape

@@ -11,10 +11,16 @@ from typing import Any, Literal
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.nested import are_all, flatten
+from calcli.importers.nested import are_all
 from calcli.importers.ragged import Parts, array_of_objects
 from calcli.importers.table import Cells, Column, Record, constant
-from calcli.importers.text_cells import FEWEST_DECIMALS, are_lists, read_lists, words
+from calcli.importers.text_cells import (
+    FEWEST_DECIMALS,
+    are_lists,
+    held_column,
+    read_lists,
+    words,
+)
 from calcli.io.cells import is_number, text_of
 from calcli.numerics import AnyArray
 
@@ -26,11 +32,23 @@ def columns_of_records(file: Path, rows: Sequence[Record]) -> dict[str, Column]:
 
     Fields of inner objects get dotted names: ``output.logits``.
     """
-    flat_rows = [_flat_record(file, row) for row in rows]
+    flat_rows = [fields_of(row, ".") for row in rows]
     cells_by_name = {}
     for name in dict.fromkeys(chain.from_iterable(flat_rows)):
         cells_by_name[name] = [row.get(name) for row in flat_rows]
     return columns_of_cells(file, cells_by_name)
+
+
+def fields_of(record: Record, separator: str, parent: str = "") -> dict[str, Any]:
+    """Fields of an object, those of inner objects by their path."""
+    fields: dict[str, Any] = {}
+    for key, cell in record.items():
+        name = f"{parent}{key}"
+        if isinstance(cell, Mapping):
+            fields |= fields_of(cell, separator, f"{name}{separator}")
+        else:
+            fields[name] = cell
+    return fields
 
 
 def columns_of_cells(
@@ -41,12 +59,6 @@ def columns_of_cells(
     for name, cells in cells_by_name.items():
         columns[name] = column_of_cells(file, name, cells)
     return columns
-
-
-def _flat_record(file: Path, row: Record) -> Record:
-    if not any(isinstance(value, Mapping) for value in row.values()):
-        return row
-    return flatten(row, lambda value: True, file, separator=".", into=(Mapping,))
 
 
 def kind_of_cell(cell: Any) -> CellKind:
@@ -73,17 +85,10 @@ def column_of_cells(file: Path, name: str, cells: Sequence[Any]) -> Column:
     if empty_row is not None:
         cells = _filled(kinds, cells)
     cell_type, parse = _reading_of(file, name, kinds, cells, empty_row)
-
-    def get() -> Any:
-        return parse(cells)
-
-    def get_rows(rows: slice) -> Any:
-        return parse(cells[rows])
-
-    column = Column(file, name, get, cell_type, get_rows, empty_row, written=written)
+    column = held_column(file, name, cells, cell_type, empty_row, parse)
     if cell_type in ("number", "lists"):
-        return replace(column, decimals=FEWEST_DECIMALS)
-    return column
+        return replace(column, written=written, decimals=FEWEST_DECIMALS)
+    return replace(column, written=written)
 
 
 def _reading_of(
@@ -134,8 +139,10 @@ def _texts(cells: Sequence[Any]) -> AnyArray:
 
 
 def _refuse(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:
-    message = f"{name!r} holds values of several types"
-    raise DataError(f"{file}: {message}, expected numbers, texts or lists of numbers")
+    raise DataError(
+        f"{file}: {name!r} holds values of several types, expected numbers, texts or"
+        " lists of numbers"
+    )
 
 
 def _numbers(file: Path, name: str, cells: Sequence[Any]) -> AnyArray:
@@ -156,6 +163,7 @@ def _lists(file: Path, name: str, rows: Sequence[Any]) -> AnyArray | Parts:
         return values.astype(np.float64)
     are_words = is_text and are_all(str, rows[0])
     if values.dtype.kind != "f" and not are_words:
-        message = f"the lists in {name!r} hold something that is no number"
-        raise DataError(f"{file}: {message}")
+        raise DataError(
+            f"{file}: the lists in {name!r} hold something that is no number"
+        )
     return values

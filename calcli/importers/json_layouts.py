@@ -14,9 +14,9 @@ def refuse_artifact(path: Path, value: Mapping[str, Any]) -> None:
     if "calcli_artifact" not in value:
         return
     name = "-, beside the scores" if path.name == "stdin" else str(path)
-    message = "is a calibrator, no scores; name it with --calibrator"
     raise DataError(
-        f"{path}: {message} {name}", no_command="the scores are in another file"
+        f"{path}: is a calibrator, no scores; name it with --calibrator {name}",
+        no_command="the scores are in another file",
     )
 
 
@@ -77,8 +77,10 @@ def _records_of_columns(path: Path, value: Mapping[str, Any]) -> Sequence[Record
     rows: dict[str, dict[str, Any]] = {key: {} for key in index}
     for name, column in value.items():
         if column.keys() != index.keys():
-            message = f"column {name!r} has other rows than {first!r}"
-            raise DataError(f"{path}: {message}, expected the same index in each")
+            raise DataError(
+                f"{path}: column {name!r} has other rows than {first!r}, expected the"
+                " same index in each"
+            )
         for key, cell in column.items():
             rows[key][name] = cell
     return list(rows.values())

@@ -34,33 +34,36 @@ def rebuilt(
     build: Build,
     where: object,
     leaf: Leaf | None = None,
-    into: Any = CONTAINERS,
 ) -> Any:
     """Convert nested dicts, lists and tuples from the inside out.
 
     build : (container, its converted values or items) -> its replacement. leaf : (other
     object, True if it is within a list) -> its replacement; a container is then
-    converted in turn. into : types of containers. A container that occurs in several
-    places is converted once. Raises DataError for containers that contain themselves or
-    are nested too deeply.
+    converted in turn. A container that occurs in several places is converted once.
+    Raises DataError for containers that contain themselves or are nested too deeply.
     """
     known: dict[int, Any] = {}
     open_containers: set[int] = set()
 
     def walk(item: Any, depth: int, in_list: bool) -> Any:
-        if not isinstance(item, into) and leaf is not None:
+        if not isinstance(item, CONTAINERS) and leaf is not None:
             item = leaf(item, in_list)
-        if not isinstance(item, into):
+        if not isinstance(item, CONTAINERS):
             return item
         if id(item) in known:
             return known[id(item)]
         if depth > DEEPEST or id(item) in open_containers:
-            message = "its lists and dicts are nested too deeply"
-            raise DataError(f"{where}: {message}; save a flat dict of arrays")
+            raise DataError(
+                f"{where}: its lists and dicts are nested too deeply; save a flat dict"
+                " of arrays"
+            )
         open_containers.add(id(item))
-        is_mapping = isinstance(item, Mapping)
-        inner = item.values() if is_mapping else item
-        parts = [walk(part, depth + 1, in_list or not is_mapping) for part in inner]
+        inner: Iterable[Any] = item
+        if isinstance(item, Mapping):
+            inner = item.values()
+        else:
+            in_list = True
+        parts = [walk(part, depth + 1, in_list) for part in inner]
         known[id(item)] = build(item, parts)
         open_containers.remove(id(item))
         return known[id(item)]
@@ -72,17 +75,11 @@ class _ByPath(list[tuple[str, Any]]):
     """Arrays within a container: (path, array)."""
 
 
-def flatten(
-    value: Any,
-    is_array: IsArray,
-    where: object,
-    separator: str = "/",
-    into: Any = CONTAINERS,
-) -> dict[str, Any]:
+def flatten(value: Any, is_array: IsArray, where: object) -> dict[str, Any]:
     """Arrays in nested containers by path.
 
-    List items are numbered from 0; a list of strings is an array. separator : of the
-    parts of a path. Raises DataError as ``rebuilt``, and for too many arrays.
+    List items are numbered from 0; a list of strings is an array. Raises DataError as
+    ``rebuilt``, and for too many arrays.
     """
 
     def arrays_in(part: Any) -> Sequence[tuple[str, Any]]:
@@ -98,13 +95,15 @@ def flatten(
         by_path = _ByPath()
         for key, part in zip(keys, parts, strict=True):
             for path, array in arrays_in(part):
-                by_path.append((f"{key}{separator}{path}" if path else str(key), array))
+                by_path.append((f"{key}/{path}" if path else str(key), array))
             if len(by_path) > MOST_ARRAYS:
-                message = f"holds more than {MOST_ARRAYS} arrays"
-                raise DataError(f"{where}: {message}; expected scores and labels")
+                raise DataError(
+                    f"{where}: holds more than {MOST_ARRAYS} arrays; expected scores"
+                    " and labels"
+                )
         return by_path
 
-    return dict(arrays_in(rebuilt(value, build, where, into=into)))
+    return dict(arrays_in(rebuilt(value, build, where)))
 
 
 def _key(key: Any) -> str:
@@ -122,17 +121,15 @@ def with_known_names(content: Any) -> Any:
     Two pairs are of validation and test, as the pickles of NN_calibration are
     published.
     """
-    if _is_pair(content):
-        return _named_pair(content)
-    if not isinstance(content, tuple | list | dict) or len(content) != 2:
+    pair = content
+    if isinstance(content, dict) and list(content) == ["0", "1"]:
+        pair = tuple(content.values())  # batches of pairs, joined
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         return content
-    if isinstance(content, dict):  # batches of pairs, joined
-        arrays = tuple(content.values())
-        is_numbered = [*content] == ["0", "1"]
-        return _named_pair(arrays) if is_numbered and _is_pair(arrays) else content
-    if all(map(_is_pair, content)):
-        validation, test = content
-        return {"val": _named_pair(validation), "test": _named_pair(test)}
+    if _is_pair(pair):
+        return _named_pair(pair)
+    if pair is content and all(map(_is_pair, pair)):
+        return {"val": _named_pair(pair[0]), "test": _named_pair(pair[1])}
     return content
 
 
@@ -175,9 +172,11 @@ def _merged(items: list[Any], path: Path) -> Any:
     """One dict of arrays, or one array, of a list of batches or rows."""
     if not items or _has_repeated_references(items):
         return items
-    if _are_numbers(items):
+    if are_all(int | float, items) and not any(
+        isinstance(item, bool) for item in items
+    ):
         return np.array(items)
-    if _are_arrays_of_one_dimension(items):
+    if isinstance(items[0], np.ndarray):
         return _merged_arrays(items, path)
     fields = _fields_of(items)
     if fields is None:
@@ -188,9 +187,9 @@ def _merged(items: list[Any], path: Path) -> Any:
         joined = _join(values, are_rows, path)
         if joined is not None:
             arrays[key] = joined
-    whole = [array for array in arrays.values() if isinstance(array, np.ndarray)]
-    if whole and len(whole) == len(arrays) and len(items) > 1 and not are_rows:
-        n_rows = len(whole[0])
+    are_whole = bool(arrays) and are_all(np.ndarray, arrays.values())
+    if are_whole and len(items) > 1 and not are_rows:
+        n_rows = len(next(iter(arrays.values())))
         remark(f"{path.name}: {len(items)} batches were joined to {n_rows} rows")
     return arrays or items
 
@@ -200,29 +199,20 @@ def _has_repeated_references(items: Sequence[Any]) -> bool:
 
     A few bytes of pickle could expand to any size.
     """
-    if not isinstance(items[0], dict | list | tuple | np.ndarray):
+    if not isinstance(items[0], (*CONTAINERS, np.ndarray)):
         return False
     return len({id(item) for item in items}) < len(items)
 
 
-def _are_numbers(items: Sequence[Any]) -> bool:
-    is_truth = any(isinstance(item, bool) for item in items)
-    return are_all(int | float, items) and not is_truth
-
-
-def _are_arrays_of_one_dimension(items: Sequence[Any]) -> bool:
-    """True for a list that begins with an array, whose arrays have as many axes."""
-    if not isinstance(items[0], np.ndarray):
-        return False
-    arrays = [item for item in items if isinstance(item, np.ndarray)]
-    return len({array.ndim for array in arrays}) == 1
-
-
 def _merged_arrays(items: list[Any], path: Path) -> Any:
+    """One array of arrays with as many axes; any other list unchanged."""
     first = items[0]
+    if {np.ndim(item) for item in items if isinstance(item, np.ndarray)} != {
+        first.ndim
+    }:
+        return items
     is_row_of_scores = first.ndim == 1 and first.dtype.kind == "f"
-    are_rows = first.ndim == 0 or is_row_of_scores
-    joined = _join(items, are_rows, path)
+    joined = _join(items, first.ndim == 0 or is_row_of_scores, path)
     if joined is None:
         return items
     if isinstance(joined, np.ndarray) and len(items) > 1:
@@ -236,17 +226,13 @@ def _fields_of(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
     if isinstance(first, dict):
         if not _have_same_keys(items):
             return None
-        keys = {key: key for key in first}
-    else:
-        if len(items) < 2 or not all(map(_is_batch, items)):
-            return None
-        if len(set(map(len, items))) > 1:
-            return None
-        keys = {str(place): place for place in range(len(first))}
-    fields = {}
-    for name, key in keys.items():
-        fields[name] = [item[key] for item in items]
-    return fields
+        return {key: [item[key] for item in items] for key in first}
+    if len(items) < 2 or not all(map(_is_batch, items)):
+        return None
+    if len(set(map(len, items))) > 1:
+        return None
+    columns = zip(*items, strict=True)
+    return {str(place): list(values) for place, values in enumerate(columns)}
 
 
 def _have_same_keys(items: Sequence[Any]) -> bool:

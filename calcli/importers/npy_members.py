@@ -75,8 +75,9 @@ class NpzArrays:
         ]
         for name in names:
             if names.count(name) > 1:
-                message = f"holds two arrays named {name!r}; keep the right one"
-                raise DataError(f"{self.path}: {message}")
+                raise DataError(
+                    f"{self.path}: holds two arrays named {name!r}; keep the right one"
+                )
         visible = [name for name in names if not HIDDEN.fullmatch(name)]
         return {name: partial(self._load, name) for name in visible}
 
@@ -99,8 +100,7 @@ class NpzArrays:
                 raise
             return self._plain_objects(name, self._archive.zip.read(member))
         if not isinstance(values, np.ndarray):  # NumPy returns bytes of other members
-            message = f"{name!r} is no array; was the file damaged?"
-            raise DataError(f"{self.path}: {message}")
+            raise DataError(f"{self.path}: {name!r} is no array; was the file damaged?")
         return bfloat16_to_float32(values) if is_bfloat16(values.dtype) else values
 
     def _map_of(self, member: zipfile.ZipInfo) -> Callable[[], Any] | None:
@@ -152,8 +152,10 @@ class NpzArrays:
         if header is not None and values.ndim == 1 and values.size == n_objects:
             values = values.reshape(header.shape)
         if values.dtype.kind not in "biufUS" or not len(values):
-            message = f"array {name!r} holds Python objects of several kinds"
-            raise DataError(f"{self.path}: {message}, expected numbers or words")
+            raise DataError(
+                f"{self.path}: array {name!r} holds Python objects of several kinds,"
+                " expected numbers or words"
+            )
         return values
 
 

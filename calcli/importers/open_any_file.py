@@ -196,10 +196,10 @@ def _with_advice(
         return with_reason(problem)
     need_labels = how.get("need_labels", True)
     request = _request(source, how.get("layout", Layout()), need_labels)
-    if isinstance(problem, NoHDF5):
+    is_no_hdf5 = isinstance(problem, NoHDF5)
+    if is_no_hdf5:
         problem = DataError(problem.message)
-        problem = problem.advising(request.command(str(source), ()))
-    elif "let calcli extract convert" in problem.message:
+    if is_no_hdf5 or "let calcli extract convert" in problem.message:
         problem = problem.advising(request.command(str(source), ()))
     ignored = how.get("ignore_labels", ())
     return with_advice(problem, [source], request, ignored, Arrays({}))
@@ -354,8 +354,9 @@ def expand(
     ``open_rows``. Raises DataError where nothing matches.
     """
     if len(name) > LONGEST_NAME:  # matching takes quadratic time in the length
-        message = f"has {len(name)} characters, longer than any file's name"
-        raise DataError(f"{name[:60]}…: {message}")
+        raise DataError(
+            f"{name[:60]}…: has {len(name)} characters, longer than any file's name"
+        )
     path, group = split_where(name)
     files = matching_files(str(path))
     if group is None:
@@ -375,12 +376,22 @@ def expand_log(
     """Bundles of the labelled questions of a log of decisions; none for other files."""
     if not is_log(path, layout):
         return []
+    names = _bundles_made_of(path, layout, ignore, need_labels=True)
+    return [f"{path}:{name}" for name in names]
+
+
+def _bundles_made_of(
+    path: Path, layout: Layout, ignore: Sequence[float], *, need_labels: bool
+) -> list[str]:
+    """Names of the bundles, or of those with labels, that a file is imported to."""
     with (
-        _imported(path, layout, ignore, True) as made,
+        _imported(path, layout, ignore, need_labels) as made,
         open_file(made.file) as file,
     ):
-        names = [name for name in find_bundles(file) if "labels" in file[name]]
-    return [f"{path}:{name}" for name in names]
+        names = find_bundles(file)
+        if need_labels:
+            names = [name for name in names if "labels" in file[name]]
+        return names
 
 
 def is_log(path: Path, layout: Layout = Layout()) -> bool:
@@ -405,11 +416,7 @@ def _matching(
         with open_file(path) as file:
             names = find_bundles(file)
     if not names:
-        with (
-            _imported(path, layout, ignore, False) as made,
-            open_file(made.file) as file,
-        ):
-            names = find_bundles(file)
+        names = _bundles_made_of(path, layout, ignore, need_labels=False)
     names.sort(key=natural)
     matching = [f"{path}:{name}" for name in names if fnmatchcase(name, group)]
     if not matching:

@@ -16,7 +16,6 @@ from calcli.importers.labels import texts_of
 from calcli.importers.proposal import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, constant
-from calcli.numerics import AnyArray
 
 KEPT_ROLES = ("unit", "ids", "weights", "split")
 
@@ -47,23 +46,22 @@ def labels_as_rows(
     labels = np.asarray(labels_column.load()[()])
     is_binary = np.isin(labels, (0, 1)).all()
     if scores.ndim != 2 or labels.shape != scores.shape or not is_binary:
-        message = f"has shape {labels.shape}, expected zeros and ones of shape"
         raise DataError(
-            f"{labels_column.where}: {message} {scores.shape} for --per-label"
+            f"{labels_column.where}: has shape {labels.shape}, expected zeros and ones"
+            f" of shape {scores.shape} for --per-label"
         )
     n, k = scores.shape
     names = _label_names(reading, columns, request)
     if not names:
         names = [f"label{number}" for number in range(k)]
     if len(names) != k or len(set(names)) < k:
-        message = f"{len(set(names))} names for {k} labels"
-        raise DataError(f"{where}: {message}; --class-names A,B,…")
+        raise DataError(
+            f"{where}: {len(set(names))} names for {k} labels; --class-names A,B,…"
+        )
     made = _repeated_columns(reading, columns, request, n, k)
     made["group"] = _column(scores_column, "label", np.tile(np.array(names, object), n))
-    by_path = {}
-    for role, column in made.items():
-        by_path[f"{reading.scores} by label/{role}"] = column
-    extras = {path.rpartition("/")[2]: path for path in by_path}
+    extras = {role: f"{reading.scores} by label/{role}" for role in made}
+    by_path = {extras[role]: column for role, column in made.items()}
     by_path[reading.scores] = scores_column.having(scores.reshape(-1))
     flat_labels = labels.astype(np.int64).reshape(-1)
     by_path[reading.labels] = labels_column.having(flat_labels)
@@ -86,24 +84,22 @@ def labels_as_rows(
 def _repeated_columns(
     reading: Reading, columns: Columns, request: ImportRequest, n: int, k: int
 ) -> dict[str, Column]:
-    """Unit, weights and split of the rows, once for every label."""
-    values: dict[str, AnyArray] = {}
+    """Unit, weights and split of the rows, once for every label.
+
+    The unit of rows without one is their id, else their number.
+    """
+    scores = columns[reading.scores]
+    made = {}
     for role in KEPT_ROLES:
         if role in reading.extras:
             column = columns[reading.extras[role]]
-            values[role] = np.repeat(per_row(column, role, n), k)
-    made = {}
-    for role, repeated in values.items():
-        if role != "ids":
-            made[role] = columns[reading.extras[role]].having(repeated)
+            made[role] = column.having(np.repeat(per_row(column, role, n), k))
+    ids = made.pop("ids", _column(scores, "row", np.repeat(np.arange(n), k)))
+    unit = made.pop("unit", None)
     if request.named.get("unit") != []:
-        scores = columns[reading.scores]
-        unit_role = next((role for role in ("unit", "ids") if role in values), None)
-        if unit_role is None:
-            made["unit"] = _column(scores, "row", np.repeat(np.arange(n), k))
-        else:
-            name = columns[reading.extras[unit_role]].name
-            made["unit"] = _column(scores, name, values[unit_role])
+        made["unit"] = ids if unit is None else unit
+    elif unit is not None:
+        made["unit"] = unit
     return made
 
 

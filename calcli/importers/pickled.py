@@ -334,7 +334,9 @@ def table_of_content(path: Path, format: str, content: Any) -> Table:
         named = with_known_names(merge_batches(content, path))
     arrays = flatten(named, lambda value: isinstance(value, np.ndarray | Parts), path)
     if not arrays:
-        expected = "expected (logits, labels) or two such pairs"
-        raise DataError(f"{path}: the pickle holds no arrays; {expected}")
+        raise DataError(
+            f"{path}: the pickle holds no arrays; expected (logits, labels) or two such"
+            " pairs"
+        )
     by_name = {name or path.stem: array for name, array in arrays.items()}
     return Table.held(path, format, by_name, is_single=set(arrays) == {""})

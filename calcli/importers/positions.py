@@ -53,21 +53,33 @@ def class_axis_of(
         return _requested_axis(shape, label_shape, requested, where)
     if shape == label_shape and len(shape) == 3 and not _are_one_hot(labels):
         return 3
-    if not _may_be_of_positions(shape, label_shape):
-        if len(shape) > 3:
-            raise _without_axis(shape, label_shape, where)
-        return None
-    return _axis_by_labels(shape, label_shape or (), where)
+    if _may_be_of_positions(shape, label_shape):
+        return _axis_by_labels(shape, label_shape, where)
+    if len(shape) > 3:
+        advice = "name them with --labels, or say --class-axis 1"
+        if label_shape is not None:
+            advice = f"labels have {label_shape}"
+        raise DataError(
+            f"{where}: has shape {shape}, expected (rows, classes), or a label per"
+            f" position; {advice}"
+        )
+    return None
 
 
 def _unequal_lists(scores: Parts, where: str) -> DataError:
     first = scores.shapes[0]
     row = next(row for row, shape in enumerate(scores.shapes) if shape != first)
-    lengths = f"{first[0]} in row 0, {scores.shapes[row][0]} in row {row}"
-    expected = "expected one number per class, or per position beside as many labels"
     return DataError(
-        f"{where}: its lists have different lengths ({lengths}), {expected}"
+        f"{where}: its lists have different lengths ({first[0]} in row 0,"
+        f" {scores.shapes[row][0]} in row {row}), expected one number per class, or per"
+        " position beside as many labels"
     )
+
+
+def _label_shapes(shape: Shape, axis: int) -> tuple[Shape, Shape]:
+    """Shapes that labels of positions may have: without the axis, or 1 in its place."""
+    before, after = shape[:axis], shape[axis + 1 :]
+    return (*before, *after), (*before, 1, *after)
 
 
 def _requested_axis(
@@ -75,16 +87,15 @@ def _requested_axis(
 ) -> int:
     axis = requested + len(shape) if requested < 0 else requested
     if len(shape) < 3 or not 0 < axis < len(shape):
-        expected = "expected one from 1 of three or more"
         raise UsageError(
-            f"--class-axis {requested}: {where} has shape {shape}, {expected}"
+            f"--class-axis {requested}: {where} has shape {shape}, expected one from 1"
+            " of three or more"
         )
-    expected_shape = (*shape[:axis], *shape[axis + 1 :])
-    with_one = (*shape[:axis], 1, *shape[axis + 1 :])
-    if label_shape not in (None, expected_shape, with_one):
-        message = f"has shape {shape}, classes on axis {axis}"
+    expected = _label_shapes(shape, axis)
+    if label_shape is not None and label_shape not in expected:
         raise DataError(
-            f"{where}: {message}; labels have {label_shape}, not {expected_shape}"
+            f"{where}: has shape {shape}, classes on axis {axis}; labels have"
+            f" {label_shape}, not {expected[0]}"
         )
     return axis
 
@@ -103,20 +114,11 @@ def _may_be_of_positions(shape: Shape, label_shape: Shape | None) -> bool:
     return prod(label_shape[1:]) > 1
 
 
-def _without_axis(shape: Shape, label_shape: Shape | None, where: str) -> DataError:
-    expected = "expected (rows, classes), or a label per position"
-    advice = "name them with --labels, or say --class-axis 1"
-    if label_shape is not None:
-        advice = f"labels have {label_shape}"
-    return DataError(f"{where}: has shape {shape}, {expected}; {advice}")
-
-
-def _axis_by_labels(shape: Shape, label_shape: Shape, where: str) -> int | None:
+def _axis_by_labels(shape: Shape, label_shape: Shape | None, where: str) -> int | None:
     """Axis without which the scores have the shape of the labels."""
-    in_its_place = (1,) if len(label_shape) == len(shape) else ()
     axes = []
     for axis in range(1, len(shape)):
-        if (*shape[:axis], *in_its_place, *shape[axis + 1 :]) == label_shape:
+        if label_shape in _label_shapes(shape, axis):
             axes.append(axis)
     if len(shape) > 3 and len(axes) > 1:
         names = " or ".join(map(str, axes))
@@ -125,8 +127,10 @@ def _axis_by_labels(shape: Shape, label_shape: Shape, where: str) -> int | None:
             f" --class-axis {names}"
         )
     if len(shape) > 3 and not axes:
-        message = f"has shape {shape}, labels have {label_shape}"
-        raise DataError(f"{where}: {message}: expected a label per position")
+        raise DataError(
+            f"{where}: has shape {shape}, labels have {label_shape}: expected a label"
+            " per position"
+        )
     return axes[-1] if axes else None  # in sequences the classes are last
 
 
@@ -161,23 +165,21 @@ class Dense:
         shape = (*scores.shape, 1)[: max(len(scores.shape), axis + 1)]
         self.units = shape[0]
         self.k = shape[axis]
-        size = prod(shape[1:]) // max(self.k, 1)
-        if self.units == 0 or size == 0:
-            expected = "expected at least one position"
-            raise DataError(f"{where}: has shape {shape}, {expected}")
-        self.positions = (*shape[:axis], *shape[axis + 1 :])
-        self._starts_of_units: range | IntArray = range(0, self.units * size + 1, size)
-        sizes = str(size)
+        self.positions = _label_shapes(shape, axis)[0]
+        if not prod(self.positions):
+            raise DataError(
+                f"{where}: has shape {shape}, expected at least one position"
+            )
+        counts = [prod(self.positions[1:])] * self.units
         if isinstance(scores, Parts):
             counts = _count_positions(scores, labels, axis)
-            starts = np.concatenate([[0], np.cumsum(counts)])
-            self._starts_of_units = starts.astype(np.int64)
-            sizes = f"{min(counts)} to {max(counts)}"
+        self._starts_of_units = _starts_of(counts)
         self._cut_into_pieces()
         if self.n == 0:
-            message = "every position has an ignored label, nothing is left"
-            raise DataError(f"{where}: {message}")
-        self._remark(where, sizes)
+            raise DataError(
+                f"{where}: every position has an ignored label, nothing is left"
+            )
+        self._remark(where, counts)
 
     def _cut_into_pieces(self) -> None:
         """Find the units of every piece, and the rows that are kept of it."""
@@ -187,12 +189,15 @@ class Dense:
         first_units = np.searchsorted(self._starts_of_units, steps, "right") - 1
         self._edges = np.unique([*first_units, self.units]).tolist()
         self._kept = lru_cache(2)(self._find_kept)
-        counts = [len(self._find_kept(piece)) for piece in range(len(self._edges) - 1)]
-        self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        n_pieces = len(self._edges) - 1
+        self._starts = _starts_of([len(self._find_kept(i)) for i in range(n_pieces)])
         self.n = int(self._starts[-1])
 
-    def _remark(self, where: str, sizes: str) -> None:
-        total = int(self._starts_of_units[-1])
+    def _remark(self, where: str, counts: Sequence[int]) -> None:
+        total = sum(counts)
+        sizes = f"{min(counts)} to {max(counts)}"
+        if min(counts) == max(counts):
+            sizes = str(counts[0])
         left_out = ""
         if self.n < total:
             reason = "ignored labels"
@@ -259,8 +264,10 @@ class Dense:
             low, high = self._edges[piece : piece + 2]
             raw = _flat(self._labels, low, high)[self._kept(piece)]
             if raw.dtype.kind not in "biuf" and names is None:
-                expected = "expected class indices, or words of --class-names"
-                raise DataError(f"{where}: has type {raw.dtype}, {expected}")
+                raise DataError(
+                    f"{where}: has type {raw.dtype}, expected class indices, or words"
+                    " of --class-names"
+                )
             if raw.dtype.kind not in "biu":
                 raw, _ = to_labels(raw, len(raw), k, names, where)
             labels = check_labels(
@@ -296,6 +303,11 @@ class Dense:
         return values.shape == (n_positions,) and n_positions != self.units
 
 
+def _starts_of(counts: Sequence[int]) -> IntArray:
+    """First row of every part, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
 def _count_positions(scores: Parts, labels: Any, axis: int) -> list[int]:
     """Number of positions of each unit.
 
@@ -305,20 +317,24 @@ def _count_positions(scores: Parts, labels: Any, axis: int) -> list[int]:
     counts = []
     for shape in scores.shapes:
         counts.append(prod((*shape, 1)[: axis - 1]) * prod(shape[axis:]))
-    label_counts = counts
-    if labels is not None:
-        is_ragged = isinstance(labels, Parts)
-        label_counts = [prod(shape) for shape in labels.shapes] if is_ragged else []
+    if labels is None:
+        label_counts = counts
+    elif isinstance(labels, Parts):
+        label_counts = list(map(prod, labels.shapes))
+    else:
+        label_counts = []
     if len(label_counts) != len(counts):
         n_labels = len(label_counts) or labels.shape
-        message = f"has {len(counts)} parts, its labels {n_labels}"
-        raise DataError(f"{scores.where}: {message}")
+        raise DataError(
+            f"{scores.where}: has {len(counts)} parts, its labels {n_labels}"
+        )
     for unit, shape in enumerate(scores.shapes):
         n_labels = label_counts[unit]
         if (*shape, 1)[axis - 1] != k or counts[unit] != n_labels:
-            message = f"part {unit} has shape {shape} and {n_labels} labels"
-            expected = f"expected {k} classes and a label for each position"
-            raise DataError(f"{scores.where}: {message}, {expected}")
+            raise DataError(
+                f"{scores.where}: part {unit} has shape {shape} and {n_labels} labels,"
+                f" expected {k} classes and a label for each position"
+            )
     return counts
 
 
@@ -367,21 +383,24 @@ def reduced_to_rows(
     if how is None:
         if len(shape) != 3:
             return row_scores
-        advice = "of several scores a row (tokens, crops) --reduce mean makes one"
-        expected = f"expected (rows, classes); {advice}, by labels"
-        raise DataError(f"{where}: has shape {shape}, {expected}")
+        raise DataError(
+            f"{where}: has shape {shape}, expected (rows, classes); of several scores a"
+            " row (tokens, crops) --reduce mean makes one, by labels"
+        )
     axis = _axis_to_reduce(shape, labels)
     request = f"--reduce {how}: {where} has shape {shape}"
     if axis is None:
         raise UsageError(f"{request}, expected (rows, positions, classes)")
     has_wide_labels = labels is not None and labels.ndim > 1 and labels.shape[1] > 1
     if how == "none" or has_wide_labels:
-        expected = "expected a label per position with none, one per row with others"
-        raise UsageError(f"{request}, labels {np.shape(labels)}, {expected}")
-    if how in ("sum", "min") and kind == "probs":
-        advice = "save log_probs, or --reduce mean"
         raise UsageError(
-            f"--reduce {how}: {where} holds probs, whose {how} is none; {advice}"
+            f"{request}, labels {np.shape(labels)}, expected a label per position with"
+            " none, one per row with others"
+        )
+    if how in ("sum", "min") and kind == "probs":
+        raise UsageError(
+            f"--reduce {how}: {where} holds probs, whose {how} is none; save log_probs,"
+            " or --reduce mean"
         )
     if kind == "log_probs" and how != "first":
         kind = "logits"
@@ -446,8 +465,9 @@ def token_rows(
 def _tokens(tokens: Any, name: str, where: str) -> FloatArray:
     """Numbers of the tokens of a row, NaN where there is none. Raises DataError."""
     if not isinstance(tokens, list) or not tokens:
-        expected = "expected one number per token"
-        raise DataError(f"{where} has no list of tokens in {name!r}, {expected}")
+        raise DataError(
+            f"{where} has no list of tokens in {name!r}, expected one number per token"
+        )
     try:
         values = np.array(tokens, dtype=np.float64)  # None becomes NaN
     except (TypeError, ValueError):
@@ -457,8 +477,10 @@ def _tokens(tokens: Any, name: str, where: str) -> FloatArray:
     largest = np.nanmax(values)
     if np.nanmin(values) < 0 < largest or largest > 1:
         file, _, row = where.rpartition(": ")
-        message = "holds neither log-probabilities nor probabilities"
-        raise DataError(f"{file}: {name!r} of {row} {message}")
+        raise DataError(
+            f"{file}: {name!r} of {row} holds neither log-probabilities nor"
+            " probabilities"
+        )
     return values
 
 

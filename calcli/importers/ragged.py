@@ -65,8 +65,10 @@ class Parts:
         where: str,
     ) -> None:
         if len({len(shape) for shape in shapes}) > 1:
-            message = f"holds arrays of shapes {shapes[0]}, …, {shapes[-1]}"
-            raise DataError(f"{where}: {message}, expected as many axes")
+            raise DataError(
+                f"{where}: holds arrays of shapes {shapes[0]}, …, {shapes[-1]},"
+                " expected as many axes"
+            )
         self.shapes = list(shapes)
         self.dtype = np.dtype(dtype)
         self.of = of
@@ -77,7 +79,7 @@ class Parts:
 
     def lists(self) -> list[list[Any]]:
         """Values of every unit as a list."""
-        return [self.of(unit).tolist() for unit in range(len(self))]
+        return [array.tolist() for array in self]
 
     @classmethod
     def held(cls, arrays: Sequence[AnyArray], where: str) -> "Parts":
@@ -95,10 +97,9 @@ class Parts:
 
     def __getitem__(self, units: Any) -> AnyArray:
         """Arrays of some units: stacked, else concatenated, else padded with zeros."""
-        numbers = range(len(self))
-        if isinstance(units, slice):
-            numbers = range(*units.indices(len(self)))
-        arrays = [self.of(unit) for unit in numbers]
+        if not isinstance(units, slice):
+            units = slice(None)
+        arrays = [self.of(unit) for unit in range(*units.indices(len(self)))]
         if len({array.shape for array in arrays}) == 1:
             return np.stack(arrays)
         if len({array.shape[1:] for array in arrays}) == 1:
@@ -115,7 +116,7 @@ class Parts:
 
     def padded(self, fill: float) -> AnyArray:
         """All arrays in one, filled up to the largest."""
-        return self._padded([self.of(unit) for unit in range(len(self))], fill)
+        return self._padded(list(self), fill)
 
     def _padded(self, arrays: Sequence[AnyArray], fill: float) -> AnyArray:
         dtype = np.result_type(self.dtype, type(fill))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,18 +46,18 @@ def take_ranks(
     scores = _ranks_of(columns, SCORE_STEMS)
     classes = _ranks_of(columns, CLASS_STEMS)
     if scores is None or classes is None:
-        message = "has no columns of ranks such as prob_0, index_0, prob_1, …"
-        advice = (
-            "have probabilities written, logits do not say how much the others have"
+        raise UsageError(
+            f"--classes {n_classes}: {table.file} has no columns of ranks such as"
+            " prob_0, index_0, prob_1, …; have probabilities written, logits do not say"
+            " how much the others have"
         )
-        raise UsageError(f"--classes {n_classes}: {table.file} {message}; {advice}")
     p = scores.load()
     index = _class_index(table, classes.load(), request.class_names)
     if p.shape != index.shape:
-        message = (
-            f"has probabilities of shape {p.shape}, classes of shape {index.shape}"
+        raise DataError(
+            f"{table.file}: has probabilities of shape {p.shape}, classes of shape"
+            f" {index.shape}; expected equal"
         )
-        raise DataError(f"{table.file}: {message}; expected equal")
     probs = spread(p, index, n_classes, str(table.file))
     _remark_spread(table, p, n_classes)
     decimals = most_decimals(columns[name] for name in scores.names)
@@ -90,8 +91,8 @@ def _ranks_of(columns: Columns, stems: Sequence[str]) -> RankColumns | None:
             return RankColumns(columns[stem].load, frozenset({stem}))
         names = _numbered(columns, stem)
         if len(names) > 1:
-            members = [columns[name] for name in names]
-            return RankColumns(_stack_of(members), frozenset(names))
+            load = partial(_stacked, [columns[name] for name in names])
+            return RankColumns(load, frozenset(names))
     return None
 
 
@@ -105,8 +106,8 @@ def _numbered(columns: Columns, stem: str) -> list[str]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _stack_of(columns: Sequence[Column]) -> Callable[[], AnyArray]:
-    return lambda: np.stack([column.load() for column in columns], axis=1)
+def _stacked(columns: Sequence[Column]) -> AnyArray:
+    return np.stack([column.load() for column in columns], axis=1)
 
 
 def _repetitions(columns: Columns) -> set[str]:
@@ -133,9 +134,10 @@ def _class_index(
     is_unknown = places < 0
     if is_unknown.any():
         word = words[int(np.argmax(is_unknown))]
-        message = f"ranks are named in words ({word!r}, …)"
-        advice = "name all classes: --class-names"
-        raise UsageError(f"{table.file}: {message}; {advice}")
+        raise UsageError(
+            f"{table.file}: ranks are named in words ({word!r}, …); name all classes:"
+            " --class-names"
+        )
     return places.reshape(classes.shape)
 
 
@@ -164,8 +166,10 @@ def _check_classes(index: AnyArray, k: int, where: str) -> None:
     """Raise DataError for classes that are out of range or listed twice."""
     n_ranks = index.shape[1]
     if n_ranks > k or index.min() < 0 or index.max() >= k:
-        message = f"lists class {int(index.max())} among {n_ranks} of a row"
-        raise DataError(f"{where}: {message}, expected classes 0 to {k - 1}")
+        raise DataError(
+            f"{where}: lists class {int(index.max())} among {n_ranks} of a row,"
+            f" expected classes 0 to {k - 1}"
+        )
     in_order = np.sort(index, axis=1)
     is_twice = (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)
     if is_twice.any():
@@ -181,8 +185,10 @@ def _check_sums(
         is_bad |= np.abs(rest) > tolerance
     if is_bad.any():
         row = int(np.argmax(is_bad))
-        message = f"the probabilities of row {row} sum to {1 - rest[row]:g}"
-        raise DataError(f"{where}: {message}, expected probabilities")
+        raise DataError(
+            f"{where}: the probabilities of row {row} sum to {1 - rest[row]:g},"
+            " expected probabilities"
+        )
 
 
 def _check_shares(
@@ -199,6 +205,8 @@ def _check_shares(
         return
     row = int(np.argmax(is_above))
     rest = 1.0 - listed[row].sum()
-    message = f"row {row} leaves {rest:.3g} to {n_others} classes, more than"
-    reason = f"so many below its least, {least[row]:.3g}, can have"
-    raise DataError(f"{where}: {message} {reason}: are there more than {k} classes?")
+    raise DataError(
+        f"{where}: row {row} leaves {rest:.3g} to {n_others} classes, more than so many"
+        f" below its least, {least[row]:.3g}, can have: are there more than {k}"
+        " classes?"
+    )

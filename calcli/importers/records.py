@@ -21,7 +21,6 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.json_columns import columns_of_records, kind_of_cell
-from calcli.importers.nested import DEEPEST
 from calcli.importers.positions import token_rows
 from calcli.importers.ranks import spread
 from calcli.importers.remarks import remark
@@ -64,10 +63,10 @@ def with_columns(table: Table, request: ImportRequest) -> Table:
     Raises UsageError and DataError where it is unclear which classes there are.
     """
     where = str(table.file)
-    rows = classes_of_tokens(table.records, request, where)
-    rows = [_with_distributions(row) for row in rows]
+    rows = [_flat_row(row) for row in table.records]
+    classes_of_tokens(rows, request, where)
     rows = token_rows(rows, request, where)
-    rows = in_one_order(rows, request, where)
+    in_one_order(rows, request, where)
     columns = columns_of_records(table.file, rows)
     return replace(table, columns=columns, n_rows=len(rows), records=())
 
@@ -75,30 +74,38 @@ def with_columns(table: Table, request: ImportRequest) -> Table:
 # ---- one form of distributions
 
 
-def _with_distributions(row: Record) -> dict[str, Any]:
-    """A row with every distribution as an object."""
-    row = _without_two_lists(row)
+def _flat_row(row: Record, parent: str = "") -> dict[str, Any]:
+    """A row with every distribution as an object, inner fields under dotted names.
+
+    Lists of pairs are outputs of a softmax, whatever their key is: the first is called
+    probs.
+    """
     made: dict[str, Any] = {}
-    for key, cell in row.items():
-        converted = _converted(cell)
-        is_list_of_pairs = isinstance(cell, list) and isinstance(converted, dict)
-        # lists of pairs are outputs of a softmax, whatever their key is
-        name = "probs" if is_list_of_pairs and "probs" not in row else key
-        made[name] = converted
+    plain = _without_two_lists(row)
+    for key, cell in plain.items():
+        name = f"{parent}{key}"
+        if isinstance(cell, list):
+            pairs = distribution_of_pairs(cell)
+            if pairs is not None and not parent and "probs" not in plain:
+                name = "probs"
+            made[name] = cell if pairs is None else pairs
+            continue
+        if not isinstance(cell, Mapping) or _is_whole(name, cell):
+            made[name] = cell
+            continue
+        vector = dense_vector(cell)
+        if vector is None:
+            made |= _flat_row(cell, f"{name}.")
+        else:
+            made[name] = vector
     return made
 
 
-def _converted(cell: Any, depth: int = 0) -> Any:
-    """A cell with every distribution in it as an object."""
-    if isinstance(cell, list):
-        return distribution_of_pairs(cell) or cell
-    if not isinstance(cell, dict) or depth > DEEPEST:
-        return cell
-    vector = dense_vector(cell)
-    if vector is not None:
-        return vector
-    inner = {key: _converted(value, depth + 1) for key, value in cell.items()}
-    return _without_two_lists(inner)
+def _is_whole(name: str, cell: Mapping[str, Any]) -> bool:
+    """True for a distribution, and for log-probabilities of any tokens."""
+    if isinstance(cell, Ranks) or _is_distribution(cell):
+        return True
+    return parse_name(name).kind == "log_probs" and _are_logprobs(cell)
 
 
 def dense_vector(cell: Mapping[str, Any]) -> list[float] | None:
@@ -211,33 +218,17 @@ def _belong_together(words: Any, numbers: Any) -> bool:
 
 
 def in_one_order(
-    rows: Rows, request: ImportRequest, where: str
-) -> list[dict[str, Any]]:
-    """Bring the classes of every distribution to the same order in every row.
+    rows: list[dict[str, Any]], request: ImportRequest, where: str
+) -> None:
+    """Bring the classes of every distribution to the same order in every row, in place.
 
     That is the order of the first row if all rows have it, else that of
     ``class_order``. Where rows list some classes only, the others share the rest if
-    ``--class-names`` names all; otherwise the ranks stay lists. Fields of inner objects
-    get dotted names.
+    ``--class-names`` names all; otherwise the ranks stay lists.
     """
-    made = [_dotted_distributions(row) for row in rows]
-    for key in [key for key, cell in made[0].items() if _is_distribution(cell)]:
-        cells = [row.get(key) for row in made]
-        if all(map(_is_distribution, cells)):
-            _order_cells(made, key, request, where)
-    return made
-
-
-def _dotted_distributions(row: Record, parent: str = "") -> dict[str, Any]:
-    """Inner distributions of a row under dotted names: ``prediction.probs``."""
-    made: dict[str, Any] = {}
-    for key, cell in row.items():
-        name = f"{parent}{key}"
-        if isinstance(cell, Mapping) and cell and not _is_distribution(cell):
-            made |= _dotted_distributions(cell, f"{name}.")
-        else:
-            made[name] = cell
-    return made
+    for key in [key for key, cell in rows[0].items() if _is_distribution(cell)]:
+        if all(_is_distribution(row.get(key)) for row in rows):
+            _order_cells(rows, key, request, where)
 
 
 def _is_distribution(cell: Any) -> bool:
@@ -284,8 +275,10 @@ def _spread_cells(
         p = np.array([list(row[key].values())], dtype=np.float64)
         probs = spread(p, index, len(names), f"{where}: {key!r} of row {number}")
         row[key] = dict(zip(names, probs[0].tolist(), strict=True))
-    message = "classes that a row does not list share what the others leave"
-    remark(f"{where}: {key!r}: {message}")
+    remark(
+        f"{where}: {key!r}: classes that a row does not list share what the others"
+        " leave"
+    )
 
 
 def class_order(
@@ -304,8 +297,10 @@ def class_order(
     if has_numbers and not are_numbered:
         message = "has its classes in another order in every row, and the labels are"
         listing = ",".join(names) if len(names) < 9 else "A,B,…"
-        advice = f"name the classes in order: --class-names {listing}"
-        raise DataError(f"{where} {message} numbers: {advice}")
+        raise DataError(
+            f"{where} {message} numbers: name the classes in order: --class-names"
+            f" {listing}"
+        )
     return names
 
 
@@ -322,25 +317,21 @@ def _labels_in(rows: Rows) -> list[Any]:
 
 
 def classes_of_tokens(
-    rows: Rows, request: ImportRequest, where: str
-) -> list[dict[str, Any]]:
-    """Convert log-probabilities of top tokens to those of classes, normalised.
+    rows: list[dict[str, Any]], request: ImportRequest, where: str
+) -> None:
+    """Convert log-probabilities of top tokens to those of classes, normalised, in place.
 
     ``{"logprobs": {"A": -0.1, …}}``: the classes are those of ``--class-names``, else
     all that are listed, if every row lists them, or they are the labels or letters of
     the alphabet. Raises UsageError otherwise, DataError for rows without a class.
     """
-    made = [dict(row) for row in rows]
-    for key, cell in list(made[0].items()):
-        if parse_name(key).kind != "log_probs" or not isinstance(cell, Mapping):
-            continue
-        cells = [row.get(key) for row in made]
-        if not all(map(_are_logprobs, cells)):
+    for key in list(rows[0]):
+        cells = [row.get(key) for row in rows]
+        if parse_name(key).kind != "log_probs" or not all(map(_are_logprobs, cells)):
             continue
         listed = [_floats_of(cell) for cell in cells]
         if not _are_normalised(listed):
-            _normalise(made, key, listed, request, where)
-    return made
+            _normalise(rows, key, listed, request, where)
 
 
 def _are_logprobs(cell: Any) -> bool:
@@ -380,8 +371,10 @@ def _normalise(
     for row, tokens in zip(rows, listed, strict=True):
         classes = of_classes(tokens, index, len(names))
         if classes.n_unlisted == len(names):
-            message = f"{key!r} of a row lists none of {', '.join(names)}"
-            raise DataError(f"{where}: {message}, but {', '.join(tokens)}")
+            raise DataError(
+                f"{where}: {key!r} of a row lists none of {', '.join(names)}, but"
+                f" {', '.join(tokens)}"
+            )
         norm = float(np.logaddexp.reduce(classes.log_probs))
         values = (classes.log_probs - norm).tolist()
         row[key] = dict(zip(names, values, strict=True))
@@ -417,5 +410,7 @@ def _classes_listed(
     if labels <= set(every) and (labels == set(every) or are_letters):
         return every
     odd = next((name for name in every if name not in labels), every[0])
-    message = f"lists {odd!r} and others in some rows only"
-    raise UsageError(f"{where} {message}; which are the classes? --class-names A,B,…")
+    raise UsageError(
+        f"{where} lists {odd!r} and others in some rows only; which are the classes?"
+        " --class-names A,B,…"
+    )

@@ -57,8 +57,10 @@ class SourceFile:
         if not path.exists():
             raise MissingFile(f"{no_such_file(path)}{_group_hint(path)}")
         if is_stream(path):
-            message = "is a pipe or a device, expected a file of scores"
-            raise DataError(f"{path}: {message}; save it to a file first")
+            raise DataError(
+                f"{path}: is a pipe or a device, expected a file of scores; save it to"
+                " a file first"
+            )
         with blaming(f"{path}: cannot be read", OSError), path.open("rb") as file:
             self.head = file.read(HEAD_BYTES)
             note(path)
@@ -113,6 +115,13 @@ class SourceFile:
             return "\0" not in decoder.decode(self.head)  # may end in a character
         except UnicodeDecodeError:
             return False
+
+    @cached_property
+    def first_lines(self) -> list[str]:
+        """First lines of a text, without one that its first bytes have cut."""
+        lines = self.head.decode("utf-8-sig", errors="ignore").splitlines()
+        is_cut = len(self.head) < self.size and len(lines) > 1
+        return lines[:-1] if is_cut else lines
 
     @property
     def is_json(self) -> bool:
@@ -186,8 +195,10 @@ def _decode(data: bytes, where: str, check_keys: bool) -> Any:
     except DoubledKey as problem:
         raise DataError(f"{where}: {problem}; keep one of the two") from None
     except (ValueError, RecursionError) as problem:
-        message = f"{where}: cannot be read as JSON: {one_line(problem)}"
-        raise DataError(f"{message}; is the file complete?") from None
+        raise DataError(
+            f"{where}: cannot be read as JSON: {one_line(problem)}; is the file"
+            " complete?"
+        ) from None
 
 
 def seek_member(file: IO[bytes], header: int) -> None:

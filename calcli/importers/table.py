@@ -114,9 +114,9 @@ class Column:
 
     def refusal_of_empty(self, row: int) -> DataError:
         """Error about the empty cell of a row."""
-        place = f"column {self.name!r} is empty in row {row}"
         return DataError(
-            f"{self.file}: {place}, expected a value (or --drop-missing)",
+            f"{self.file}: column {self.name!r} is empty in row {row}, expected a value"
+            " (or --drop-missing)",
             option=["--drop-missing"],
         )
 
@@ -210,8 +210,9 @@ class Column:
             try:
                 answers.append(_answer_in(cell))
             except ValueError as problem:
-                message = f"row {row} holds no answer: {one_line(problem)}"
-                raise DataError(f"{self.where}: {message}") from None
+                raise DataError(
+                    f"{self.where}: row {row} holds no answer: {one_line(problem)}"
+                ) from None
         return answers
 
 
@@ -312,9 +313,10 @@ def unite(tables: Sequence[Table], folders: Sequence[str] = ()) -> dict[str, Col
             path = "/".join(part for part in (folder, inner, name) if part)
             if path in united:
                 first = united[path].file
-                message = f"array {name!r} has the same name as one of {first}"
-                advice = "import them one by one, or --join parts of one data set"
-                raise DataError(f"{table.file}: {message}; {advice}")
+                raise DataError(
+                    f"{table.file}: array {name!r} has the same name as one of {first};"
+                    " import them one by one, or --join parts of one data set"
+                )
             united[path] = column
     return united
 

@@ -13,7 +13,7 @@ import numpy as np
 from calcli.digits import written_decimals
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
-from calcli.importers.table import Cells, Column, constant
+from calcli.importers.table import Cells, Column
 from calcli.io.cells import (
     cells_of_text,
     is_blank,
@@ -129,12 +129,12 @@ def _column_of_texts(
         return _unless_thousands(column, texts) if has_commas else column
     if are_lists(present):
         parse = partial(read_lists, file, name)
-        lists = _parsed_column(file, name, cells, "lists", parse)
+        lists = held_column(file, name, cells, "lists", parse=parse)
         return replace(lists, decimals=FEWEST_DECIMALS)
     if mostly_numbers(present):
-        return _parsed_column(file, name, cells, "number", words, empty_row)
+        return held_column(file, name, cells, "number", empty_row, words)
     row = None if is_ours else empty_row
-    return _parsed_column(file, name, texts, "text", words, row)
+    return held_column(file, name, texts, "text", row, words)
 
 
 def _is_truth(text: str) -> bool:
@@ -165,28 +165,17 @@ def _unless_thousands(column: Column, texts: Sequence[str]) -> Column:
 def held_column(
     file: Path,
     name: str,
-    values: Any,
+    cells: Any,
     kind: Cells,
     empty_row: int | None = None,
+    parse: Callable[[Any], Any] = lambda values: values,
 ) -> Column:
-    """Column of a table whose values lie in memory."""
-    return Column(file, name, constant(values), kind, values.__getitem__, empty_row)
+    """Column of a table whose cells lie in memory. parse : converts them when read."""
 
-
-def _parsed_column(
-    file: Path,
-    name: str,
-    cells: Sequence[str],
-    kind: Cells,
-    parse: Callable[[Sequence[str]], AnyArray],
-    empty_row: int | None = None,
-) -> Column:
-    """Column whose cells are converted when they are read."""
-
-    def get() -> AnyArray:
+    def get() -> Any:
         return parse(cells)
 
-    def get_rows(rows: slice) -> AnyArray:
+    def get_rows(rows: slice) -> Any:
         return parse(cells[rows])
 
     return Column(file, name, get, kind, get_rows, empty_row)
@@ -213,8 +202,10 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
         return column
     if as_fractions:
         numbers = numbers / 100.0
-        message = f"column {column.name!r} is in percent and was divided by 100"
-        remark(f"{column.file.name}: {message}")
+        remark(
+            f"{column.file.name}: column {column.name!r} is in percent and was divided"
+            " by 100"
+        )
     decimals = written_decimals(list(compress(cells, numbers == 0.0)))
     if as_fractions:
         decimals += DECIMALS_OF_PERCENT
@@ -275,9 +266,11 @@ def read_lists(file: Path, name: str, cells: Sequence[str]) -> AnyArray:
                 message += " np.set_printoptions(threshold=sys.maxsize)"
             raise DataError(f"{file}: {message}") from None
         if len(rows[-1]) != len(rows[0]):
-            lengths = f"{len(rows[0])} in row 0, {len(rows[-1])} in row {row}"
-            message = f"the lists in column {name!r} have different lengths ({lengths})"
-            raise DataError(f"{file}: {message}, expected one number per class")
+            raise DataError(
+                f"{file}: the lists in column {name!r} have different lengths"
+                f" ({len(rows[0])} in row 0, {len(rows[-1])} in row {row}), expected"
+                " one number per class"
+            )
     return np.array(rows)
 
 

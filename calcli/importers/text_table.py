@@ -53,10 +53,9 @@ def refuse_doubles(path: Path, names: Sequence[str]) -> None:
     if len(set(names)) == len(names):
         return
     double = next(name for name in names if names.count(name) > 1)
-    advice = "of pandas' levels make one: df.columns = df.columns.map('_'.join)"
     raise DataError(
         f"{path}: two columns are named {double!r}; every column needs a name of its"
-        f" own ({advice})"
+        " own (of pandas' levels make one: df.columns = df.columns.map('_'.join))"
     )
 
 
@@ -78,8 +77,9 @@ def read_opening(path: Path) -> Opening:
     first = lines[n_skipped]
     second = "".join(lines[n_skipped + 1 : n_skipped + 2])
     if not first.strip():
-        message = "the first line is empty, expected the names of the columns"
-        raise DataError(f"{path}: {message}")
+        raise DataError(
+            f"{path}: the first line is empty, expected the names of the columns"
+        )
     for line in lines[n_skipped + 1 :]:
         if not OPEN_QUOTE.search(QUOTED.sub("", first)):
             break
@@ -178,8 +178,10 @@ def read_grid(path: Path, opening: Opening, header: list[str] | None) -> Grid:
             expected = f"expected {len(names)}"
             if len(names) == 1:
                 expected += "; is the first line a title? remove it"
-            message = f"row {number} of the file has {len(row)} cells"
-            raise DataError(f"{path}: cannot be read as a table: {message}, {expected}")
+            raise DataError(
+                f"{path}: cannot be read as a table: row {number} of the file has"
+                f" {len(row)} cells, {expected}"
+            )
     columns: list[Cells] = [()] * len(names)
     if rows:
         columns = list(zip(*rows, strict=True))

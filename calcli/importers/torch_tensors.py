@@ -67,8 +67,10 @@ def _check_zip(path: Path) -> None:
             if not member.filename.endswith("data.pkl"):
                 continue
             if member.file_size > LARGEST_PICKLE:
-                advice = "save a dict of tensors with torch.save"
-                raise DataError(f"{path}: lists more than tensors; {advice}")
+                raise DataError(
+                    f"{path}: lists more than tensors; save a dict of tensors with"
+                    " torch.save"
+                )
             _Walk(io.BytesIO(archive.read(member)), encoding="latin1").load()
 
 

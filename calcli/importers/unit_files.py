@@ -48,12 +48,15 @@ def files_of_units(
     labels. Raises UsageError for ``--unit file`` of other files.
     """
     is_asked = request.unit == FILE
-    places = _places(files, folders, request, is_asked)
+    places = _places(files, folders, request)
     of_units = next(iter(places.values()), ())
-    if not _may_be_units(of_units, is_asked):
+    fewest = 2 if is_asked else FEWEST_UNITS
+    if len(of_units) < fewest or (not is_asked and _are_parts_of_rows(of_units)):
         if is_asked and folders:
-            message = "has no files of the same arrays, one or more for each unit"
-            raise UsageError(f"--unit file: {folders[0]} {message}")
+            raise UsageError(
+                f"--unit file: {folders[0]} has no files of the same arrays, one or"
+                " more for each unit"
+            )
         return None
     folder = folders[0]
     arrays = {}
@@ -72,17 +75,16 @@ def files_of_units(
 
 
 def _places(
-    files: Sequence[Path],
-    folders: Sequence[Path],
-    request: ImportRequest,
-    is_asked: bool,
+    files: Sequence[Path], folders: Sequence[Path], request: ImportRequest
 ) -> Places:
     """Where the arrays of every unit are; none for files that cannot be units."""
-    if not files or request.join:
+    if len(files) < 2 or request.join:
         return {}
-    if not is_asked and len(files) < FEWEST_UNITS:
+    if request.unit != FILE and len(files) < FEWEST_UNITS:
         return {}
-    if len({path.suffix for path in files}) > 1 or files[0].suffix not in SUFFIXES:
+    if {path.suffix for path in files} != {files[0].suffix}:
+        return {}
+    if files[0].suffix not in SUFFIXES:
         return {}
     for path in files:
         if not any(folder in path.parents for folder in folders):
@@ -91,10 +93,7 @@ def _places(
         return _places_of_npy(files)
     with ExitStack() as stack:
         names = list(open_table(files[0], stack, request).columns)
-    places = {}
-    for name in names:
-        places[name] = [(path, name) for path in files]
-    return places
+    return {name: [(path, name) for path in files] for name in names}
 
 
 def _places_of_npy(files: Sequence[Path]) -> Places:
@@ -111,7 +110,7 @@ def _places_of_npy(files: Sequence[Path]) -> Places:
         file_of[name, unit] = path
     names = sorted({name for name, _ in file_of})
     units = sorted({unit for _, unit in file_of}, key=natural)
-    if len(file_of) < len(files) or len(file_of) < len(names) * len(units):
+    if len(file_of) < max(len(files), len(names) * len(units)):
         return {}
     places = {}
     for name in names:
@@ -120,17 +119,13 @@ def _places_of_npy(files: Sequence[Path]) -> Places:
     return places
 
 
-def _may_be_units(of_units: Sequence[tuple[Path, str]], is_asked: bool) -> bool:
-    """True for enough files whose names are not those of shards, folds or splits."""
-    if is_asked or len(of_units) < 2:
-        return len(of_units) >= 2
-    if len(of_units) < FEWEST_UNITS:
-        return False
+def _are_parts_of_rows(of_units: Sequence[tuple[Path, str]]) -> bool:
+    """True where a name is that of a shard, a fold or a split."""
     for path, _ in of_units:
         is_in_folder = path.suffix == ".npy" and bool(parse_name(path.stem).role)
         if PARTS_OF_ROWS.match(path.parent.name if is_in_folder else path.stem):
-            return False
-    return True
+            return True
+    return False
 
 
 def _stacked(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts:
@@ -139,28 +134,22 @@ def _stacked(places: Sequence[tuple[Path, str]], where: str) -> AnyArray | Parts
     Raises DataError.
     """
 
-    def use(unit: int, what: Callable[[Any], Any]) -> Any:
+    def of(unit: int, what: Callable[[Any], Any] = lambda array: array[()]) -> Any:
         path, name = places[unit]
         with ExitStack() as stack:
             columns = open_table(path, stack).columns
             if name not in columns:
                 first = places[0][0].name
-                message = f"has no array {name!r}, which {first} has"
-                raise DataError(f"{path}: {message}")
+                raise DataError(f"{path}: has no array {name!r}, which {first} has")
             return what(columns[name].load())
 
     shapes = []
     types = set()
     for unit in range(len(places)):
-        shape, dtype = use(unit, lambda array: (array.shape, array.dtype))
+        shape, dtype = of(unit, lambda array: (array.shape, array.dtype))
         shapes.append(tuple(shape))
         types.add(dtype)
-    dtype = np.result_type(*types)
-
-    def of(unit: int) -> AnyArray:
-        return np.asarray(use(unit, lambda array: array[()]))
-
-    parts = Parts(shapes, dtype, of, where)
+    parts = Parts(shapes, np.result_type(*types), of, where)
     is_large = parts.ndim > 2 or len(set(shapes)) > 1
     return parts if is_large else parts[:]
 

@@ -17,7 +17,6 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns
 from calcli.io.cells import is_number, number, texts_of_names
 from calcli.io.locate import natural
-from calcli.numerics import IntArray
 
 KNOWN_ROLES = ("unit", "ids", "group")
 
@@ -36,11 +35,10 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
     Raises UsageError for unknown names, DataError for several golds of a question.
     """
     if request.confidence or request.correct or request.percent:
-        message = (
-            "makes the confidence, and --gold COLUMN names the right answer to each"
+        raise UsageError(
+            "--votes makes the confidence, and --gold COLUMN names the right answer to"
+            " each question: leave --confidence, --correct and --percent out"
         )
-        advice = "leave --confidence, --correct and --percent out"
-        raise UsageError(f"--votes {message} question: {advice}")
     answer_columns = _columns_of(columns, request.votes or "")
     gold = _gold_column(columns, request)
     truths = gold.answers()
@@ -53,19 +51,20 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
             roles[role] = path
     home = answer_columns[0]
     lists = _lists_of_answers(answer_columns)
-    if lists is None:
-        questions = _by_question(columns, roles, truths, home, gold, where)
+    if lists is not None:
+        rows = list(range(len(truths)))
+    else:
+        lists, rows = _by_question(columns, roles, truths, home, gold, where)
         if "unit" in roles:
             roles["ids"] = roles.pop("unit")
-    else:
-        questions = Questions(lists, np.arange(len(truths)))
-    if len(questions.answers) != len(questions.rows):
-        message = f"has {len(questions.answers)} rows of answers"
-        raise DataError(f"{home.where}: {message} for {len(questions.rows)} golds")
-    votes = [_most_frequent(answers) for answers in questions.answers]
+    if len(lists) != len(rows):
+        raise DataError(
+            f"{home.where}: has {len(lists)} rows of answers for {len(rows)} golds"
+        )
+    votes = list(map(_most_frequent, lists))
     confidences = [(vote.n_votes + 0.5) / (vote.n_answers + 1) for vote in votes]
     is_correct = []
-    for vote, row in zip(votes, questions.rows, strict=True):
+    for vote, row in zip(votes, rows, strict=True):
         is_correct.append(vote.answer == truths[row])
     _remark_votes(votes, gold, where)
     made = {
@@ -73,18 +72,9 @@ def count_votes(columns: Columns, request: ImportRequest, where: str) -> Joined:
         "correct": gold.having(np.array(is_correct, dtype=np.int64)),
     }
     for role, path in roles.items():
-        names = columns[path].names(role)[questions.rows]
-        made[role] = columns[path].having(names)
+        made[role] = columns[path].having(columns[path].names(role)[rows])
     asked = replace(request, confidence="confidence", correct="correct", labels=())
     return Joined(made, asked)
-
-
-@dataclass(frozen=True)
-class Questions:
-    """The answers to every question, and the row of the source that it stands for."""
-
-    answers: Sequence[Answers]
-    rows: IntArray
 
 
 @dataclass(frozen=True)
@@ -105,8 +95,10 @@ def _gold_column(columns: Columns, request: ImportRequest) -> Column:
     named = [path for path in columns if parse_name(path).role == "labels"]
     label = named[0] if named else GOLD
     if request.gold is None and label not in columns:
-        message = "needs the right answer to each question, in a column or a file"
-        raise UsageError(f"--votes {message}: --gold COLUMN|FILE")
+        raise UsageError(
+            "--votes needs the right answer to each question, in a column or a file:"
+            " --gold COLUMN|FILE"
+        )
     names = parse_names(columns)
     matches = matching(names, request.gold or label, "column of right answers")
     return columns[matches[0].path]
@@ -136,32 +128,34 @@ def _by_question(
     home: Column,
     gold: Column,
     where: str,
-) -> Questions:
-    """Group rows with one answer each by their unit, or id."""
+) -> tuple[list[Answers], list[int]]:
+    """Answers of rows with the same unit, or id, and the first row of each question."""
     role = "unit" if "unit" in roles else "ids"
     if role not in roles:
-        message = "has an answer a row; which rows are one question? --unit COLUMN"
-        raise UsageError(f"--votes: {where} {message}")
+        raise UsageError(
+            f"--votes: {where} has an answer a row; which rows are one question? --unit"
+            " COLUMN"
+        )
     asked = texts_of_names(columns[roles[role]].names(role))
     answers = home.answers()
     if not len(asked) == len(truths) == len(answers):
-        message = f"has {len(answers)} answers, {len(asked)} questions"
-        raise DataError(f"{home.where}: {message} and {len(truths)} golds")
-    answers_by_question: dict[str, list[str | None]] = {}
-    first_rows: dict[str, int] = {}
-    conflicting = set()
+        raise DataError(
+            f"{home.where}: has {len(answers)} answers, {len(asked)} questions and"
+            f" {len(truths)} golds"
+        )
+    rows_of: dict[str, list[int]] = {}
     for row, question in enumerate(asked):
-        answers_by_question.setdefault(question, []).append(answers[row])
-        first_row = first_rows.setdefault(question, row)
-        if truths[row] != truths[first_row]:
-            conflicting.add(question)
-    for question in first_rows:
-        if question in conflicting:
-            message = f"question {question!r} has several right answers, expected one"
-            raise DataError(f"{gold.where}: {message}")
-    return Questions(
-        list(answers_by_question.values()), np.array([*first_rows.values()])
-    )
+        rows_of.setdefault(question, []).append(row)
+    for question, rows in rows_of.items():
+        if len({truths[row] for row in rows}) > 1:
+            raise DataError(
+                f"{gold.where}: question {question!r} has several right answers,"
+                " expected one"
+            )
+    lists: list[Answers] = []
+    for rows in rows_of.values():
+        lists.append([answers[row] for row in rows])
+    return lists, [rows[0] for rows in rows_of.values()]
 
 
 def _most_frequent(answers: Answers) -> Vote:

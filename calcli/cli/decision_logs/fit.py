@@ -62,8 +62,9 @@ def target_of(name: str, output: str | None, *, force: bool) -> str:
     if target in ("-", "/dev/stdout"):
         return "-"
     if target.endswith("/"):
-        example = f"-o {target}{default_name(name)}"
-        raise UsageError(f"-o {target}: expected a file's name, e.g. {example}")
+        raise UsageError(
+            f"-o {target}: expected a file's name, e.g. -o {target}{default_name(name)}"
+        )
     check_output(Path(target), force=force)
     return target
 

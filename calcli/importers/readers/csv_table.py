@@ -71,8 +71,10 @@ def read_csv(file: SourceFile) -> Table:
     if table is None:
         table = _small_table(path, opening, header)
     if counts:
-        message = "the first line counts the columns, it was read as their names"
-        remark(f"{path.name}: {message}")
+        remark(
+            f"{path.name}: the first line counts the columns, it was read as their"
+            " names"
+        )
     has_no_names = is_bare or (counts and opening.cells == cells)
     return replace(table, has_header=not has_no_names)
 

@@ -46,6 +46,7 @@ def _row(words: list[str], where: str) -> dict[str, Any]:
         probabilities = [float(word) for word in words[1::2]]
         row["probs"] = Ranks(zip(names, probabilities, strict=True))
     except ValueError:
-        expected = "expected pairs of a label and its probability"
-        raise DataError(f"{where}: {expected}") from None
+        raise DataError(
+            f"{where}: expected pairs of a label and its probability"
+        ) from None
     return row

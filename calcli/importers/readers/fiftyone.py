@@ -13,6 +13,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.formats import reader
+from calcli.importers.predicted_names import names_by_place
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
 from calcli.numerics import AnyArray
@@ -126,8 +127,10 @@ def _array_of(cell: Any, path: Path) -> AnyArray:
     """The logits of a sample: numbers, or a packed array of NumPy."""
     is_packed = isinstance(cell, dict) and "$binary" in cell
     if not cell or not (is_packed or isinstance(cell, list)):
-        expected = "expected a list of numbers, or $binary"
-        raise DataError(f"{path}: logits are {json.dumps(cell)[:40]}, {expected}")
+        raise DataError(
+            f"{path}: logits are {json.dumps(cell)[:40]}, expected a list of numbers,"
+            " or $binary"
+        )
     try:
         if isinstance(cell, list):
             return np.array(cell, dtype=float)
@@ -149,21 +152,23 @@ def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArr
     tell all names.
     """
     k = logits.shape[1]
-    by_place: dict[int, str] = {}
-    for place, answer in zip(logits.argmax(axis=1).tolist(), answers, strict=True):
-        if by_place.setdefault(place, answer) != answer:
-            message = f"predictions {by_place[place]!r} and {answer!r} have their"
-            raise DataError(f"{path}: {message} largest logit at one place")
+    known = names_by_place(logits, answers)
+    if known is None:
+        raise DataError(
+            f"{path}: predictions of several classes have their largest logit at one"
+            " place"
+        )
     metadata_file = path.with_name(METADATA)
     if metadata_file.exists():
         for names in _lists_of_classes(SourceFile(metadata_file).json):
-            if len(names) == k and by_place.items() <= dict(enumerate(names)).items():
+            if len(names) == k and known.items() <= dict(enumerate(names)).items():
                 return np.array(names)
-    if len(by_place) < k:
-        message = f"the predictions name {len(by_place)} of {k} classes"
-        advice = f"put {METADATA} of the export beside it, which lists them"
-        raise DataError(f"{path}: {message}; {advice}")
-    return np.array([by_place[place] for place in range(k)])
+    if len(known) < k:
+        raise DataError(
+            f"{path}: the predictions name {len(known)} of {k} classes; put {METADATA}"
+            " of the export beside it, which lists them"
+        )
+    return np.array([known[place] for place in range(k)])
 
 
 def _lists_of_classes(metadata: Any) -> list[list[str]]:

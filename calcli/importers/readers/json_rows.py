@@ -1,19 +1,17 @@
 """JSON and JSON Lines: rows as objects, or columns as lists."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.json_columns import column_of_cells, columns_of_cells
+from calcli.importers.json_columns import column_of_cells, columns_of_cells, fields_of
 from calcli.importers.json_layouts import (
     lists_of_columns,
     records_by_id,
     records_inside,
     refuse_artifact,
 )
-from calcli.importers.nested import flatten
 from calcli.importers.records import distribution_of_pairs
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
@@ -46,11 +44,14 @@ def read_json_table(file: SourceFile) -> Table:
     refuse_doubles(path, names)
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != len(names):
-            message = f"row {number} is no list of {len(names)} cells, one per column"
-            raise DataError(f"{path}: {message}")
+            raise DataError(
+                f"{path}: row {number} is no list of {len(names)} cells, one per column"
+            )
     if "index" not in file.json and len(rows) == MOST_ROWS_OF_WANDB:
-        message = f"{len(rows)} rows, where W&B cuts the table of a run"
-        remark(f"{path.name}: {message}; are there more?")
+        remark(
+            f"{path.name}: {len(rows)} rows, where W&B cuts the table of a run; are"
+            " there more?"
+        )
     cells_by_name = {}
     for place, name in enumerate(names):
         cells_by_name[name] = [row[place] for row in rows]
@@ -84,9 +85,10 @@ def read_json(file: SourceFile) -> Table:
     elif isinstance(file.json, list) and file.json:
         table = _table_of_list(file)
     if table is None:
-        example = '{"logits": [1.5, -0.2], "label": 0}'
-        message = f"holds no rows, expected objects such as {example}, or lists"
-        raise DataError(f"{file.path}: {message}")
+        raise DataError(
+            f'{file.path}: holds no rows, expected objects such as {{"logits": [1.5,'
+            ' -0.2], "label": 0}, or lists'
+        )
     return table
 
 
@@ -115,11 +117,9 @@ def _table_of_object(path: Path, value: dict[str, Any], is_line: bool) -> Table 
         return Table(path, "json", columns, len(next(iter(lists.values()))))
     if is_line:
         return Table(path, "json", {}, records=[value])
-    lists = flatten(
-        value,
-        lambda inner: isinstance(inner, list) and len(inner) > 0,
-        path,
-        into=(Mapping,),
-    )
+    lists = {}
+    for name, cell in fields_of(value, "/").items():
+        if isinstance(cell, list) and cell:
+            lists[name] = cell
     columns = columns_of_cells(path, lists)
     return Table(path, "json", columns) if columns else None

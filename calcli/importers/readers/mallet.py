@@ -1,7 +1,8 @@
 """Classifications that MALLET prints: the labels of each document with their scores."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from calcli.digits import SUM_TOLERANCE
@@ -21,21 +22,19 @@ SPLITS = {"Training": "train", "Testing": "test", "Validation": "val"}
 
 def _has_reports(file: SourceFile) -> bool:
     """True for a report of raw classifications."""
-    lines = _first_lines(file)
+    lines = _filled(file.first_lines)
     if any(map(SECTION.fullmatch, lines)):
         return True
-    return bool(lines) and _has_distribution(RAW.fullmatch(lines[0]))
+    return bool(lines) and _classification(lines[0]) is not None
 
 
 def _has_columns(file: SourceFile) -> bool:
     """True for lines of ``classify-file``."""
-    lines = _first_lines(file)
+    lines = _filled(file.first_lines)
     if not lines:
         return False
     _, *cells = lines[0].rstrip("\t").split("\t")
-    if len(cells) < 4 or not are_pairs(cells):
-        return False
-    return is_distribution(cells[1::2])
+    return len(cells) >= 4 and are_pairs(cells) and is_distribution(cells[1::2])
 
 
 @reader(
@@ -52,10 +51,11 @@ def read_mallet(file: SourceFile) -> Table:
     A report has the right labels too; other lines of it are passed over. Several
     sections become splits.
     """
+    lines = _filled(file.path.read_text("utf-8-sig").splitlines())
     if _has_reports(file):
-        rows = _rows_of_report(_all_lines(file))
+        rows = _rows_of_report(lines)
     else:
-        rows = _rows_of_columns(file)
+        rows = _rows_of_columns(file.path, lines)
     if not rows:
         raise DataError(f"{file.path}: holds no classification")
     return Table(file.path, "mallet", {}, records=rows)
@@ -63,56 +63,51 @@ def read_mallet(file: SourceFile) -> Table:
 
 def _rows_of_report(lines: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
-    split = ""
+    split = None
     for line in lines:
         section = SECTION.fullmatch(line)
         if section is not None:
             split = SPLITS[section["split"]]
-        match = RAW.fullmatch(line)
-        if not _has_distribution(match):
-            continue
-        assert match is not None
-        row: dict[str, Any] = {"ids": match["id"], "label": match["label"]}
-        row["split"] = split or None
-        row["probs"] = Ranks(_pairs(match["pairs"]))
-        rows.append(row)
+        row = _classification(line)
+        if row is not None:
+            rows.append({**row, "split": split})
     if len({row["split"] for row in rows}) == 1:
         for row in rows:
             del row["split"]
     return rows
 
 
-def _rows_of_columns(file: SourceFile) -> list[dict[str, Any]]:
+def _classification(line: str) -> dict[str, Any] | None:
+    """Document, label and scores of a line of a report; None for another line.
+
+    The scores sum to 1, and the label is among theirs. A label may have colons.
+    """
+    match = RAW.fullmatch(line)
+    if match is None:
+        return None
+    probs = Ranks()
+    for word in match["pairs"].split():
+        label, _, score = word.rpartition(":")
+        if not is_number(score):
+            return None
+        probs[label] = float(score)
+    if match["label"] not in probs or not is_distribution(probs.values()):
+        return None
+    return {"ids": match["id"], "label": match["label"], "probs": probs}
+
+
+def _rows_of_columns(path: Path, lines: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
-    for number, line in enumerate(_all_lines(file), start=1):
+    for number, line in enumerate(lines, start=1):
         name, *cells = line.rstrip("\t").split("\t")
         if not are_pairs(cells):
-            expected = "expected a name, and pairs of a label and its score"
-            raise DataError(f"{file.path}: line {number}: {expected}")
+            raise DataError(
+                f"{path}: line {number}: expected a name, and pairs of a label and its"
+                " score"
+            )
         pairs = zip(cells[::2], map(float, cells[1::2]), strict=True)
         rows.append({"ids": name, "probs": Ranks(pairs)})
     return rows
-
-
-def _pairs(text: str) -> list[tuple[str, float]]:
-    """Labels with their scores; a label may have colons."""
-    pairs = []
-    for word in text.split():
-        label, _, score = word.rpartition(":")
-        pairs.append((label, float(score)))
-    return pairs
-
-
-def _has_distribution(match: re.Match[str] | None) -> bool:
-    """True for a line of a report whose scores sum to 1, the label among theirs."""
-    if match is None:
-        return False
-    try:
-        pairs = _pairs(match["pairs"])
-    except ValueError:
-        return False
-    labels = [label for label, _ in pairs]
-    return match["label"] in labels and is_distribution([score for _, score in pairs])
 
 
 def are_pairs(cells: Sequence[str]) -> bool:
@@ -123,21 +118,11 @@ def are_pairs(cells: Sequence[str]) -> bool:
     return bool(scores) and all(map(is_number, scores))
 
 
-def is_distribution(scores: Sequence[Any]) -> bool:
+def is_distribution(scores: Iterable[Any]) -> bool:
     """True for numbers from 0 on that sum to 1."""
     numbers = [float(score) for score in scores]
     return min(numbers) >= 0.0 and abs(sum(numbers) - 1.0) <= SUM_TOLERANCE
 
 
-def _first_lines(file: SourceFile) -> list[str]:
-    """First lines, without the last, which the first bytes may have cut."""
-    text = file.head.decode("utf-8-sig", errors="ignore")
-    lines = text.splitlines()
-    if len(file.head) < file.size:
-        lines = lines[:-1]
-    return list(filter(str.strip, lines))
-
-
-def _all_lines(file: SourceFile) -> list[str]:
-    lines = file.path.read_text("utf-8-sig").splitlines()
+def _filled(lines: Sequence[str]) -> list[str]:
     return list(filter(str.strip, lines))

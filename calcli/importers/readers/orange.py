@@ -22,7 +22,7 @@ HEADER_LINES = 3
     "orange",
     "tables of Orange with names, types and roles of the columns in three lines",
     suffixes=[".tab"],
-    sniff=lambda file: file.is_text and _is_header(_first_lines(file)),
+    sniff=lambda file: file.is_text and _is_header(file),
     order=-1,
     examples=[("predictions.tab", "")],
 )
@@ -38,34 +38,28 @@ def read_orange(file: SourceFile) -> Table:
     refuse_doubles(file.path, names)
     for number, row in enumerate(cells):
         if len(row) != len(names):
-            message = f"row {number} has {len(row)} cells, expected {len(names)}"
-            raise DataError(f"{file.path}: {message}, one a column")
+            raise DataError(
+                f"{file.path}: row {number} has {len(row)} cells, expected"
+                f" {len(names)}, one a column"
+            )
     columns = {}
     for place, name in enumerate(names):
         texts = [row[place] for row in cells]
-        columns[name] = text_column(
-            file.path, name, texts, has_commas=False, is_ours=False
-        )
+        columns[name] = text_column(file.path, name, texts)
     return Table(file.path, "orange", columns, len(cells))
-
-
-def _first_lines(file: SourceFile) -> list[list[str]]:
-    """Cells of the header, if the file has one."""
-    text = file.head.decode("utf-8-sig", errors="ignore")
-    lines = text.splitlines()[:HEADER_LINES]
-    return [line.split("\t") for line in lines]
 
 
 def _is_class(role: str) -> bool:
     return CLASS.fullmatch(role.strip()) is not None
 
 
-def _is_header(lines: list[list[str]]) -> bool:
+def _is_header(file: SourceFile) -> bool:
     """True for names, types and roles of two or more columns, one the class at most.
 
     The type of a discrete column may be the list of its values. Types and roles are in
     small letters: rows of answers A, B, C and D look alike.
     """
+    lines = [line.split("\t") for line in file.first_lines[:HEADER_LINES]]
     if len(lines) < HEADER_LINES:
         return False
     names, types, roles = lines

@@ -4,9 +4,9 @@ The package itself ends the process on a file that is cut off while it is mapped
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,10 @@ def read_safetensors(file: SourceFile) -> Table:
     """
     path, length = file.path, _header_length(file)
     if length > min(HEADER_LIMIT, file.size - 8):
-        message = f"the header should have {length} bytes, the file {file.size}"
-        raise DataError(f"{path}: {message}; is the file complete?")
+        raise DataError(
+            f"{path}: the header should have {length} bytes, the file {file.size}; is"
+            " the file complete?"
+        )
     with path.open("rb") as opened:
         opened.seek(8)
         header = json.loads(opened.read(length))
@@ -71,53 +73,34 @@ def read_safetensors(file: SourceFile) -> Table:
         refuse_more(path, more if more[8:] == b"{" else b"")
     loaders = {}
     for name, about in header.items():
-        loaders[name] = _tensor(path, name, about, 8 + length, file.size).load
+        loaders[name] = partial(_load, file, name, about, 8 + length)
     return Table.of(path, "safetensors", loaders)
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor: its place in the file, in bytes."""
+def _load(file: SourceFile, name: str, about: Mapping[str, Any], base: int) -> Any:
+    """Return the array of a tensor, mapped. base : where the tensors begin.
 
-    path: Path
-    name: str
-    type_name: str
-    shape: tuple[int, ...]
-    start: int
-    size: int
-    is_inside: bool
-
-    def load(self) -> Any:
-        """Return the array, mapped. Raises DataError."""
-        where = f"{self.path}: tensor {self.name!r}"
-        if self.type_name not in TYPES:
-            expected = f"expected one of {', '.join(TYPES)}"
-            raise DataError(f"{where} has type {self.type_name}, {expected}")
-        dtype = np.dtype(TYPES[self.type_name])
-        fits = min(self.shape, default=1) >= 0
-        fits = fits and self.size == prod(self.shape) * dtype.itemsize
-        if not fits or not self.is_inside:
-            message = "does not fit its place in the file; is the file complete?"
-            raise DataError(f"{where} {message}")
-        if self.size == 0:
-            return np.empty(self.shape, dtype)
-        raw = Mapped(lambda: self._map(dtype), self.path, self.name)
-        return bfloat16_to_float32(raw[...]) if self.type_name == "BF16" else raw
-
-    def _map(self, dtype: np.dtype[Any]) -> Any:
-        return np.memmap(self.path, dtype, "r", offset=self.start, shape=self.shape)
-
-
-def _tensor(
-    path: Path, name: str, about: dict[str, Any], base: int, file_size: int
-) -> Tensor:
+    Raises DataError.
+    """
+    where = f"{file.path}: tensor {name!r}"
+    type_name = str(about["dtype"])[:20]
+    if type_name not in TYPES:
+        raise DataError(
+            f"{where} has type {type_name}, expected one of {', '.join(TYPES)}"
+        )
+    dtype = np.dtype(TYPES[type_name])
+    shape = tuple(int(length) for length in about["shape"])
     first, last = (int(offset) for offset in about["data_offsets"])
-    return Tensor(
-        path=path,
-        name=name,
-        type_name=str(about["dtype"])[:20],
-        shape=tuple(int(length) for length in about["shape"]),
-        start=base + first,
-        size=last - first,
-        is_inside=first >= 0 and base + last <= file_size,
+    is_inside = first >= 0 and base + last <= file.size
+    fits = min(shape, default=1) >= 0 and last - first == prod(shape) * dtype.itemsize
+    if not fits or not is_inside:
+        raise DataError(
+            f"{where} does not fit its place in the file; is the file complete?"
+        )
+    if first == last:
+        return np.empty(shape, dtype)
+    open_map = partial(
+        np.memmap, file.path, dtype, "r", offset=base + first, shape=shape
     )
+    raw = Mapped(open_map, file.path, name)
+    return bfloat16_to_float32(raw[...]) if type_name == "BF16" else raw

@@ -16,9 +16,8 @@ OWN_NAME = re.compile(rf"\b({PROBABILITY.pattern}|{DERIVED.pattern})\b")
 
 
 def _has_probabilities(file: SourceFile) -> bool:
-    header = file.head.decode("utf-8-sig", errors="ignore").split("\n", 1)[0]
-    names = re.split(r"[,;\t]", header.strip())
-    names = [name.strip('" ') for name in names]
+    cells = re.split(r"[,;\t]", file.first_lines[0].strip())
+    names = [cell.strip('" ') for cell in cells]
     return "EST1_1" in names and "EST2_1" in names
 
 

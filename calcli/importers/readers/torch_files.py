@@ -63,8 +63,10 @@ def read_pt(file: SourceFile) -> Table:
         content = with_known_names(content)
     arrays = flatten(content, is_array, path)
     if not arrays:
-        advice = "save a dict such as {'logits': …, 'labels': …} with torch.save"
-        raise DataError(f"{path}: holds no tensors; {advice}")
+        raise DataError(
+            f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels':"
+            " …} with torch.save"
+        )
     loaders = {}
     for name, value in arrays.items():
         loaders[name or path.stem] = loader_of(value, path)

@@ -44,8 +44,10 @@ def read_tsml(file: SourceFile) -> Table:
                 predictions.append(int(predicted))
                 scores.append([float(cell) for cell in rest[:last]])
             except ValueError:
-                expected = "expected class, predicted class, nothing, probabilities"
-                raise DataError(f"{file.path}: line {number}: {expected}") from None
+                raise DataError(
+                    f"{file.path}: line {number}: expected class, predicted class,"
+                    " nothing, probabilities"
+                ) from None
             if len(scores[-1]) != len(scores[0]):
                 raise DataError(
                     f"{file.path}: line {number}: {len(scores[-1])} probabilities,"

@@ -66,6 +66,8 @@ def _class_of(file: SourceFile, cell: str) -> tuple[int, str]:
     """Number, counted from 1, and name of a class."""
     match = NUMBERED_CLASS.fullmatch(cell.strip())
     if match is None:
-        expected = "expected a class with its number, such as 1:yes"
-        raise DataError(f"{file.path}: has {cell!r}, {expected}")
+        raise DataError(
+            f"{file.path}: has {cell!r}, expected a class with its number, such as"
+            " 1:yes"
+        )
     return int(match["number"]), match["name"]
