@@ -22,7 +22,6 @@ from calcli.cli.help_pages import (
     READING,
     READING_LINE,
     common_options,
-    heading_of,
 )
 from calcli.errors import UsageError
 from calcli.io.missing import is_address
@@ -172,6 +171,7 @@ class Command(TyperCommand):
         """Write the arguments and the options."""
         arguments: list[tuple[str, str]] = []
         options: dict[str, tuple[str, str]] = {}
+        headings: dict[str, str] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
@@ -180,13 +180,16 @@ class Command(TyperCommand):
                 arguments.append(record)
             else:
                 options[str(parameter.name)] = record
+                headings[str(parameter.name)] = (
+                    getattr(parameter, "rich_help_panel", None) or "Options"
+                )
         options["help"] = ("-h, --help", "Show this page and exit.")
         options["help_all"] = ("--help-all", "Show all options and details, and exit.")
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl(arguments)
         if self.shows_all:
-            self._write_all_options(options, formatter)
+            self._write_all_options(options, headings, formatter)
         else:
             self._write_common_options(options, formatter)
 
@@ -203,14 +206,17 @@ class Command(TyperCommand):
             formatter.write_text(READING_LINE)
 
     def _write_all_options(
-        self, options: dict[str, tuple[str, str]], formatter: Any
+        self,
+        options: dict[str, tuple[str, str]],
+        headings: dict[str, str],
+        formatter: Any,
     ) -> None:
         """Write all options under their headings."""
         listed: dict[str, list[tuple[str, str]]] = {
             heading: [] for heading in ("Options", *HEADINGS)
         }
         for name, record in options.items():
-            listed[heading_of(self.command_name, name)].append(record)
+            listed[headings.get(name, "Options")].append(record)
         for heading, records in listed.items():
             if records:
                 with formatter.section(heading):

@@ -34,18 +34,25 @@ class Importing(Columns):
             metavar="A,B,…",
             help="Names of the classes, in the order of the scores.",
             show_default=False,
+            rich_help_panel="Input",
         ),
     ] = None
     choices: Annotated[
         int | None,
         typer.Option(
-            "--choices", metavar="N", help="Take the questions with N candidates only."
+            "--choices",
+            metavar="N",
+            help="Take the questions with N candidates only.",
+            rich_help_panel="Language models",
         ),
     ] = None
     filter: Annotated[
         str | None,
         typer.Option(
-            "--filter", metavar="NAME", help="Take the answers after this filter."
+            "--filter",
+            metavar="NAME",
+            help="Take the answers after this filter.",
+            rich_help_panel="Language models",
         ),
     ] = None
     classes: Annotated[
@@ -55,6 +62,7 @@ class Importing(Columns):
             metavar="C",
             help="Of top-k tables: how many classes there are.",
             min=2,
+            rich_help_panel="Input",
         ),
     ] = None
     class_axis: Annotated[
@@ -82,6 +90,7 @@ class Importing(Columns):
             "--reduce",
             metavar="|".join(REDUCE),
             help="Of several scores a row (tokens, prompts): how they become one.",
+            rich_help_panel="Language models",
         ),
     ] = None
     gold: Annotated[
@@ -91,6 +100,7 @@ class Importing(Columns):
             metavar="FILE|COLUMN",
             help="Another file with the right answers, joined by ids; with --votes"
             " their column.",
+            rich_help_panel="Input",
         ),
     ] = None
     votes: Annotated[
@@ -99,12 +109,15 @@ class Importing(Columns):
             "--votes",
             metavar="COLUMN|A:B",
             help="Answers drawn several times a question; see --gold and --unit.",
+            rich_help_panel="Language models",
         ),
     ] = None
     join: Annotated[
         bool,
         typer.Option(
-            "--join", help="The sources are parts of one data set: shards, ranks."
+            "--join",
+            help="The sources are parts of one data set: shards, ranks.",
+            rich_help_panel="Input",
         ),
     ] = False
     drop_duplicates: Annotated[
@@ -113,6 +126,7 @@ class Importing(Columns):
             "--drop-duplicates",
             help="Drop rows that repeat id, scores and label of an earlier one; count"
             " them.",
+            rich_help_panel="Rows",
         ),
     ] = False
     drop_missing: Annotated[
@@ -121,12 +135,15 @@ class Importing(Columns):
             "--drop-missing",
             help="Leave out rows where a score, the label or a column in use is empty;"
             " count.",
+            rich_help_panel="Rows",
         ),
     ] = False
     percent: Annotated[
         bool,
         typer.Option(
-            "--percent", help="Probabilities and confidences go from 0 to 100."
+            "--percent",
+            help="Probabilities and confidences go from 0 to 100.",
+            rich_help_panel="Input",
         ),
     ] = False
     per_label: Annotated[
@@ -134,6 +151,7 @@ class Importing(Columns):
         typer.Option(
             "--per-label",
             help="Labels of which several may hold: a two-class bundle for each.",
+            rich_help_panel="Input",
         ),
     ] = False
     confidence: Annotated[
@@ -142,6 +160,7 @@ class Importing(Columns):
             "--confidence",
             metavar="NAME",
             help="Array of confidences, instead of scores.",
+            rich_help_panel="Input",
         ),
     ] = None
     correct: Annotated[
@@ -150,6 +169,7 @@ class Importing(Columns):
             "--correct",
             metavar="NAME|A=B",
             help="Array of right and wrong, or two whose agreement is right.",
+            rich_help_panel="Input",
         ),
     ] = None
 
@@ -164,10 +184,14 @@ class RunningModel:
             "--model",
             metavar="MODEL",
             help=f"{MODELS}. A model is a program: run only one that you trust.",
+            rich_help_panel="Running a model",
         ),
     ] = None
     inputs: Annotated[
-        str | None, typer.Option("--inputs", metavar="INPUTS", help=INPUTS)
+        str | None,
+        typer.Option(
+            "--inputs", metavar="INPUTS", help=INPUTS, rich_help_panel="Running a model"
+        ),
     ] = None
     weights: Annotated[
         str | None,
@@ -175,6 +199,7 @@ class RunningModel:
             "--weights",
             metavar="FILE",
             help="State dict for a factory: .pt or .safetensors.",
+            rich_help_panel="Running a model",
         ),
     ] = None
     layout: Annotated[
@@ -183,30 +208,54 @@ class RunningModel:
             "--layout",
             metavar="|".join(LAYOUTS),
             help="How an input array is stored, when its shape does not say.",
+            rich_help_panel="Running a model",
         ),
     ] = None
     resize: Annotated[
         str | None,
         typer.Option(
-            "--resize", metavar="HxW", help="Bring the images of a folder to one size."
+            "--resize",
+            metavar="HxW",
+            help="Bring the images of a folder to one size.",
+            rich_help_panel="Running a model",
         ),
     ] = None
     grey: Annotated[
-        bool, typer.Option("--grey", help="Read the images of a folder as grey.")
+        bool,
+        typer.Option(
+            "--grey",
+            help="Read the images of a folder as grey.",
+            rich_help_panel="Running a model",
+        ),
     ] = False
     transform: Annotated[
         list[str] | None,
-        typer.Option("--transform", metavar="NAME:ARG[:TO[:N]]", help=LOSSY),
+        typer.Option(
+            "--transform",
+            metavar="NAME:ARG[:TO[:N]]",
+            help=LOSSY,
+            rich_help_panel="Running a model",
+        ),
     ] = None
     batch: Annotated[
         int,
         typer.Option(
-            "--batch", metavar="N", help="Inputs at a time.", min=1, max=1_000_000
+            "--batch",
+            metavar="N",
+            help="Inputs at a time.",
+            min=1,
+            max=1_000_000,
+            rich_help_panel="Running a model",
         ),
     ] = 64
     device: Annotated[
         str,
-        typer.Option("--device", metavar="auto|cpu|cuda", help="Where the model runs."),
+        typer.Option(
+            "--device",
+            metavar="auto|cpu|cuda",
+            help="Where the model runs.",
+            rich_help_panel="Running a model",
+        ),
     ] = "auto"
     dtype: Annotated[
         str,
@@ -214,6 +263,7 @@ class RunningModel:
             "--dtype",
             metavar="float16|float32|float64",
             help="Precision to store scores in.",
+            rich_help_panel="Running a model",
         ),
     ] = "float32"
 
@@ -230,6 +280,7 @@ class ExtractOptions(RunningModel, Importing):
             help="Saved scores: sum divides probabilities by the sum of their row; chars,"
             " bytes, mutual: log-likelihoods of choices. Inputs of a --model"
             " (repeatable): scale=WHITE, mean=M[,M,M], std=S[,S,S].",
+            rich_help_panel="Input",
         ),
     ] = None
 

@@ -1,8 +1,7 @@
 """What the help of a command shows: a short page, and all of it with ``--help-all``.
 
 A page of ``--help`` fits 60 lines of 80 columns. It shows the options of COMMON in the
-order in which they are used; every other option stands under its heading of HEADINGS in
-``--help-all``.
+order in which they are used; ``--help-all`` shows all options, under HEADINGS.
 """
 
 COMMON = {
@@ -30,31 +29,21 @@ COMMON = {
 }
 """Command -> field names of the options that ``--help`` shows, in the order of use."""
 
-HEADINGS = {
-    "Input": "scores labels kind percent normalize gold join files_from pool allow_external part"
-    " confidence correct per_label class_names classes",
-    "Columns": "ids unit group_by ordered sample_weight",
-    "Rows": "ignore_label drop_duplicates drop_missing",
-    "Split": "split stratify no_shuffle",
-    "Language models": "choices filter reduce votes",
-    "Running a model": "model inputs weights layout resize grey transform batch device"
-    " dtype",
-    "Metrics": "metric bins norm scheme label threshold compat level resamples"
-    " interval",
-    "Limits": "max_ min_ fail_on junit",
-    "Output": "output form force json quiet signature explain full",
-    "Workers": "workers cluster",
-}
-"""Heading in ``--help-all`` -> field names of its options; the others come first."""
-
-EXCEPTIONS = {
-    "apply": {"threshold": "Options"},
-    "diagram": dict.fromkeys(("label", "bins", "level"), "Options"),
-    "extract": {"seed": "Split"},
-    "fit": {"device": "Options"},
-    "threshold": {"confidence": "Options"},
-}
-"""Command -> {field name: its heading there, instead of that in HEADINGS}."""
+HEADINGS = (
+    "Input",
+    "Columns",
+    "Rows",
+    "Split",
+    "Language models",
+    "Running a model",
+    "Metrics",
+    "Limits",
+    "Output",
+    "Workers",
+)
+"""Headings of ``--help-all`` in their order; an option names its own where it is
+declared (``rich_help_panel``), and those without one come first.
+"""
 
 READING = frozenset(
     [
@@ -79,14 +68,3 @@ READING_LINE = (
 def common_options(command: str) -> list[str]:
     """Field names of the options on the short page of a command, in their order."""
     return COMMON[command].split()
-
-
-def heading_of(command: str, field: str) -> str:
-    """Heading of an option in ``--help-all``."""
-    exception = EXCEPTIONS.get(command, {}).get(field)
-    if exception is not None:
-        return exception
-    for heading, fields in HEADINGS.items():
-        if field in fields.split():
-            return heading
-    return "Options"

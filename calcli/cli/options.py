@@ -59,7 +59,11 @@ Again = Annotated[
 Bins = Annotated[
     int,
     typer.Option(
-        "--bins", metavar="N", help="Number of bins.", **limits(MetricSettings, "bins")
+        "--bins",
+        metavar="N",
+        help="Number of bins.",
+        **limits(MetricSettings, "bins"),
+        rich_help_panel="Metrics",
     ),
 ]
 ClassThreshold = Annotated[
@@ -69,9 +73,15 @@ ClassThreshold = Annotated[
         metavar="P",
         help="P(class 1) above which class 1 is predicted.",
         **limits(MetricSettings, "threshold"),
+        rich_help_panel="Metrics",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Replace an output that exists.", rich_help_panel="Output"
+    ),
+]
 IgnoreLabel = Annotated[
     list[float] | None,
     typer.Option(
@@ -79,15 +89,22 @@ IgnoreLabel = Annotated[
         metavar="L",
         help="Leave out rows with this label (repeatable).",
         show_default=False,
+        rich_help_panel="Rows",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON object on stdout.", rich_help_panel="Output"
+    ),
+]
 Kind = Annotated[
     str | None,
     typer.Option(
         "--kind",
         metavar="|".join(SCORE_KINDS),
         help="Type of the scores, where their name and values do not say it.",
+        rich_help_panel="Input",
     ),
 ]
 Level = Annotated[
@@ -97,6 +114,7 @@ Level = Annotated[
         metavar="P",
         help="Level of intervals.",
         **limits(MetricSettings, "level"),
+        rich_help_panel="Metrics",
     ),
 ]
 Ordered = Annotated[
@@ -105,12 +123,16 @@ Ordered = Annotated[
         "--ordered",
         help="Groups are batches, a line each in order of time: --group-by month"
         " --ordered.",
+        rich_help_panel="Columns",
     ),
 ]
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", help="Only errors, verdicts, and what machines read."
+        "--quiet",
+        "-q",
+        help="Only errors, verdicts, and what machines read.",
+        rich_help_panel="Output",
     ),
 ]
 Resamples = Annotated[
@@ -120,6 +142,7 @@ Resamples = Annotated[
         metavar="N",
         help="Draws under calibration.",
         **limits(MetricSettings, "resamples"),
+        rich_help_panel="Metrics",
     ),
 ]
 OneCalibrator = Annotated[
@@ -166,17 +189,26 @@ class Columns:
             "--group-by",
             metavar="COLUMN|none",
             help="Column of groups (repeatable: their intersections).",
+            rich_help_panel="Columns",
         ),
     ] = None
     sample_weight: Annotated[
         str | None,
         typer.Option(
-            "--sample-weight", metavar="COLUMN", help="Column of weights of the rows."
+            "--sample-weight",
+            metavar="COLUMN",
+            help="Column of weights of the rows.",
+            rich_help_panel="Columns",
         ),
     ] = None
     ids: Annotated[
         str | None,
-        typer.Option("--ids", metavar="COLUMN|none", help="Column of ids of the rows."),
+        typer.Option(
+            "--ids",
+            metavar="COLUMN|none",
+            help="Column of ids of the rows.",
+            rich_help_panel="Columns",
+        ),
     ] = None
     unit: Annotated[
         str | None,
@@ -186,6 +218,7 @@ class Columns:
             help="Column that says which rows belong together (a patient, an image,"
             " a question); none: rows are independent.",
             show_default="unit, where it exists",
+            rich_help_panel="Columns",
         ),
     ] = None
 
@@ -200,6 +233,7 @@ class Reading(Columns):
             "--scores",
             metavar="PATH",
             help="Dataset with the scores, when it has another name.",
+            rich_help_panel="Input",
         ),
     ] = None
     labels: Annotated[
@@ -208,6 +242,7 @@ class Reading(Columns):
             "--labels",
             metavar="PATH",
             help="Dataset with the labels, when it has another name.",
+            rich_help_panel="Input",
         ),
     ] = None
     kind: Kind = None
@@ -216,6 +251,7 @@ class Reading(Columns):
         typer.Option(
             "--allow-external",
             help="Allow HDF5 external storage outside the bundle's folder.",
+            rich_help_panel="Input",
         ),
     ] = False
     ignore_label: IgnoreLabel = None
@@ -249,6 +285,7 @@ class ReadingSeveral(Reading):
             "--files-from",
             metavar="LIST",
             help="Read names of bundles from a file, one a line; - is stdin.",
+            rich_help_panel="Input",
         ),
     ] = None
 
@@ -286,7 +323,12 @@ class Pooling(ReadingSeveral):
     """Options for reading bundles, of a command that has a result per bundle."""
 
     pool: Annotated[
-        bool, typer.Option("--pool", help="Evaluate all bundles as one data set.")
+        bool,
+        typer.Option(
+            "--pool",
+            help="Evaluate all bundles as one data set.",
+            rich_help_panel="Input",
+        ),
     ] = False
 
     @property
@@ -328,6 +370,7 @@ class WorkerOptions:
             help="Spread shards and ranges of rows over N processes.",
             min=1,
             max=4096,
+            rich_help_panel="Workers",
         ),
     ] = None
     cluster: Annotated[
@@ -337,6 +380,7 @@ class WorkerOptions:
             metavar="ADDRESS",
             help="Spread them over a Dask cluster that is there: tcp://HOST:8786 or a"
             " scheduler's JSON file.",
+            rich_help_panel="Workers",
         ),
     ] = None
 
@@ -386,6 +430,7 @@ class TableOptions:
             "--format",
             metavar="table|markdown|latex|csv|json|jsonl",
             help="How the table is written.",
+            rich_help_panel="Output",
         ),
     ] = "table"
 

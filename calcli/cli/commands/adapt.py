@@ -57,6 +57,7 @@ class AdaptArgs(o.Reading, o.OutputOptions):
             "-o",
             metavar="OUT.json",
             help="Calibrator to write, - for stdout.",
+            rich_help_panel="Output",
         ),
     ]
     artifact: Annotated[

@@ -69,6 +69,7 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             metavar="OUT",
             help=f"File to write: .{', .'.join(FORMATS)} by its ending; a folder for"
             " several bundles; - for a pipe, with --format.",
+            rich_help_panel="Output",
         ),
     ]
     bundles: Annotated[
@@ -89,6 +90,7 @@ class ApplyArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             metavar="|".join(FORMATS),
             help="How it is written.",
             show_default="OUT's ending",
+            rich_help_panel="Output",
         ),
     ] = None
     threshold: Annotated[

@@ -112,6 +112,7 @@ class CompareArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "-o",
             metavar="FILE.json",
             help="Keep results, and go on from them.",
+            rich_help_panel="Output",
         ),
     ] = None
     diagram: Annotated[

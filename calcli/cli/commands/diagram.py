@@ -83,6 +83,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             "-o",
             metavar="FILE",
             help=f"{', '.join(FORMATS)} by its ending; without it, the terminal.",
+            rich_help_panel="Output",
         ),
     ] = None
     style: Annotated[
@@ -144,7 +145,9 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     scheme: Annotated[
         Scheme,
         typer.Option(
-            "--scheme", help="Bins of equal width, or with equally many rows."
+            "--scheme",
+            help="Bins of equal width, or with equally many rows.",
+            rich_help_panel="Metrics",
         ),
     ] = CurveSettings.scheme
     level: Annotated[
@@ -164,6 +167,7 @@ class DiagramArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
             help="Resamples of the band.",
             min=100,
             max=100_000,
+            rich_help_panel="Metrics",
         ),
     ] = 400
     title: Annotated[

@@ -91,6 +91,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             metavar="NAME",
             help="Only these metrics (repeatable).",
             autocompletion=o.complete_metrics,
+            rich_help_panel="Metrics",
         ),
     ] = None
     max_: Annotated[
@@ -100,12 +101,16 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             metavar="NAME=VALUE",
             help="Fail with code 5 above this, in every group too with --per-group;"
             " names: --help-all.",
+            rich_help_panel="Limits",
         ),
     ] = None
     min_: Annotated[
         list[str] | None,
         typer.Option(
-            "--min", metavar="NAME=VALUE", help="Fail with code 5 below this, likewise."
+            "--min",
+            metavar="NAME=VALUE",
+            help="Fail with code 5 below this, likewise.",
+            rich_help_panel="Limits",
         ),
     ] = None
     fail_on: Annotated[
@@ -115,6 +120,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             metavar="KIND[,KIND]",
             help="Fail with code 5 on these verdicts, with commas: overconfident,"
             " underconfident, mixed, too_few, check_labels.",
+            rich_help_panel="Limits",
         ),
     ] = None
     full: Annotated[
@@ -123,6 +129,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             "--full",
             help="All metrics but the class-by-class L2, and the evidence behind the"
             " verdict.",
+            rich_help_panel="Output",
         ),
     ] = False
     baseline: Annotated[
@@ -138,13 +145,19 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     norm: Annotated[
         str,
         typer.Option(
-            "--norm", metavar="P|max", help="Norm of binned errors, 1 or more."
+            "--norm",
+            metavar="P|max",
+            help="Norm of binned errors, 1 or more.",
+            rich_help_panel="Metrics",
         ),
     ] = "1"
     scheme: Annotated[
         Literal["width", "mass"],
         typer.Option(
-            "--scheme", metavar="width|mass", help="Bins of ece, mce and vce."
+            "--scheme",
+            metavar="width|mass",
+            help="Bins of ece, mce and vce.",
+            rich_help_panel="Metrics",
         ),
     ] = "width"
     label: Annotated[
@@ -156,6 +169,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             " pooled. The verdict on two classes is about P(class 1), with top about"
             " the prediction.",
             show_default="top",
+            rich_help_panel="Metrics",
         ),
     ] = None
     threshold: o.ClassThreshold = MetricSettings.threshold
@@ -166,6 +180,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             metavar="PROGRAM",
             help="Bin as another program does: guo, kull, mapie, netcal, netcal-mass,"
             " torchmetrics, verified; relplot: find smece as it does.",
+            rich_help_panel="Metrics",
         ),
     ] = None
     level: o.Level = MetricSettings.level
@@ -173,7 +188,10 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
     interval: Annotated[
         Literal["auto", "bootstrap", "t"],
         typer.Option(
-            "--interval", metavar="auto|bootstrap|t", help="Intervals of row means."
+            "--interval",
+            metavar="auto|bootstrap|t",
+            help="Intervals of row means.",
+            rich_help_panel="Metrics",
         ),
     ] = "auto"
     seed: o.Seed = 0
@@ -192,6 +210,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
             metavar="table|markdown|latex|csv|json|jsonl|model-index|value",
             help="How the metrics are written: model-index is the block of a model"
             " card, value the number alone of one --metric.",
+            rich_help_panel="Output",
         ),
     ] = "table"
     signature: Annotated[
@@ -199,15 +218,24 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         typer.Option(
             "--signature",
             help="End with a line to quote: metric, bins, norm, rows, expected value, version.",
+            rich_help_panel="Output",
         ),
     ] = False
     junit: Annotated[
         str | None,
-        typer.Option("--junit", metavar="FILE", help="Write the limits as JUnit XML."),
+        typer.Option(
+            "--junit",
+            metavar="FILE",
+            help="Write the limits as JUnit XML.",
+            rich_help_panel="Limits",
+        ),
     ] = None
     again: o.Again = False
     explain: Annotated[
-        bool, typer.Option("--explain", help="End with what each term means.")
+        bool,
+        typer.Option(
+            "--explain", help="End with what each term means.", rich_help_panel="Output"
+        ),
     ] = False
     force: o.Force = False
 

@@ -53,7 +53,14 @@ class ExportArgs(o.Reading, o.OutputOptions):
         ),
     ]
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="OUT", help="File to write.")
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File to write.",
+            rich_help_panel="Output",
+        ),
     ]
     to: Annotated[
         str | None,

@@ -60,7 +60,13 @@ EPILOG = (
 class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="OUT.h5", help="HDF5 file to write."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.h5",
+            help="HDF5 file to write.",
+            rich_help_panel="Output",
+        ),
     ]
     sources: Annotated[
         list[Path] | None,
@@ -77,6 +83,7 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
             "--scores",
             metavar="NAME",
             help="Array with the scores (repeatable: one group each); * for every one.",
+            rich_help_panel="Input",
         ),
     ] = None
     labels: Annotated[
@@ -86,6 +93,7 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
             metavar="NAME|none",
             help="Array with the labels (one for all, or one per --scores); none for"
             " no labels.",
+            rich_help_panel="Input",
         ),
     ] = None
     kind: o.Kind = None
@@ -95,6 +103,7 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
             "--part",
             metavar="NAME",
             help="Take only this part of the source (repeatable).",
+            rich_help_panel="Input",
         ),
     ] = None
     split: Annotated[
@@ -103,17 +112,24 @@ class ExtractArgs(ExtractOptions, o.WorkerOptions, o.OutputOptions):
             "--split",
             metavar="NAME=SIZE",
             help="Split the rows into named subsets (repeatable; sizes: --help-all).",
+            rich_help_panel="Split",
         ),
     ] = None
     stratify: Annotated[
         bool,
         typer.Option(
-            "--stratify/--no-stratify", help="Split each class in proportion."
+            "--stratify/--no-stratify",
+            help="Split each class in proportion.",
+            rich_help_panel="Split",
         ),
     ] = True
     no_shuffle: Annotated[
         bool,
-        typer.Option("--no-shuffle", help="Split without shuffling: first rows first."),
+        typer.Option(
+            "--no-shuffle",
+            help="Split without shuffling: first rows first.",
+            rich_help_panel="Split",
+        ),
     ] = False
     seed: o.Seed = 0
     ignore_label: o.IgnoreLabel = None

@@ -108,6 +108,7 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
             "-o",
             metavar="ART.json",
             help="Artifact to write, - for stdout; a folder with --method all.",
+            rich_help_panel="Output",
         ),
     ] = None
     by: Annotated[
@@ -138,7 +139,11 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
     ] = False
     full: Annotated[
         bool,
-        typer.Option("--full", help="Print the candidates of auto, and all metrics."),
+        typer.Option(
+            "--full",
+            help="Print the candidates of auto, and all metrics.",
+            rich_help_panel="Output",
+        ),
     ] = False
     again: Annotated[
         bool,

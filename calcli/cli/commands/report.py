@@ -48,7 +48,13 @@ UNSAID = ("-o", "-q", "--json", "--force", "--workers", "--cluster")
 class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE.html", help="The page to write."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.html",
+            help="The page to write.",
+            rich_help_panel="Output",
+        ),
     ]
     bundles: Annotated[
         list[str] | None,
@@ -79,11 +85,21 @@ class ReportArgs(o.Pooling, o.WorkerOptions, o.OutputOptions):
     ] = None
     max_: Annotated[
         list[str] | None,
-        typer.Option("--max", metavar="NAME=VALUE", help="Limit, as for evaluate."),
+        typer.Option(
+            "--max",
+            metavar="NAME=VALUE",
+            help="Limit, as for evaluate.",
+            rich_help_panel="Limits",
+        ),
     ] = None
     min_: Annotated[
         list[str] | None,
-        typer.Option("--min", metavar="NAME=VALUE", help="Limit, as for evaluate."),
+        typer.Option(
+            "--min",
+            metavar="NAME=VALUE",
+            help="Limit, as for evaluate.",
+            rich_help_panel="Limits",
+        ),
     ] = None
     bins: o.Bins = MetricSettings.bins
     level: o.Level = MetricSettings.level

@@ -98,7 +98,12 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
         ),
     ] = ""
     full: Annotated[
-        bool, typer.Option("--full", help="Print all findings, metrics and evidence.")
+        bool,
+        typer.Option(
+            "--full",
+            help="Print all findings, metrics and evidence.",
+            rich_help_panel="Output",
+        ),
     ] = False
     output: Annotated[
         str,
@@ -108,6 +113,7 @@ class RunArgs(o.MethodOptions, o.Reading, o.OutputOptions):
             metavar="FOLDER",
             help="Folder of the calibrator and the report.",
             show_default="here",
+            rich_help_panel="Output",
         ),
     ] = "."
     seed: o.Seed = 0

@@ -86,7 +86,11 @@ class ThresholdArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="OUT.json", help="File for apply --threshold."
+            "--output",
+            "-o",
+            metavar="OUT.json",
+            help="File for apply --threshold.",
+            rich_help_panel="Output",
         ),
     ] = None
     again: o.Again = False

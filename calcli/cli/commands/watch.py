@@ -84,6 +84,7 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             min=1e-9,
             max=0.5,
             show_default="0.05",
+            rich_help_panel="Metrics",
         ),
     ] = None
     label: Annotated[
@@ -94,6 +95,7 @@ class WatchArgs(o.ReadingSeveral, o.WorkerOptions, o.OutputOptions):
             help="Watch the confidence, or P(class 1), where all too high or low"
             " shows.",
             show_default="top",
+            rich_help_panel="Metrics",
         ),
     ] = None
     reset: Annotated[
