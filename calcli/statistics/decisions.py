@@ -30,6 +30,14 @@ def benefit_of_all(frequency: float, threshold: float) -> float:
     return frequency - (1.0 - frequency) * threshold / (1.0 - threshold)
 
 
+def _sums_from(values: FloatArray) -> FloatArray:
+    """Sums of the values (n,) from each place on, and of none, (n + 1,).
+
+    Added from the end: a difference of sums may round to less than 0.
+    """
+    return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])
+
+
 @dataclass(frozen=True)
 class DecisionCurve:
     """Shares of rows that are acted on rightly and wrongly at thresholds, (t,) each.
@@ -53,16 +61,15 @@ class DecisionCurve:
         """Measure rows. risk, outcome : (n,). thresholds : (t,) within (0, 1)."""
         w = row_weights(weight, len(risk))
         order = np.argsort(risk, kind="stable")
-        ones = np.concatenate([[0.0], np.cumsum((w * outcome)[order])])
-        rows = np.concatenate([[0.0], np.cumsum(w[order])])
-        left_alone = np.searchsorted(risk[order], thresholds)
-        acted_on = (rows[-1] - rows[left_alone]) / rows[-1]
-        true_positives = (ones[-1] - ones[left_alone]) / rows[-1]
+        ones = _sums_from((w * outcome)[order])
+        zeros = _sums_from((w * (1.0 - outcome))[order])
+        total = ones[0] + zeros[0]
+        first = np.searchsorted(risk[order], thresholds)
         return cls(
             threshold=thresholds,
-            true_positives=true_positives,
-            false_positives=acted_on - true_positives,
-            frequency=float(ones[-1] / rows[-1]),
+            true_positives=ones[first] / total,
+            false_positives=zeros[first] / total,
+            frequency=float(ones[0] / total),
         )
 
     @property

@@ -185,7 +185,14 @@ def pair_covariance(
     later = np.repeat(weight_to_end, units.count) - weight_to_row
     smaller = np.add.reduceat(c * w * later, units.starts)
     products = units.sums(mass) ** 2 - units.sums(mass**2)
-    return float((2.0 * smaller - products).sum())
+    covariance = float((2.0 * smaller - products).sum())
+    # Of scores near 0 and 1 that is a difference of like numbers. No covariance is below
+    # 0 or above the root of both variances.
+    spread = np.sqrt(score * (1.0 - score))
+    if weight is not None:
+        spread = weight * spread
+    most = float((units.sums(spread) ** 2).sum() - spread @ spread)
+    return max(0.0, min(covariance, most))
 
 
 def fewer_than_expected(

@@ -57,7 +57,8 @@ def jump_p_value(deviation: float, sums: JumpSums, clustering: float = 1.0) -> f
     if jumps >= FEW_JUMPS:
         return math.erfc(abs(deviation) / math.sqrt(2.0 * variance))
     rise = jumps * min(sums.rising / sums.variance, 1.0)
-    count = deviation / math.sqrt(variance / jumps) + 2.0 * rise - jumps
+    step = clustering * math.sqrt(sums.fourth / sums.variance)
+    count = deviation / step + 2.0 * rise - jumps
     below, above = skellam_tails(rise, jumps - rise, count)
     return min(1.0, 2.0 * min(below, above))
 

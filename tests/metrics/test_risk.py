@@ -17,7 +17,7 @@ from calcli.metrics.context import MetricContext
 from calcli.metrics.settings import MetricSettings
 from calcli.numerics import sigmoid
 from calcli.rows import ArrayRows
-from calcli.statistics.decisions import DecisionCurve
+from calcli.statistics.decisions import DecisionCurve, benefit_interval
 from calcli.statistics.units import Units
 
 RISKS = ("slope", "intercept", "oe_ratio", "ici", "e50", "e90", "emax", "net_benefit")
@@ -384,6 +384,22 @@ def test_a_decision_curve_has_the_net_benefits():
             assert value.value == pytest.approx(curve.benefit[place], abs=1e-12)
             expected = pytest.approx(curve.treat_all[place], abs=1e-12)
             assert value.more["treat_all"] == expected
+
+
+def test_a_decision_curve_of_weighted_rows_that_are_all_right_has_an_interval():
+    """Without false alarms their share was -1e-16 by rounding, and the interval NaN."""
+    rng = np.random.default_rng(0)
+    thresholds = np.array([0.3, 0.5])
+    for n in range(2, 40):
+        outcome = (np.arange(n) % 2).astype(float)
+        weight = rng.exponential(size=n)
+        curve = DecisionCurve.of(outcome, outcome, thresholds, weight)
+        assert (curve.false_positives == 0.0).all()
+        n_rows = np.full(2, float(n))
+        low, high = benefit_interval(
+            curve.true_positives, curve.false_positives, curve.odds, n_rows, 0.95
+        )
+        assert (low < curve.benefit).all() and (curve.benefit < high).all()
 
 
 def test_a_risk_at_the_threshold_is_acted_on():

@@ -23,7 +23,7 @@ from calcli.rows import ArrayRows
 from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.areas import area_under_roc, delong, delong_of_units
 from calcli.statistics.intervals import t_quantile
-from calcli.statistics.p_values import luck_p_value
+from calcli.statistics.p_values import luck_p_value, sum_p_value
 from calcli.statistics.shared_luck import (
     SharedLuck,
     opposed_luck,
@@ -99,6 +99,21 @@ def test_luck_equals_the_sum_over_pairs(weighted):
     assert SharedLuck.of(c, c + r, Units.of(unit), w).estimate == pytest.approx(
         above / below, rel=1e-11
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_luck_of_scores_near_0_and_1_is_no_rounding_error(weighted):
+    """A design effect is at most the number of rows of a unit, here 7."""
+    rng = np.random.default_rng(0)
+    unit = np.repeat(np.arange(6), 7)
+    c = np.where(rng.random(42) < 0.7, 1.0, 1e-307)
+    w = np.exp(rng.normal(size=42)) if weighted else None
+    luck = SharedLuck.of(c, np.ones(42), Units.of(unit), w, both=True)
+    assert 1.0 <= luck.effect <= 7.0
+    p_value = sum_p_value(c, np.ones(42), w, Units.of(unit))
+    # Outcomes of chance 1e-307 have occurred, at most 13 rows of them: the law of their
+    # failures is Poisson's, 2 exp(-13).
+    assert 0.0 <= p_value <= 1e-5
 
 
 def test_units_of_one_row_share_no_luck():

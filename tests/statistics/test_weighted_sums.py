@@ -97,6 +97,9 @@ def test_chances_whose_square_underflows_have_a_p_value(chance):
     one, weight = np.array([chance]), np.array([2.0])
     assert sum_p_value(one, np.zeros(1), weight) == pytest.approx(1.0)
     assert sum_p_value(one, np.ones(1), weight) <= 1e-15
+    # steps of three rows: the number of jumps underflows too
+    sums = JumpSums.of(one, weight)
+    assert jump_p_value(0.0, sums, clustering=3.0) == pytest.approx(1.0)
 
 
 def test_a_group_within_one_unit_has_a_p_value():
