@@ -91,6 +91,25 @@ def by_stem(names: Iterable[str]) -> dict[str, list[str]]:
     return stems
 
 
+def differing_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers at the end in which names of one stem differ; none for other names.
+
+    >>> differing_numbers(["p[2]", "p[10]"])
+    [2, 10]
+    """
+    stems = set()
+    numbers = []
+    for name in names:
+        match = NUMBERED.fullmatch(name)
+        if match is None:
+            return []
+        stems.add(match["stem"])
+        numbers.append(int(match["number"]))
+    if len(stems) != 1 or len(set(numbers)) != len(numbers):
+        return []
+    return numbers
+
+
 def option_for(names: Sequence[str], columns: Sequence[str]) -> str:
     """Value of ``--scores`` for these columns.
 

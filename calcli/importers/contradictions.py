@@ -13,6 +13,7 @@ from calcli.importers.evidence import (
     FEWEST_RANKED,
     are_probabilities,
     blocks,
+    counts_from_1,
     is_never_below_half,
     is_one_hot,
     is_ranked,
@@ -197,6 +198,7 @@ def check_logs(
     is_calibrated = any(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
+    from_1 = names is None and columns[path].attributes.get("first_number")
     agreeing = []
     as_they_are = ("--scores", ",".join(columns[path].parts) or path)
     for other, column in columns.items():
@@ -214,6 +216,8 @@ def check_logs(
             predictions = logged_predictions(column, n, names)
             if predictions is None:
                 continue
+            if from_1 and counts_from_1(predictions, k):
+                predictions = predictions - 1
             logged = _Logged(column, path, as_they_are, predictions, None)
         else:
             continue
@@ -234,16 +238,23 @@ def _outcomes(column: Column, n: int) -> AnyArray | None:
 def logged_predictions(
     column: Column, n: int, names: Sequence[str] | None
 ) -> IntArray | None:
-    """Logged classes (n,), from whole numbers or names; None for other arrays."""
+    """Logged classes (n,), from names or whole numbers; None for other arrays.
+
+    Whole numbers are names where all of them are, else places.
+    """
     values = _values(column, n)
     if values is None:
         return None
-    if values.dtype.kind in "OUS":
-        places = places_of_words(values.tolist(), names or ())
-        return None if (places < 0).any() else places
     if values.dtype.kind == "f" and not (values == np.floor(values)).all():
         return None
-    return values.astype(np.int64) if values.dtype.kind in "iuf" else None
+    if values.dtype.kind in "iuf":
+        values = values.astype(np.int64)
+    elif values.dtype.kind not in "OUS":
+        return None
+    places = places_of_words(values.tolist(), names or ())
+    if (places >= 0).all():
+        return places
+    return values if values.dtype.kind == "i" else None
 
 
 def _values(column: Column, n: int) -> AnyArray | None:

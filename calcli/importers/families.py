@@ -21,7 +21,7 @@ from calcli.errors import DataError
 from calcli.importers.column_options import some_of
 from calcli.importers.family import Family, stacked
 from calcli.importers.find_families import distinct_words, find_families, with_outcomes
-from calcli.importers.headers import names_of_classes, read_names, sort_by_number
+from calcli.importers.headers import names_of_classes, read_names, sorted_by_number
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
     are_ours,
@@ -76,7 +76,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     alone = {name: columns[name] for name in columns if name not in combined}
     arrays = with_outcomes(alone) | ranks
     if not is_ours:
-        _check_order(families, table, columns, request)
+        families = _in_order(families, table, columns, request)
     for family in families:
         arrays[family.name] = _array_of(family, table, columns, families, request)
         classes = _names_of(family, table, columns, is_ours)
@@ -87,15 +87,20 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     return replace(table, columns=arrays)
 
 
-def _check_order(
+def _in_order(
     families: Sequence[Family], table: Table, columns: Columns, request: ImportRequest
-) -> None:
-    """Sort numbered columns, in place; refuse labels that may count otherwise."""
-    unlisted = [family for family in families if family.origin != "listed"]
-    for family in unlisted:
-        sort_by_number(table, family.columns)
-    for family in unlisted:
-        refuse_offset(table, columns, family.columns, request)
+) -> list[Family]:
+    """Families with numbered columns in their order.
+
+    Those that options list stay as they are. Refuses labels that may count otherwise.
+    """
+    in_order = []
+    for family in families:
+        if family.origin != "listed":
+            family = sorted_by_number(table, family)
+            refuse_offset(table, columns, family.columns, request)
+        in_order.append(family)
+    return in_order
 
 
 def _names_of(

@@ -7,18 +7,27 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
+
 from calcli.errors import DataError
 from calcli.importers.array_names import LEFT_OVER, OF_LABEL, parse_name
-from calcli.importers.column_options import by_stem, listed_columns, option_for
+from calcli.importers.column_options import (
+    by_stem,
+    differing_numbers,
+    listed_columns,
+    option_for,
+)
 from calcli.importers.common_text import texts_around
 from calcli.importers.family import Family
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
+    COLUMNS,
     PER_ROW,
     SCORE_PREFIX,
     is_certainty,
     is_counter,
     is_prediction_word,
+    is_unit,
     role_of,
     says_correct,
 )
@@ -29,6 +38,8 @@ OUTCOME_ENDING = re.compile(
     r"(?i)(?P<score>.+?)[_. -](outcome|outcomes|observed|actual)"
 )
 """Name of the outcome of one column of scores: ``prob1_outcome`` beside ``prob1``."""
+
+WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 ROWS_SEEN = 10_000
 MOST_CLASSES_SEEN = 1000
@@ -56,13 +67,18 @@ def find_families(columns: Columns, request: ImportRequest) -> list[Family]:
     families = [*named, *_numbered_families(names, free, rest)]
     left_over = Family(LEFT_OVER, rest, "left over")
     if not request.scores:
-        for family in _families_of_classes(columns, rest):
+        of_words = _families_of_classes(columns, rest)
+        of_numbers = _families_of_numbers(columns, free, families)
+        named = [*of_words, *of_numbers]
+        families = [_with_names_of_classes(family, named) for family in families]
+        for family in of_words:
             if len(family.columns) == len(rest):
                 left_over = replace(
                     left_over, classes=family.classes, label=family.label
                 )
             else:
                 families.append(family)
+        families += _without_columns_of(of_numbers, families)
     if len(rest) > 1:
         families.append(left_over)
     return [*families, *listed]
@@ -172,6 +188,71 @@ def _families_of_classes(columns: Columns, numeric: list[str]) -> list[Family]:
             if not any(members <= set(other.columns) for other in families):
                 families.append(family)
     return _with_own_names(families, list(columns))
+
+
+def _families_of_numbers(
+    columns: Columns, numeric: list[str], families: Sequence[Family]
+) -> list[Family]:
+    """Columns whose names differ in the numbers of a label: ``P (class=10), …``.
+
+    Every number is in a name, and every such name in the label: these are names of
+    classes, no places. Columns numbered from 0 or 1 stay numbered.
+    """
+    counted = [set(family.columns) for family in families if _counts_up(family)]
+    found: list[Family] = []
+    for label, column in columns.items():
+        if _has_other_meaning(label) or is_unit(label) or role_of(label) in COLUMNS:
+            continue
+        words = _whole_numbers(column)
+        for text in texts_around(words[0], numeric) if words else ():
+            members = [text.around(word) for word in words]
+            inside = map(text.inside, filter(text.is_around, numeric))
+            if set(words) != set(filter(WHOLE.fullmatch, inside)):
+                continue
+            if set(members) in [*counted, *(set(other.columns) for other in found)]:
+                continue
+            name = f"{OF_LABEL}{label}"
+            found.append(Family(name, members, "classes", text.before, words, label))
+    return _with_own_names(found, list(columns))
+
+
+def _counts_up(family: Family) -> bool:
+    """True for columns that end in 0, 1, … or 1, 2, …, in any order."""
+    numbers = sorted(differing_numbers(family.columns))
+    if not numbers or numbers[0] > 1:
+        return False
+    return numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def _whole_numbers(column: Column) -> list[str]:
+    """Distinct whole numbers of a column in their order; none if it has others."""
+    if column.cells != "number":
+        return []
+    with suppress(DataError):
+        values = column.rows(slice(ROWS_SEEN))
+        if values.dtype.kind in "iu":
+            numbers = np.unique(values).tolist()
+            if 1 < len(numbers) <= MOST_CLASSES_SEEN:
+                return list(map(str, numbers))
+    return []
+
+
+def _with_names_of_classes(family: Family, named: Sequence[Family]) -> Family:
+    """A family with the names of its classes, where a label tells them."""
+    for other in named:
+        if set(other.columns) == set(family.columns):
+            return replace(
+                family, columns=other.columns, classes=other.classes, label=other.label
+            )
+    return family
+
+
+def _without_columns_of(
+    families: Sequence[Family], others: Sequence[Family]
+) -> list[Family]:
+    """Families of other columns than those of others."""
+    known = [set(other.columns) for other in others]
+    return [family for family in families if set(family.columns) not in known]
 
 
 def _with_own_names(families: Sequence[Family], columns: list[str]) -> list[Family]:

@@ -2,40 +2,38 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.column_options import some_of
+from calcli.importers.column_options import differing_numbers, some_of
 from calcli.importers.common_text import Around
 from calcli.importers.family import Family
-from calcli.importers.names import NUMBERED
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
-from calcli.io.locate import natural
 from calcli.numerics import AnyArray, whole_number
 
 IN_PARENTHESES = Around("(", ")")
 
 
-def sort_by_number(table: Table, names: list[str]) -> None:
-    """Sort columns ``p_2, p_0, p_1`` by their numbers, where these are consecutive."""
-    stems = set()
-    numbers = []
-    for name in names:
-        match = NUMBERED.fullmatch(name)
-        if match is None:
-            return
-        stems.add(match["stem"])
-        numbers.append(int(match["number"]))
+def sorted_by_number(table: Table, family: Family) -> Family:
+    """Columns ``p_2, p_0, p_1`` in the order of their numbers, if these are consecutive.
+
+    The names of their classes go with them.
+    """
+    numbers = differing_numbers(family.columns)
     in_order = sorted(numbers)
-    first = in_order[0]
-    are_consecutive = in_order == list(range(first, first + len(numbers)))
-    if len(stems) != 1 or numbers == in_order or not are_consecutive:
-        return
-    names.sort(key=natural)
+    if numbers == in_order or in_order != list(range(in_order[0], in_order[-1] + 1)):
+        return family
+    order = sorted(range(len(numbers)), key=numbers.__getitem__)
+    names = [family.columns[place] for place in order]
+    classes = family.classes
+    if classes is not None:
+        classes = [classes[place] for place in order]
     message = f"columns {some_of(names)} were put in the order of their numbers"
     remark(f"{table.file.name}: {message}")
+    return replace(family, columns=names, classes=classes)
 
 
 def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] | None:
@@ -46,6 +44,9 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
         return _names_of_apply(family)
     names = [name[len(family.prefix) :].strip() for name in family.columns]
     names = _without_common_ends(names)
+    if family.origin == "numbered":
+        numbers_of_columns = differing_numbers(family.columns)
+        names = list(map(str, numbers_of_columns)) or names
     numbers: list[int] = []
     for name in names:
         number = whole_number(name)
@@ -56,7 +57,7 @@ def names_of_classes(table: Table, family: Family, is_ours: bool) -> list[str] |
     if len(numbers) == len(names):
         return _numbered_names(table, family, names, numbers, is_ours)
     names = _without_parent(names)
-    if not family.prefix and _only_count(names):
+    if not family.prefix and differing_numbers(names):
         return None
     return names
 
@@ -134,16 +135,3 @@ def _numbered_names(
     if set(numbers) <= set(range(len(numbers) + 1)):
         return None
     return names
-
-
-def _only_count(names: Sequence[str]) -> bool:
-    """True for names of one stem that differ in their number."""
-    stems = set()
-    numbers = set()
-    for name in names:
-        match = NUMBERED.fullmatch(name)
-        if match is None:
-            return False
-        stems.add(match["stem"])
-        numbers.add(match["number"])
-    return len(stems) == 1 and len(numbers) == len(names)

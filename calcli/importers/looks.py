@@ -185,7 +185,7 @@ def _look_of_numbers(path: str, values: AnyArray, distinct: AnyArray) -> Look:
     if may_be_percent(path) and lowest >= 0 and 1 < highest <= 100:
         return "percentages"
     if values.dtype.kind != "f":
-        if says_correct(path):
+        if says_correct(path) or len(distinct) < 2:
             return ""
         if len(distinct) < 3 and highest <= 1:
             return "labels"

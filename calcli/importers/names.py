@@ -129,7 +129,7 @@ ROLES: dict[str, Role] = {
     "counter": Role(
         "counts rows: never a score of a class",
         (),
-        r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ ]id)"
+        r"(?i:folds?|idx|index|\.?row([_ ]?(index|number))?|epoch|.*[_ .]id)"
         r"|[A-Za-z]+(Id|ID)|(?i:inst#|\.config|resample|mtry)",
         ("fold", "row_id", "PassengerId", "rowIndex"),
     ),

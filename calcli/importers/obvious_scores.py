@@ -258,12 +258,16 @@ def _is_family(name: Name, arrays: Arrays) -> bool:
 
 
 def _proven_families(names: Sequence[Name], arrays: Arrays) -> set[str]:
-    """Names of columns whose rows are probabilities; one for the same columns."""
+    """Names of columns whose rows are probabilities; one for the same columns.
+
+    Of these the one whose classes a label names, if any.
+    """
     by_members: dict[frozenset[str], str] = {}
     for name in names:
         if arrays.kind(name.path).kind in ("probs", "log_probs"):
             members = frozenset(arrays.columns[name.path].parts)
-            by_members.setdefault(members, name.core)
+            if members not in by_members or arrays.has(name.path, "by_label"):
+                by_members[members] = name.core
     return set(by_members.values())
 
 

@@ -473,6 +473,87 @@ def test_an_export_is_read_without_options(write, run):
     assert scores.startswith("Read ") and "pred" not in others, made.err
 
 
+PATTERNS = [
+    *("{}", "p{}", "P (class={})", ".pred_{}", "species_{}_PREDICTION"),
+    *('"Scored Probabilities for Class ""{}"""', "prediction_score_{}"),
+]
+OTHER_NAMES = {
+    "from 1": ["1", "2", "3"],
+    "gaps": ["2", "10", "30"],
+    "signs": ["-1", "0", "1"],
+    "numbered words": ["k2", "k10", "k3"],
+    "words with numbers": ["class 1", "class 10", "class 2"],
+}
+
+
+@pytest.mark.parametrize("names", OTHER_NAMES.values(), ids=list(OTHER_NAMES))
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)], ids=["sorted", "other"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_numbers_in_the_names_of_columns_name_the_classes(run, pattern, order, names):
+    """In any order, with and without a column of predictions."""
+    columns = {pattern.format(names[k]): P[:, k] for k in order}
+    columns |= {"fold": [i % 3 for i in range(N)], "species": [names[y] for y in Y]}
+    for name in ("without.csv", "with.csv"):
+        table(name, columns)
+        done = run(
+            "evaluate", name, "--metric", "accuracy", "--metric", "nll", "--json"
+        )
+        assert done.code == 0, done.err
+        metrics = json.loads(done.out)["results"][0]["metrics"]
+        nll = -np.log(P[np.arange(N), Y]).mean()
+        assert metrics["accuracy"]["value"] == (P.argmax(axis=1) == Y).mean()
+        assert metrics["nll"]["value"] == pytest.approx(nll, rel=1e-9)
+        columns["predicted"] = [names[k] for k in P.argmax(axis=1)]
+
+
+def test_arff_with_quotes_and_other_alphabets(run):
+    """Names in quotes, escapes and signs that are not ASCII; SciPy's reader has none."""
+    names = ['it\'s a "cat"', "Füchse, zwei", "犬 {1}"]
+    quoted = ["'it\\'s a \"cat\"'", '"Füchse, zwei"', "'犬 {1}'"]
+    head = ["% a comment", "@RELATION r", "@ATTRIBUTE repeat NUMERIC"]
+    for name in quoted:
+        head.append(f"@attribute {name[0]}confidence.{name[1:]} real")
+    kinds = "{" + ",".join(quoted) + "}"
+    head += [f"@ATTRIBUTE prediction {kinds}", f"@ATTRIBUTE correct {kinds}"]
+    rows = []
+    for p, y in zip(P, Y, strict=True):
+        cells = ", ".join(map(str, p))
+        rows.append(f"0, {cells}, {quoted[p.argmax()]}, {quoted[y]}")
+    Path("quoted.arff").write_text("\n".join([*head, "@DATA", *rows]), "utf-8")
+    done = run("evaluate", "quoted.arff", "--per-class", "--metric", "nll", "--json")
+    assert done.code == 0, done.err
+    (result,) = json.loads(done.out)["results"]
+    nll = -np.log(P[np.arange(N), Y]).mean()
+    assert result["metrics"]["nll"]["value"] == pytest.approx(nll, rel=1e-9)
+    assert {line["name"] for line in result["per_class"]} == set(names)
+
+
+def test_a_broken_row_of_arff_is_named(run):
+    head = "@relation r\n@attribute p real\n@attribute y {a,b}\n@data\n"
+    Path("cells.arff").write_text(head + "0.5,a\n0.5\n")
+    refused = run("evaluate", "cells.arff")
+    assert refused.code == 3 and "line 6 has 1 cells, expected 2" in refused.line
+    Path("sparse.arff").write_text(head + "{0 0.5}\n")
+    refused = run("evaluate", "sparse.arff")
+    assert refused.code == 3 and "line 5 is a sparse row" in refused.line
+
+
+def test_many_numbered_classes_in_the_order_of_words_keep_their_names(run):
+    """k0, k1, k10, …: the columns were put in the order of numbers, their names not."""
+    rng = np.random.default_rng(8)
+    z = rng.normal(size=(N, 30)) * 2
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    columns = {}
+    for name in sorted(f"k{k}" for k in range(30)):
+        columns[name] = p[:, int(name[1:])]
+    table("many.csv", {**columns, "species": [f"k{k}" for k in y]})
+    done = run("evaluate", "many.csv", "--metric", "accuracy", "--json")
+    assert done.code == 0, done.err
+    accuracy = json.loads(done.out)["results"][0]["metrics"]["accuracy"]["value"]
+    assert accuracy == (p.argmax(axis=1) == y).mean()
+
+
 def test_a_confidence_of_weka_is_read_without_options(run):
     """Without the distribution only that of the predicted class is printed."""
     rows = ["inst#,actual,predicted,error,prediction"]

@@ -1,11 +1,26 @@
-"""ARFF tables, by SciPy: files of Weka, and the predictions of OpenML's runs."""
+"""ARFF tables: files of Weka, and the predictions of OpenML's runs."""
+
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Table
-from calcli.importers.text_cells import held_column
+from calcli.importers.table import Column, Table
+from calcli.importers.text_cells import held_column, words
+
+QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|"""
+"""Text in quotes, where a backslash escapes."""
+
+CELL = re.compile(rf"\s*(?:{QUOTED}([^,]*?))\s*(,|$)")
+"""A cell, and the comma after it."""
+
+ATTRIBUTE = re.compile(rf"(?i)@attribute\s+(?:{QUOTED}(\S+?))\s*({{.*|\s\S.*)")
+ESCAPED = re.compile(r"\\(.)")
+NUMERIC = ("numeric", "real", "integer")
+MISSING = "?"
 
 
 @reader(
@@ -21,20 +36,62 @@ from calcli.importers.text_cells import held_column
     examples=[("predictions.arff", "")],
 )
 def read_arff(file: SourceFile) -> Table:
-    """Read the columns of an ARFF table; a missing word is an empty cell."""
-    from scipy.io import arff
-
-    with file.path.open(encoding="utf-8-sig") as opened:
-        rows, meta = arff.loadarff(opened)
-    columns = {}
-    for name in meta.names():
-        values = np.atleast_1d(rows[name])
-        if values.dtype.kind != "S":
-            columns[name] = held_column(file.path, name, values, "number")
+    """Read the columns of an ARFF table; a missing value is an empty cell."""
+    types: dict[str, str] = {}
+    rows: list[list[str]] = []
+    is_data = False
+    text = file.path.read_text("utf-8-sig")
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("%"):
             continue
-        words = np.char.decode(values, "utf-8")
-        is_missing = words == "?"
-        words[is_missing] = ""
-        empty_row = int(np.argmax(is_missing)) if is_missing.any() else None
-        columns[name] = held_column(file.path, name, words, "text", empty_row)
+        if is_data:
+            rows.append(_cells(line, len(types), f"{file.path}: line {number}"))
+        elif line.lower().startswith("@data"):
+            is_data = True
+        elif line.lower().startswith("@attribute"):
+            match = ATTRIBUTE.fullmatch(line)
+            if match is None:
+                expected = "expected @attribute NAME TYPE"
+                raise DataError(f"{file.path}: line {number}: {expected}")
+            types[_unquoted(match[1], match[2], match[3])] = match[4].strip().lower()
+    columns = {}
+    for name, cells in zip(types, zip(*rows, strict=True), strict=False):
+        columns[name] = _column(file, name, types[name], cells)
     return Table(file.path, "arff", columns, len(rows))
+
+
+def _cells(line: str, n: int, where: str) -> list[str]:
+    """Cells of a row, without quotes."""
+    if line.startswith("{"):
+        raise DataError(f"{where} is a sparse row, expected {n} cells")
+    cells = []
+    if "'" in line or '"' in line:
+        match = CELL.match(line)
+        while match is not None:
+            cells.append(_unquoted(match[1], match[2], match[3]))
+            match = CELL.match(line, match.end()) if match[4] else None
+    else:
+        cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != n:
+        raise DataError(f"{where} has {len(cells)} cells, expected {n}")
+    return cells
+
+
+def _unquoted(single: str | None, double: str | None, plain: str | None) -> str:
+    """Text of a cell, by how it is quoted."""
+    quoted = single if single is not None else double
+    return (plain or "") if quoted is None else ESCAPED.sub(r"\1", quoted)
+
+
+def _column(file: SourceFile, name: str, kind: str, cells: Sequence[str]) -> Column:
+    """Column of numbers, or of words."""
+    empty_row = cells.index(MISSING) if MISSING in cells else None
+    if kind.split()[0] not in NUMERIC:
+        texts = words(["" if cell == MISSING else cell for cell in cells])
+        return held_column(file.path, name, texts, "text", empty_row)
+    try:
+        numbers = [np.nan if cell == MISSING else float(cell) for cell in cells]
+    except ValueError as problem:
+        raise DataError(f"{file.path}: column {name!r}: {problem}") from None
+    return held_column(file.path, name, np.array(numbers), "number", empty_row)
