@@ -41,7 +41,7 @@ from _stored import markdown_head, markdown_row, read_entries, write_entries
 
 from calcli.calibrator import Context
 from calcli.composition import FittedPrefixes
-from calcli.methods.auto import fit_candidate, parse_candidate
+from calcli.methods.auto import fit_candidate, lacking_classes, parse_candidate
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
 
@@ -117,7 +117,8 @@ def best_candidate(candidates: list[dict[str, Any]], rows: ArrayRows) -> Any:
     tried = [row for row in candidates if "failed" not in row]
     best = min(tried, key=lambda row: row["nll"])
     candidate = parse_candidate(best["method"], alone=True)
-    return fit_candidate(candidate, rows, FittedPrefixes(), Context()).calibrator
+    context = Context(held=tuple(lacking_classes(rows)))
+    return fit_candidate(candidate, rows, FittedPrefixes(), context).calibrator
 
 
 class Peers:

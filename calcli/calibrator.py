@@ -109,7 +109,8 @@ class Context:
     record. start : a warm start, a calibrator of the same method fitted to nearly the
     same rows (folds of a cross-validation): a search may begin near its parameters.
     loose : a search may end with a Newton step that promises to lower the mean loss by
-    at most this, in nats; 0 for the digits of float64.
+    at most this, in nats; 0 for the digits of float64. held : classes without rows,
+    whose probability ``svs`` and ``sms`` leave as their first step makes it.
     """
 
     seed: int = 0
@@ -119,6 +120,7 @@ class Context:
     notes: list[str] = field(default_factory=list)
     start: "Calibrator | None" = None
     loose: float = 0.0
+    held: tuple[int, ...] = ()
 
     def rng(
         self,

@@ -33,7 +33,7 @@ from calcli.methods._auto.candidates import (
     lacking_classes,
     listed,
     parse_candidate,
-    without_class_terms,
+    that_hold_classes,
 )
 from calcli.methods._auto.held_out import (
     Part,
@@ -140,6 +140,10 @@ class Auto(Mixture):
     it is the smoothed sigmoid; its share is .4 where the gain is at most half a
     standard error, none from 2 on.
 
+    Classes without a row, where the scores expect some, are held: the candidates are
+    those that can leave their probability as maps without parameters of classes make
+    it, and there are no temperatures by predicted class.
+
     The members of weight 1 % and more are refitted on all rows; p = (1-a) sum_j w_j p_j
     + a/C with a = 1/(4 (n+1)); the weights see 1/(10 (n+1)) of it in every p_ij.
     Averaging beats choosing: the choice among near equals is itself noise.
@@ -209,7 +213,8 @@ class Auto(Mixture):
         candidates = candidates_for(names, rows, alone=not is_average)
         lacking = [] if options.candidates else lacking_classes(rows)
         if lacking:
-            candidates = without_class_terms(candidates)
+            candidates = that_hold_classes(candidates)
+            context = replace(context, held=tuple(lacking))
         fit = cls.tried(candidates, rows, options, context)
         if fit.cross_fits is not None:
             fit = replace(fit, cross_fits=partial(in_source, fit.cross_fits, order))
@@ -218,7 +223,8 @@ class Auto(Mixture):
         which = "class has" if len(lacking) == 1 else "classes have"
         warning = (
             f"{len(lacking)} {which} no row, where the scores expect some"
-            f" ({rows.called(lacking)}): fitted without parameters of classes"
+            f" ({rows.called(lacking)}): parameters of classes move probability among"
+            " the others only"
         )
         return replace(fit, warnings=(warning, *fit.warnings))
 

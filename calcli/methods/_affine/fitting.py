@@ -65,7 +65,7 @@ class FitNotes:
         return Fit(calibrator, self.status, tuple(self.warnings), self.details)
 
     def warn_of_absent_classes(self, what_happens: str) -> bool:
-        """Warn of classes without rows.
+        """Warn of classes without rows, but for those that are held (see ``Context``).
 
         Returns True if at least two classes have some.
         """
@@ -73,9 +73,10 @@ class FitNotes:
         weights = rows.weights()
         class_weight = np.bincount(rows.labels(), weights=weights, minlength=rows.k)
         absent = np.flatnonzero(class_weight == 0)
-        if len(absent):
+        free = np.setdiff1d(absent, self.context.held)
+        if len(free):
             self.warn(
-                f"classes without calibration rows ({len(absent)} of {rows.k}):"
+                f"classes without calibration rows ({len(free)} of {rows.k}):"
                 f" {what_happens}"
             )
         if rows.k - len(absent) >= 2:

@@ -1,7 +1,7 @@
 """Base of svs and sms: a smoothed temperature step, then a map under a ridge."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, Self, cast
 
@@ -11,8 +11,10 @@ from calcli.block import Block
 from calcli.calibrator import (
     Context,
     Fit,
+    Prediction,
     param,
 )
+from calcli.errors import DataError
 from calcli.folds import content_folds
 from calcli.methods._affine.fitting import (
     FitNotes,
@@ -29,7 +31,14 @@ from calcli.methods._affine.objective import (
     rows_to_fit,
 )
 from calcli.methods._temperature import likeliest
-from calcli.numerics import FloatArray, softmax
+from calcli.numerics import (
+    LOG_ZERO,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    log_normalizer,
+    softmax,
+)
 from calcli.rows import Rows
 
 # values of lambda in cross-validation, strongest first
@@ -46,11 +55,15 @@ CLASSES_WITHOUT_ROWS = "each is predicted less; where they occur, ts serves bett
 class Structured(AffineMap):
     """Base of svs and sms: an affine map behind a smoothed temperature step.
 
-    It takes temperature-scaled log-probabilities, mixed with the uniform vector.
+    It takes temperature-scaled log-probabilities, mixed with the uniform vector. held :
+    classes whose probability the map leaves as the first step makes it; it moves
+    probability among the others only.
     """
 
     temperature: float = param(within="positive")
     smoothing: float = param(within="0 to 1")
+    _: KW_ONLY
+    held: IntArray | None = param("held", dtype="int64", optional=True, default=None)
 
     @classmethod
     def fit(cls, rows: Rows, options: Any, context: Context) -> Fit[Self]:
@@ -81,7 +94,9 @@ class Structured(AffineMap):
                 Ridge(weight, cls.identity(k)), 1.0, temperature, options.prior, n
             )
 
-        build = cast(Callable[..., Self], partial(cls, temperature, smoothing))
+        held = np.array(context.held, dtype=np.int64) if context.held else None
+        first_step = partial(cls, temperature, smoothing, held=held)
+        build = cast(Callable[..., Self], first_step)
         if not notes.warn_of_absent_classes(CLASSES_WITHOUT_ROWS):
             return notes.fit(build(*split_map(theta)))
         lam = options.lambda_
@@ -114,6 +129,23 @@ class Structured(AffineMap):
         best = notes.fit_map(cls, objective, lambda: theta, what)
         return notes.fit(build(*split_map(best)))
 
+    def apply(self, block: Block) -> Prediction:
+        prediction = super().apply(block)
+        if self.held is None:
+            return prediction
+        is_held = np.isin(np.arange(len(self.bias)), self.held)
+        first_step = self.features(block)
+        log_p = with_classes_held(prediction.log_probs, first_step, is_held)
+        return Prediction.by_argmax(log_p)
+
+    def check_own(self, k: int) -> None:
+        if self.held is None:
+            return
+        held = self.held.tolist()
+        known = range(k)
+        if len(set(held)) < len(held) or not set(held) < set(known):
+            raise DataError(f"params.held is {held}, expected some of {k} classes")
+
     def features(self, block: Block) -> FloatArray:
         """log((1 - a) softmax(z / T) + a / k), (b, k)."""
         return smoothed_log_probs(self.temperature, self.smoothing, block)
@@ -126,3 +158,17 @@ def smoothed_log_probs(
     p *= 1.0 - smoothing
     p += smoothing / p.shape[1]
     return np.log(p, out=p)
+
+
+def with_classes_held(
+    log_p: FloatArray, held_log_p: FloatArray, is_held: BoolArray
+) -> FloatArray:
+    """Log-probabilities that have those of some classes from elsewhere.
+
+    The other classes share what is left in the proportions that they have. log_p,
+    held_log_p : (b, k). is_held : (k,).
+    """
+    left = log_normalizer(np.where(is_held, LOG_ZERO, held_log_p))
+    sum_of_others = log_normalizer(np.where(is_held, LOG_ZERO, log_p))
+    others = log_p + (left - sum_of_others)[:, None]
+    return np.where(is_held, held_log_p, others)

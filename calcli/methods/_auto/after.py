@@ -177,12 +177,20 @@ class LastStep:
     record: Mapping[str, Any]
 
 
+def by_prediction_gain(rows: Rows, seed: int) -> float:
+    """Gain in mean log-probability by temperatures by predicted class, cross-fitted."""
+    fold = content_folds(rows, FOLDS, seed)
+    gains = TemperatureByGroup.held_out_gain(rows, BY_PREDICTION, fold)
+    return float(np.average(gains, weights=rows.weights()))
+
+
 def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     """Fit the stages that follow the average to held-out rows.
 
     The projection comes first where predictions are kept. Then, from 2000 rows on,
     temperatures by predicted class where cross-fitting shows a gain, and a gentle
-    monotone map. Neither changes predictions.
+    monotone map. Neither changes predictions. There are no temperatures by predicted
+    class where classes are held: all rows that such a class is predicted for are wrong.
     """
     stages: list[Stage] = []
     record: dict[str, Any] = {}
@@ -191,14 +199,13 @@ def last_step(rows: ArrayRows, *, keep: bool, context: Context) -> LastStep:
     current: Rows = mapped(rows, Keep()) if keep else rows
     if current.n < LEAST_ROWS:
         return LastStep(tuple(stages), current, record)
-    fold = content_folds(current, FOLDS, context.seed)
-    gains = TemperatureByGroup.held_out_gain(current, BY_PREDICTION, fold)
-    gain = float(np.average(gains, weights=current.weights()))
-    record["by_prediction_gain"] = gain
-    if gain > 0.0:
-        by_class = TemperatureByGroup.around_one(current, BY_PREDICTION)
-        stages.append(Stage("ts-by", BY_PREDICTION, by_class))
-        current = mapped(current, by_class)
+    if not context.held:
+        gain = by_prediction_gain(current, context.seed)
+        record["by_prediction_gain"] = gain
+        if gain > 0.0:
+            by_class = TemperatureByGroup.around_one(current, BY_PREDICTION)
+            stages.append(Stage("ts-by", BY_PREDICTION, by_class))
+            current = mapped(current, by_class)
     quiet = Context(context.seed, context.device)
     bent = SharedMonotone.fit(current, GENTLE, quiet)
     if bent.status == "ok":

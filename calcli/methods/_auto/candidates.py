@@ -4,7 +4,7 @@ Which methods a problem of a given size can carry.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -70,8 +70,15 @@ LONG_SCORES = 40_000
 PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 """Methods with parameters of every class, which rows of few classes judge."""
 
-LACKING_LEVEL = 1e-3
-"""Chance that some class of calibrated scores is called lacking."""
+HOLDING = {"svs", "sms"}
+"""Those of them that can leave the probability of some classes as it is."""
+
+# Classes without rows are held where calibrated scores lack such classes with at most
+# this chance,
+LACKING_LEVEL = 0.01
+# or where the scores expect this share of all rows of them, or more: what is lost by
+# learning from few rows that they never come grows with it.
+LACKING_SHARE = 0.05
 
 Candidate = tuple[str, Options]  # name and options of a method
 
@@ -147,36 +154,49 @@ def chained(candidates: Mapping[str, Candidate]) -> list[list[str]]:
 
 def is_per_class(candidate: Candidate) -> bool:
     """True for a candidate with parameters of every class."""
-    return any(name in PER_CLASS for name, _ in stages_of(*candidate))
+    return uses_any(candidate, PER_CLASS)
 
 
-def without_class_terms(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
-    """Candidates without parameters of every class."""
+def uses_any(candidate: Candidate, methods: Set[str]) -> bool:
+    """True for a candidate of which a stage is one of some methods."""
+    return any(name in methods for name, _ in stages_of(*candidate))
+
+
+def that_hold_classes(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Candidates that can leave the probability of some classes as it is."""
     return {
         name: candidate
         for name, candidate in candidates.items()
-        if not is_per_class(candidate)
+        if not uses_any(candidate, PER_CLASS - HOLDING)
     }
 
 
 def lacking_classes(rows: Rows) -> list[int]:
-    """Classes without a row that the scores expect, of more than two.
+    """Classes without a row, of more than two, where the scores expect rows of some.
 
-    Calibrated scores lack a class of so many expected rows, one a unit, with chance
-    below ``LACKING_LEVEL`` (exp(-expected) is the largest product of 1 - p).
+    Such classes may have been left out where the rows were drawn, and come where the
+    calibrator is applied; see ``LACKING_LEVEL`` and ``LACKING_SHARE``. Calibrated
+    scores lack j given classes with chance at most exp(-m) for m expected rows, one a
+    unit (the product of 1 - p is at most that), and any j of k classes with at most as
+    many times that chance as there are choices of j.
     """
     if rows.k < 3:
         return []
-    absent = np.bincount(rows.labels(), minlength=rows.k) == 0
-    if not absent.any():
+    absent = np.flatnonzero(np.bincount(rows.labels(), minlength=rows.k) == 0)
+    if not len(absent):
         return []
     expected = np.zeros(rows.k)
     for block in rows.blocks():
         expected += softmax(block.z).sum(axis=0)
     units = rows.units()
     rows_per_unit = 1.0 if units is None else rows.n / units.n
-    least = rows_per_unit * math.log(rows.k / LACKING_LEVEL)
-    return np.flatnonzero(absent & (expected > least)).tolist()
+    largest_first = np.sort(expected[absent])[::-1] / rows_per_unit
+    j = np.arange(1, len(absent) + 1)
+    log_choices = np.cumsum(np.log((rows.k - j + 1) / j))
+    log_chance = log_choices - np.cumsum(largest_first)
+    is_unlikely = log_chance.min() <= math.log(LACKING_LEVEL)
+    is_large = expected[absent].sum() >= LACKING_SHARE * rows.n
+    return absent.tolist() if is_unlikely or is_large else []
 
 
 def fit_candidate(

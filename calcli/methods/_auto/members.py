@@ -159,6 +159,7 @@ def refitted(
                 piece.walked,
                 start=member.calibrator,
                 loose=FINAL if rows.n * rows.k <= CHEAP_SCORES else FINAL_MANY,
+                held=context.held,
             )
             fits[name] = fit_candidate(member.candidate, rows, known, nearby)
             piece.end()

@@ -286,6 +286,7 @@ class Trying:
             piece.walked,
             start=start,
             loose=TRIAL,
+            held=self.context.held,
         )
         outcome = tried(self.candidates[name], learn, scored, known, context)
         piece.end()
