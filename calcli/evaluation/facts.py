@@ -26,16 +26,16 @@ class DataSummary:
     """
 
     n: int
-    n_classes: int | None
     kind: str
     weighted: bool
-    largest_class_share: float | None
-    smallest_class_share: float | None
-    absent_classes: int
     distinct_confidences: int
     names: Sequence[str] | None
     units: int | None
     effective_rows: float | None
+    n_classes: int | None = None
+    largest_class_share: float | None = None
+    smallest_class_share: float | None = None
+    absent_classes: int = 0
 
     def class_name(self, index: int) -> str | None:
         """Name of a class; None where classes have no names."""

@@ -57,11 +57,7 @@ class TestedGroup:
     @property
     def observed(self) -> float:
         """Frequency of class 1, or accuracy."""
-        labelled = self.part.context.labelled(_label(self.gap.of_positive))
-        weight = labelled.table.weight
-        if weight is None:
-            return float(labelled.outcomes.mean())
-        return float(weight @ labelled.outcomes) / float(weight.sum())
+        return self.part.context.labelled(_label(self.gap.of_positive)).observed
 
     @property
     def predicted(self) -> float:

@@ -47,35 +47,25 @@ def summarise_data(
 ) -> DataSummary:
     """Summarise the evaluated rows. names : of the classes, if known."""
     table = context.table
-    n_units = None if table.units is None else table.units.n
-    effective_rows = None if table.weight is None else context.effective_n
-    if table.k == 1:
-        return DataSummary(
-            n=context.n,
-            n_classes=None,
-            kind=kind,
-            weighted=table.weight is not None,
-            largest_class_share=None,
-            smallest_class_share=None,
-            absent_classes=0,
-            distinct_confidences=context.distinct,
-            names=names,
-            units=n_units,
-            effective_rows=effective_rows,
-        )
-    counts = table.label_counts
-    return DataSummary(
+    weighted = table.weight is not None
+    summary = DataSummary(
         n=context.n,
-        n_classes=table.k,
         kind=kind,
-        weighted=table.weight is not None,
+        weighted=weighted,
+        distinct_confidences=context.distinct,
+        names=names,
+        units=None if table.units is None else table.units.n,
+        effective_rows=context.effective_n if weighted else None,
+    )
+    if table.k == 1:
+        return summary
+    counts = table.label_counts
+    return replace(
+        summary,
+        n_classes=table.k,
         largest_class_share=float(counts.max() / context.n),
         smallest_class_share=float(counts.min() / context.n),
         absent_classes=int((counts == 0).sum()),
-        distinct_confidences=context.distinct,
-        names=names,
-        units=n_units,
-        effective_rows=effective_rows,
     )
 
 
@@ -156,10 +146,7 @@ def _class_one(context: MetricContext, scores: Mapping[str, Score]) -> ClassOne 
         return None
     gap = direction_of(context, "positive")
     estimate = _gap_estimate(context, "positive")
-    observed = float(table.label_counts[1]) / table.n
-    if table.weight is not None:
-        total = float(table.weight.sum())
-        observed = float(table.weight @ (table.y == 1)) / total
+    observed = context.labelled("positive").observed
     slope = scores.get("slope")
     slope_estimate = None
     if slope is not None and slope.value is not None and slope.interval is not None:

@@ -271,13 +271,7 @@ def delong_of_units(
     lost = np.where(up, 1.0 - share_below(wrong), share_below(right))
     influence = (1.0 - area - lost) / np.where(up, len(right), len(wrong))
     carrying = min(
-        _carrying_units(units.sums(lost * up)), _carrying_units(units.sums(lost * ~up))
+        _carrying(sums.sum(), float(sums @ sums))
+        for sums in (units.sums(lost * up), units.sums(lost * ~up))
     )
     return AreaSpread(uneven_error(influence, units)[0], carrying)
-
-
-def _carrying_units(sums: FloatArray) -> float:
-    """Compute the number of units that carry a total, from their sums (g,)."""
-    if not sums.any():
-        return 0.0
-    return float(sums.sum() ** 2 / (sums @ sums))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.records import Sums
 from calcli.solvers import halved
 
@@ -77,7 +77,7 @@ class PairedSums(Sums):
         expected: FloatArray | None = None,
     ) -> "PairedSums":
         """Sum the powers of differences d (n,) at the labels."""
-        return cls(_weights(len(d), weight) @ d[:, None] ** _J, expected)
+        return cls(row_weights(weight, len(d)) ** _R @ d[:, None] ** _J, expected)
 
     @property
     def mean(self) -> float:
@@ -259,7 +259,7 @@ def expected_powers(
     n = len(by_label)
     square = by_label**2
     powers = [by_label, square, by_label * square, square**2]
-    weights = _weights(n, weight)
+    weights = row_weights(weight, n) ** _R
     sums = []
     for p in (first, second):
         moments = [np.ones(n)]
@@ -267,11 +267,6 @@ def expected_powers(
             moments.append(np.einsum("ij,ij->i", p, power))
         sums.append(weights @ np.stack(moments, axis=1))
     return np.stack(sums)
-
-
-def _weights(n: int, weight: FloatArray | None) -> FloatArray:
-    """Compute the powers 1 to 4 of the weights, (4, n)."""
-    return np.ones((4, n)) if weight is None else weight**_R
 
 
 def _about(sums: FloatArray, delta: float) -> FloatArray:

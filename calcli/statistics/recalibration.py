@@ -26,7 +26,14 @@ from typing import Annotated
 
 import numpy as np
 
-from calcli.numerics import LOG_ZERO, BoolArray, FloatArray, IntArray, sigmoid
+from calcli.numerics import (
+    LOG_ZERO,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    row_weights,
+    sigmoid,
+)
 from calcli.records import Sums
 from calcli.solvers import Slope, find_root, minimise_box
 from calcli.statistics.sandwich import Sandwich, sandwich
@@ -59,9 +66,8 @@ class OutcomeCounts:
         cls, log_odds: FloatArray, outcome: FloatArray, weight: FloatArray | None = None
     ) -> "OutcomeCounts":
         """Count rows with log-odds and outcomes 0 or 1, (n,) each."""
-        ones = outcome if weight is None else weight * outcome
-        zeros = 1.0 - outcome if weight is None else weight * (1.0 - outcome)
-        return cls(log_odds, ones, zeros)
+        w = row_weights(weight, len(outcome))
+        return cls(log_odds, w * outcome, w * (1.0 - outcome))
 
     def where(self, rows: BoolArray) -> "OutcomeCounts":
         """Counts at the log-odds of a mask (b,)."""

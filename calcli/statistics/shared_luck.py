@@ -84,14 +84,9 @@ class SharedLuck:
 
         both : treat both outcomes alike, as for P(class 1).
         """
-        if weight is None:
-            w = np.ones(len(score))
-            residual = outcome - score
-            spread = score * (1.0 - score)
-        else:
-            w = weight
-            residual = weight * (outcome - score)
-            spread = weight**2 * score * (1.0 - score)
+        w = row_weights(weight, len(score))
+        residual = w * (outcome - score)
+        spread = w**2 * score * (1.0 - score)
         # Are there enough units with a wrong row to estimate from?
         wrong = wrong_units(score, units, both)
         observed = _observed_units(outcome, units, both)

@@ -169,7 +169,7 @@ def _influences_alone(
     influence: FloatArray, units: Units, weight: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Influence of every unit as if the mean were without it, and its share, (g,) each."""
-    sizes = units.count if weight is None else units.sums(weight)
+    sizes = units.sums(row_weights(weight, len(influence)))
     share = sizes / sizes.sum()
     return units.sums(influence) / np.maximum(1.0 - share, 1e-12), share
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcli.numerics import FloatArray
+from calcli.numerics import FloatArray, row_weights
 from calcli.records import Sums
 
 FEW_JUMPS = 30.0  # expected jumps from which a sum is taken as normal
@@ -38,8 +38,9 @@ class JumpSums(Sums):
     def of(cls, chance: FloatArray, weight: FloatArray | None = None) -> "JumpSums":
         """Sums over rows with chances and weights (n,)."""
         spread = chance * (1.0 - chance)
-        square = spread if weight is None else weight**2 * spread
-        fourth = spread if weight is None else weight**4 * spread
+        w = row_weights(weight, len(chance))
+        square = w**2 * spread
+        fourth = w**4 * spread
         rising = float(square[chance < 0.5].sum())
         return cls(float(square.sum()), float(fourth.sum()), rising)
 
