@@ -11,7 +11,7 @@ the cuts of a question together.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,12 @@ from calcli.errors import DataError, UsageError
 from calcli.evaluation.selective_threshold import (
     Choice,
     ThresholdSearch,
+    calibrated_columns,
     check_unweighted,
     facts_of_best,
 )
-from calcli.fitting.apply import calibrated_blocks
 from calcli.io.artifact import Artifact
 from calcli.io.bundle import CONFIDENCE_FORMULA, QUESTION, QUESTION_TYPE, BundleRows
-from calcli.methods.compared.identity import Identity
 from calcli.numerics import BoolArray, FloatArray, IntArray
 from calcli.records import JsonObject
 from calcli.statistics.units import Units
@@ -71,19 +70,10 @@ class Answers:
             raise DataError(
                 f"{rows.name}: holds confidences; cuts of options need probabilities"
             )
-        calibrator = Identity() if artifact is None else artifact.calibrator
-        transforms = rows.places_of(calibrator.required_transforms, rows.name)
-        probabilities = []
-        predictions = []
-        confidences = []
-        labels = []
-        for _, p, columns, _ in calibrated_blocks(
-            calibrator, rows, "probs", transforms
-        ):
-            probabilities.append(p)
-            predictions.append(columns["prediction"])
-            confidences.append(columns["confidence"])
-            labels.append(columns["labels"])
+        names = ("scores", "prediction", "confidence", "labels")
+        probabilities, prediction, confidence, label = calibrated_columns(
+            artifact, rows, names
+        )
         n_options = np.full(rows.n, rows.k, dtype=np.int64)
         if rows.n_options is not None:
             n_options = np.asarray(rows.n_options, dtype=np.int64)
@@ -91,11 +81,11 @@ class Answers:
             question=_question_of(rows),
             type=rows.text_attribute(QUESTION_TYPE),
             classes=classes_of(rows),
-            probabilities=np.concatenate(probabilities),
+            probabilities=probabilities,
             n_options=n_options,
-            prediction=np.concatenate(predictions),
-            confidence=np.concatenate(confidences),
-            label=np.concatenate(labels),
+            prediction=prediction,
+            confidence=confidence,
+            label=label,
             formula=rows.text_attribute(CONFIDENCE_FORMULA),
             records=records_of(rows),
             unit_names=unit_names_of(rows),
@@ -129,18 +119,15 @@ class Answers:
                 names = [f"{number}:{row}" for row in range(part.n)]
             unit_names += list(names)
         has_units = any(part.unit_names is not None for part in parts)
-        return cls(
-            question=first.question,
-            type=first.type,
-            classes=first.classes,
+        joined: dict[str, Any] = {}
+        for column in ("n_options", "prediction", "confidence", "label"):
+            joined[column] = np.concatenate([getattr(part, column) for part in parts])
+        return replace(
+            first,
             probabilities=np.concatenate(probabilities),
-            n_options=np.concatenate([part.n_options for part in parts]),
-            prediction=np.concatenate([part.prediction for part in parts]),
-            confidence=np.concatenate([part.confidence for part in parts]),
-            label=np.concatenate([part.label for part in parts]),
-            formula=first.formula,
             records=records,
             unit_names=unit_names if has_units else None,
+            **joined,
         )
 
     @property

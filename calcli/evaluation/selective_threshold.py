@@ -20,6 +20,7 @@ from calcli.io.provenance import identity
 from calcli.methods.compared.identity import Identity
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import JsonObject
+from calcli.rows import ScoreKind
 from calcli.statistics.acceptance import AcceptanceCurve, Accepted
 from calcli.statistics.accepted_units import AcceptedUnits
 from calcli.statistics.intervals import exact_interval
@@ -458,21 +459,30 @@ def _confidences(
     """Confidence of every row, and 1.0 where its prediction is the label, as ``calcli
     apply`` computes them.
     """
+    if rows.kind == "confidence":  # labels are then whether the answer is right
+        confidence, right = calibrated_columns(artifact, rows, ("scores", "correct"))
+    else:
+        names = ("confidence", "prediction", "labels")
+        confidence, prediction, label = calibrated_columns(artifact, rows, names)
+        right = prediction == label
+    return confidence, right.astype(np.float64)
+
+
+def calibrated_columns(
+    artifact: Artifact | None, rows: DataSet, names: Sequence[str]
+) -> list[AnyArray]:
+    """Columns of every row as ``calcli apply`` writes them, ``scores`` among them.
+
+    artifact : None leaves the scores uncalibrated.
+    """
     calibrator = Identity() if artifact is None else artifact.calibrator
     transforms = rows.places_of(calibrator.required_transforms, rows.name)
-    confidences: list[AnyArray] = []
-    right: list[AnyArray] = []
-    if rows.kind == "confidence":  # labels are then whether the answer is right
-        blocks = calibrated_blocks(calibrator, rows, "confidence", transforms)
-        for _, scores, columns, _ in blocks:
-            confidences.append(scores)
-            right.append(columns["correct"])
-    else:
-        blocks = calibrated_blocks(calibrator, rows, "probs", transforms)
-        for _, _, columns, _ in blocks:
-            confidences.append(columns["confidence"])
-            right.append(columns["prediction"] == columns["labels"])
-    return np.concatenate(confidences), np.concatenate(right).astype(np.float64)
+    kind: ScoreKind = "confidence" if rows.kind == "confidence" else "probs"
+    blocks = []
+    for _, scores, columns, _ in calibrated_blocks(calibrator, rows, kind, transforms):
+        known = {"scores": scores, **columns}
+        blocks.append([known[name] for name in names])
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def _guarantee(accuracy: float, level: float, independent: bool) -> str:
