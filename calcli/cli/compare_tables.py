@@ -1,8 +1,10 @@
 """Leaderboard of calcli compare as text, for terminals, papers and spreadsheets."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from calcli.cli.render import (
@@ -12,7 +14,6 @@ from calcli.cli.render import (
     print_line,
     print_sentence,
     print_table,
-    width_of_output,
 )
 from calcli.evaluation.leaderboard import (
     COMPARED,
@@ -62,24 +63,17 @@ class Leaderboard:
         entries = self.of(bundle)
         significant = self._significant(entries)
         reference = self._reference(entries)
-        head = ["method", "nll", "brier", "ece", "(expected)", "accuracy", "CPU s"]
+        columns: EntryColumns = {"method": self._called, "nll": _value_of("nll")}
         if reference is not None:
-            head.insert(2, f"minus {reference}")
-        rows: list[list[Cell]] = []
-        for entry in entries:
-            row: list[Cell] = [
-                self._called(entry),
-                entry.value("nll"),
-                entry.value("brier"),
-                entry.value("ece"),
-                entry.metrics.get("ece", {}).get("null_mean"),
-                entry.value("accuracy"),
-                entry.seconds,
-            ]
-            if reference is not None:
-                row.insert(2, _difference(entry, entry.method in significant))
-            rows.append(row)
-        return Table(head, rows)
+            columns[f"minus {reference}"] = partial(_difference, significant)
+        columns |= {
+            "brier": _value_of("brier"),
+            "ece": _value_of("ece"),
+            "(expected)": partial(_metric_cell, "ece.null"),
+            "accuracy": _value_of("accuracy"),
+            "CPU s": attrgetter("seconds"),
+        }
+        return Table.of(columns, entries)
 
     def _reference(self, entries: Sequence[LeaderboardEntry]) -> str | None:
         """Name of what the entries are compared with; None where there is nothing."""
@@ -158,39 +152,21 @@ class Leaderboard:
 
     def whole(self) -> Table:
         """Table of every number: a line per bundle and method."""
-        metric_columns = self._metric_columns()
-        change_columns = []
-        for name in COMPARED:
-            for end in ("", ".lo", ".hi", ".p"):
-                change_columns.append(f"{name}_minus_baseline{end}")
-        rows: list[list[Cell]] = []
-        for entry in self.entries:
-            row: list[Cell] = [
-                entry.bundle,
-                entry.method,
-                entry.n,
-                entry.n_classes,
-                entry.seconds,
-            ]
-            row += [_metric_cell(entry, column) for column in metric_columns]
-            row.append(None if entry.against is None else ":".join(entry.against))
-            row += [_change_cell(entry, column) for column in change_columns]
-            row.append(entry.reason)
-            rows.append(row)
-        head = ["bundle", "method", "n", "n_classes", "seconds", *metric_columns]
-        head += ["baseline", *change_columns, "reason"]
-        return Table(head, rows)
-
-    def _metric_columns(self) -> list[str]:
-        """Columns of metrics in which some entry has a number."""
-        columns = []
+        columns: EntryColumns = {}
+        for name in ("bundle", "method", "n", "n_classes", "seconds"):
+            columns[name] = attrgetter(name)
         for name in LEADERBOARD_METRICS:
             for end in ("", ".lo", ".hi", ".p", ".null"):
-                column = f"{name}{end}"
-                cells = [_metric_cell(entry, column) for entry in self.entries]
-                if any(cell is not None for cell in cells):
-                    columns.append(column)
-        return columns
+                cell = partial(_metric_cell, f"{name}{end}")
+                if any(cell(entry) is not None for entry in self.entries):
+                    columns[f"{name}{end}"] = cell
+        columns["baseline"] = _against
+        for name in COMPARED:
+            for end in ("", ".lo", ".hi", ".p"):
+                column = f"{name}_minus_baseline{end}"
+                columns[column] = partial(_change_cell, column)
+        columns["reason"] = attrgetter("reason")
+        return Table.of(columns, self.entries)
 
     def print(self) -> None:
         """Print the tables of a few bundles, and the ranks."""
@@ -208,7 +184,7 @@ class Leaderboard:
         entries = self.of(bundle)
         size = f"{entries[0].n} rows x {entries[0].n_classes} classes"
         print_sentence(f"{bundle}: {size}, {self.how}")
-        print_table(*fitting(self.table(bundle)))
+        print_table(*self.table(bundle).fitting(DROPPED))
         for entry in entries:
             name = entry.method
             if entry.reason is not None:
@@ -234,7 +210,7 @@ class Leaderboard:
         print_line()
         title = f"average ranks over {ranks.n_bundles} bundles (1 is best), {self.how}"
         print_sentence(title)
-        print_table(*fitting(self.summary()))
+        print_table(*self.summary().fitting(DROPPED))
         against = f"differs from {self.baseline}'s significantly (Holm)"
         print_sentence(f"better, worse: bundles on which the NLL {against}")
         for name, test in ranks.tests.items():
@@ -262,34 +238,29 @@ DROPPED = ("brier", "rank by brier", "CPU s", "(expected)", "accuracy", "ece")
 """Columns that a narrow table drops, the least important first."""
 
 
-def fitting(table: Table) -> Table:
-    """The table without columns for which there is no room."""
-    for head in DROPPED:
-        if table.width <= width_of_output():
-            break
-        if head in table.columns:
-            table = _without(table, table.columns.index(head))
-    return table
-
-
-def _without(table: Table, place: int) -> Table:
-    """The table without the column at a place."""
-    columns = list(table.columns)
-    del columns[place]
-    rows = []
-    for row in table.rows:
-        rows.append([*row[:place], *row[place + 1 :]])
-    return Table(columns, rows)
-
-
 def _nll_or_infinity(entry: LeaderboardEntry) -> float:
     """The NLL of an entry; infinity for one that failed, which comes last."""
     nll = entry.value("nll")
     return math.inf if math.isnan(nll) else nll
 
 
-def _difference(entry: LeaderboardEntry, is_significant: bool) -> str | None:
-    """Difference of the NLL to the baseline with its interval; None for no baseline."""
+EntryColumns = dict[str, Callable[[LeaderboardEntry], Cell]]
+"""Columns of a table with a line per entry: head -> cell."""
+
+
+def _value_of(name: str) -> Callable[[LeaderboardEntry], Cell]:
+    return methodcaller("value", name)
+
+
+def _against(entry: LeaderboardEntry) -> str | None:
+    return None if entry.against is None else ":".join(entry.against)
+
+
+def _difference(significant: Collection[str], entry: LeaderboardEntry) -> str | None:
+    """Difference of the NLL to the baseline with its interval; None for no baseline.
+
+    significant : methods that differ significantly.
+    """
     if entry.reason is not None:
         return "failed"
     if entry.differences is None:
@@ -301,16 +272,16 @@ def _difference(entry: LeaderboardEntry, is_significant: bool) -> str | None:
         text += f" [{low:+.4f}, {high:+.4f}]"
     elif "ci_reason" in difference:
         text += " no bound"
-    return f"{text}*" if is_significant else text
+    return f"{text}*" if entry.method in significant else text
 
 
-def _metric_cell(entry: LeaderboardEntry, column: str) -> Cell:
+def _metric_cell(column: str, entry: LeaderboardEntry) -> Cell:
     """Number of a metric, for a column such as ``nll`` or ``ece.lo``."""
     name = column.partition(".")[0]
     return _number_of(entry.metrics.get(name), column)
 
 
-def _change_cell(entry: LeaderboardEntry, column: str) -> Cell:
+def _change_cell(column: str, entry: LeaderboardEntry) -> Cell:
     """Number of a difference, for a column such as ``nll_minus_baseline.p``."""
     name = column.partition("_minus_")[0]
     return _number_of((entry.differences or {}).get(name), column)

@@ -4,7 +4,9 @@ quote.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 from calcli import __version__
@@ -28,39 +30,25 @@ def result_table(evaluation: Evaluation, form: str) -> Table:
     """
     results = evaluation.results
     whole = form == "csv"
-    columns = _columns(results, whole)
-    with_bundle = whole or len(evaluation.bundles) > 1
-    head = ["bundle"] if with_bundle else []
-    head.append("calibrator")
+    columns: dict[str, Callable[[Result], Cell]] = {}
+    if whole or len(evaluation.bundles) > 1:
+        columns["bundle"] = attrgetter("bundle")
+    columns["calibrator"] = attrgetter("title")
     if whole:
-        head += ["method", "n", "n_classes"]
-    rows: list[list[Cell]] = []
-    for result in results:
-        row: list[Cell] = [result.bundle] if with_bundle else []
-        row.append(result.title)
-        if whole:
-            row += [result.method, result.n, result.n_classes]
-        row += [_fact(result, name, end) for name, end in columns]
-        rows.append(row)
-    return Table([*head, *(name + end for name, end in columns)], rows)
-
-
-def _columns(results: Sequence[Result], whole: bool) -> list[tuple[str, str]]:
-    """Metrics and the suffixes of their facts that some result has."""
+        for fact in ("method", "n", "n_classes"):
+            columns[fact] = attrgetter(fact)
     names: dict[str, None] = {}
     for result in results:
         names |= dict.fromkeys(result.scores if whole else result.shown)
-    ends = ("", ".lo", ".hi", ".p", ".null") if whole else ("",)
-    columns = []
     for name in names:
-        for end in ends:
-            known = any(_fact(result, name, end) is not None for result in results)
-            if known or not end:
-                columns.append((name, end))
-    return columns
+        for end in ("", ".lo", ".hi", ".p", ".null") if whole else ("",):
+            cell = partial(_fact, name, end)
+            if not end or any(cell(result) is not None for result in results):
+                columns[name + end] = cell
+    return Table.of(columns, results)
 
 
-def _fact(result: Result, name: str, end: str) -> float | None:
+def _fact(name: str, end: str, result: Result) -> float | None:
     """Value of a score, or the part that the suffix names (.lo, .hi, .p, .null)."""
     score = result.scores.get(name)
     return None if score is None else end_of(score_json(score), end[1:])

@@ -1,13 +1,15 @@
 """Lines of an evaluation beyond headline and table: chosen metrics, and --full."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 
 from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.evaluation_tables import change_words, group_table_lines, side_by_side
 from calcli.cli.render import (
+    Cell,
+    Table,
     folded,
-    narrowed,
     number,
     table_lines,
     wrapped,
@@ -35,17 +37,18 @@ def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
     if results[0].units is not None:
         yield results[0].units.sentence
     known = [name for name in names if name in results[0].scores]
-    yield from side_by_side(known, partial(_metric_lines, results))
+    columns: dict[str, Callable[[Result], str]] = {
+        "version": partial(version_name, results=results)
+    }
+    for name in known:
+        columns[name] = partial(_score_cell, name)
+    yield from side_by_side(Table.of(columns, results))
     yield from _reason_lines(results, names)
     yield from _mark_lines(results, names)
 
 
-def _metric_lines(results: Sequence[Result], names: Sequence[str]) -> list[list[str]]:
-    lines = [["version", *names]]
-    for result in results:
-        cells = [score_cell(result.scores[name]) for name in names]
-        lines.append([version_name(result, results), *cells])
-    return lines
+def _score_cell(name: str, measured: Result | GroupLine) -> str:
+    return score_cell(measured.scores[name])
 
 
 def score_cell(score: Score) -> str:
@@ -269,20 +272,16 @@ def metrics_by_group_lines(
 
 def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[str]:
     """The metrics in every group, as many side by side as fit."""
-    names = [name for name in lines[0].scores if metric(name).in_table]
+    columns: dict[str, Callable[[GroupLine], str]] = {
+        "group": lambda line: name_words(line.group),
+        "samples": lambda line: f"{line.n:,}",
+    }
+    for name in lines[0].scores:
+        if metric(name).in_table:
+            columns[name] = partial(_score_cell, name)
     yield ""
     yield f"metrics by group: {result.bundle}, {result.title}"
-    yield from side_by_side(names, partial(_group_metric_lines, lines))
-
-
-def _group_metric_lines(
-    lines: Sequence[GroupLine], names: Sequence[str]
-) -> list[list[str]]:
-    rows = [["group", "samples", *names]]
-    for line in lines:
-        cells = [score_cell(line.scores[name]) for name in names]
-        rows.append([name_words(line.group), f"{line.n:,}", *cells])
-    return rows
+    yield from side_by_side(Table.of(columns, lines), fixed=2)
 
 
 def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
@@ -290,27 +289,26 @@ def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
     yield ""
     adjusted = "p: adjusted for all classes and the verdict; * significant"
     yield from wrapped(f"{result.bundle}, {result.title}, by class ({adjusted})")
-    named = lines[0].name is not None
-    head = ["class", "samples", "predicted", "share", "mean p", "gap", "p"]
-    rows = [[*head, "precision", "recall", "ECE"]]
-    for line in lines:
-        star = "*" if line.significant else " "
-        called = f"{line.index} ({name_words(line.name, 16)})" if named else ""
-        rows.append(
-            [
-                called or str(line.index),
-                f"{line.n:,}",
-                f"{line.predicted:,}",
-                number(line.share),
-                number(line.mean_probability),
-                f"{line.gap:+.4f}{star}",
-                p_cell(line.p_adjusted),
-                number(line.precision),
-                number(line.recall),
-                number(line.ece),
-            ]
-        )
-    yield from table_lines(narrowed(rows))
+    columns: dict[str, Callable[[ClassLine], Cell]] = {
+        "class": _class_cell,
+        "samples": lambda line: f"{line.n:,}",
+        "predicted": lambda line: f"{line.predicted:,}",
+        "share": attrgetter("share"),
+        "mean p": attrgetter("mean_probability"),
+        "gap": lambda line: f"{line.gap:+.4f}{'*' if line.significant else ' '}",
+        "p": lambda line: p_cell(line.p_adjusted),
+        "precision": attrgetter("precision"),
+        "recall": attrgetter("recall"),
+        "ECE": attrgetter("ece"),
+    }
+    table = Table.of(columns, lines)
+    yield from table_lines(table.fitting(table.columns[:1:-1]).lines)
+
+
+def _class_cell(line: ClassLine) -> str:
+    if line.name is None:
+        return str(line.index)
+    return f"{line.index} ({name_words(line.name, 16)})"
 
 
 def ranks_lines(ranks: Ranks) -> Iterator[str]:

@@ -6,6 +6,7 @@ from functools import partial
 
 from calcli.cli.evaluation_headlines import name_words, version_name
 from calcli.cli.render import (
+    Table,
     number,
     table_lines,
     table_width,
@@ -28,77 +29,40 @@ EXPECTED = "(expected)"
 """Head of the column of the calibration error expected under calibration."""
 
 
-@dataclass(frozen=True)
-class VersionColumn:
-    """A column of the table of versions."""
-
-    head: str
-    cell: Callable[[Result], str]
+ResultColumns = dict[str, Callable[[Result], str]]
+"""Columns of a table with a line per result: head -> cell."""
 
 
-def fitting_columns(results: Sequence[Result]) -> list[VersionColumn]:
-    """The columns with a value that fit, without the least important where there is no
-    room.
-    """
-    columns = []
-    for column in version_columns(results[0]):
-        if any(column.cell(result).strip() != "-" for result in results):
-            columns.append(column)
-    return _without_least(
-        columns,
-        ("Brier", EXPECTED, "ROC AUC", "slope"),
-        lambda kept: version_lines(results, kept),
-    )
+def version_table(results: Sequence[Result]) -> Table:
+    """A line per version: the columns with a value that fit."""
+    columns: ResultColumns = {
+        samples(results[0].n): partial(version_name, results=results)
+    }
+    for head, cell in version_columns(results[0]).items():
+        if any(cell(result).strip() != "-" for result in results):
+            columns[head] = cell
+    least = ("Brier", EXPECTED, "ROC AUC", "slope")
+    return Table.of(columns, results).fitting(least)
 
 
-def _without_least(
-    columns: list[VersionColumn],
-    least: Sequence[str],
-    lines_of: Callable[[Sequence[VersionColumn]], list[list[str]]],
-) -> list[VersionColumn]:
-    """The columns that fit. least : heads of those that go first, in this order."""
-    for head in least:
-        if table_width(lines_of(columns)) <= width_of_output():
-            break
-        columns = [column for column in columns if column.head != head]
-    return columns
-
-
-def version_lines(
-    results: Sequence[Result], columns: Sequence[VersionColumn]
-) -> list[list[str]]:
-    """The head of the table, then a line per version."""
-    lines = [[samples(results[0].n), *(column.head for column in columns)]]
-    for result in results:
-        cells = [column.cell(result) for column in columns]
-        lines.append([version_name(result, results), *cells])
-    return lines
-
-
-def version_columns(result: Result) -> list[VersionColumn]:
+def version_columns(result: Result) -> ResultColumns:
     """Columns of the table: for two classes of P(class 1), else of the confidence."""
+    columns: ResultColumns = {"accuracy": partial(_value, "accuracy")}
     if is_about_class_one(result):
-        about = [
-            VersionColumn("predicted", _predicted),
-            VersionColumn("slope", partial(_value, "slope")),
-            VersionColumn("ROC AUC", partial(_value, "roc_auc")),
-        ]
+        columns["predicted"] = _predicted
+        columns["slope"] = partial(_value, "slope")
+        columns["ROC AUC"] = partial(_value, "roc_auc")
     else:
-        about = [VersionColumn("confidence", partial(_value, "mean_confidence"))]
+        columns["confidence"] = partial(_value, "mean_confidence")
     error = _error_name(result)
-    losses = [
-        VersionColumn("NLL", partial(_value, "nll")),
-        VersionColumn("Brier", partial(_value, "brier")),
-    ]
+    columns["ECE"] = partial(_error, error)
+    columns[EXPECTED] = partial(_expected, error)
     if result.n_classes is None:
-        losses = [VersionColumn("Brier", partial(_value, "brier_top"))]
-    return [
-        VersionColumn("accuracy", partial(_value, "accuracy")),
-        *about,
-        VersionColumn("ECE", partial(_error, error)),
-        VersionColumn(EXPECTED, partial(_expected, error)),
-        *losses,
-    ]
+        columns["Brier"] = partial(_value, "brier_top")
+    else:
+        columns["NLL"] = partial(_value, "nll")
+        columns["Brier"] = partial(_value, "brier")
+    return columns
 
 
 def is_about_class_one(result: Result) -> bool:
@@ -299,35 +263,22 @@ def _group_table(
 
 def overview_lines(evaluation: Evaluation) -> Iterator[str]:
     """A line per result; columns that do not fit are left out."""
-    several = len(evaluation.results) > len(evaluation.bundles)
-    columns = [
-        VersionColumn("bundle", lambda result: name_words(result.bundle, 36)),
-        VersionColumn("verdict", lambda result: verdict_word(result.report)),
-        VersionColumn("samples", lambda result: f"{result.n:,}"),
-        VersionColumn("accuracy", partial(_value, "accuracy")),
-        VersionColumn("gap in points", _gap),
-        VersionColumn("ECE", _own_error),
-        VersionColumn("NLL", partial(_value, "nll")),
-    ]
-    if several:
-        version = VersionColumn("version", lambda r: name_words(r.title, 20))
-        columns.insert(1, version)
-    columns = _without_least(
-        columns,
-        ("NLL", "ECE", "samples", "accuracy"),
-        lambda kept: _overview_lines(evaluation, kept),
-    )
-    yield from table_lines(_overview_lines(evaluation, columns))
+    columns: ResultColumns = {
+        "bundle": lambda result: name_words(result.bundle, 36),
+        "version": lambda result: name_words(result.title, 20),
+        "verdict": lambda result: verdict_word(result.report),
+        "samples": lambda result: f"{result.n:,}",
+        "accuracy": partial(_value, "accuracy"),
+        "gap in points": _gap,
+        "ECE": _own_error,
+        "NLL": partial(_value, "nll"),
+    }
+    if len(evaluation.results) == len(evaluation.bundles):
+        del columns["version"]
+    table = Table.of(columns, evaluation.results)
+    table = table.fitting(("NLL", "ECE", "samples", "accuracy"))
+    yield from table_lines(table.lines)
     yield "* significant; more with --full"
-
-
-def _overview_lines(
-    evaluation: Evaluation, columns: Sequence[VersionColumn]
-) -> list[list[str]]:
-    lines = [[column.head for column in columns]]
-    for result in evaluation.results:
-        lines.append([column.cell(result) for column in columns])
-    return lines
 
 
 def _own_error(result: Result) -> str:
@@ -354,20 +305,20 @@ def verdict_word(report: Judgement | None) -> str:
 # ---- layout
 
 
-def side_by_side(
-    names: Sequence[str], lines_of: Callable[[Sequence[str]], list[list[str]]]
-) -> Iterator[str]:
-    """Tables of columns, as many beside each other as fit; more continue below.
+def side_by_side(table: Table, fixed: int = 1) -> Iterator[str]:
+    """The columns of a table, as many beside each other as fit; more continue below.
 
-    lines_of : makes the lines of the table of some columns.
+    fixed : first columns that stand before all others.
     """
-    left = list(names)
-    while left:
-        n_fitting = 1
-        while n_fitting < len(left):
-            wider = lines_of(left[: n_fitting + 1])
-            if table_width(wider) > width_of_output():
+    start = fixed
+    while start < len(table.columns):
+        stop = start + 1
+        while stop < len(table.columns):
+            if (
+                table.only([*range(fixed), *range(start, stop + 1)]).width
+                > width_of_output()
+            ):
                 break
-            n_fitting += 1
-        yield from table_lines(lines_of(left[:n_fitting]))
-        left = left[n_fitting:]
+            stop += 1
+        yield from table_lines(table.only([*range(fixed), *range(start, stop)]).lines)
+        start = stop

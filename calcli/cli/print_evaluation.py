@@ -22,11 +22,10 @@ from calcli.cli.evaluation_lines import (
     ranks_lines,
 )
 from calcli.cli.evaluation_tables import (
-    fitting_columns,
     group_table_lines,
     legend_lines,
     overview_lines,
-    version_lines,
+    version_table,
 )
 from calcli.cli.render import (
     print_line,
@@ -129,10 +128,10 @@ def bundle_lines(
     full : all findings and groups. most_lines : as for ``print_report``.
     """
     first = recommended(results)
-    columns = fitting_columns(results)
+    table = version_table(results)
     lines = [*headline_lines(results, full=full), ""]
-    lines += table_lines(version_lines(results, columns))
-    lines += legend_lines(results, [column.head for column in columns])
+    lines += table_lines(table.lines)
+    lines += legend_lines(results, table.columns)
     yield from lines
     if not first.per_group:
         return

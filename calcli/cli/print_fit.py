@@ -1,6 +1,6 @@
 """What a fit did, as text for people."""
 
-from calcli.cli.render import Console, number, table_lines
+from calcli.cli.render import Cell, Console, Table, number, table_lines
 from calcli.fit_words import fitted_sentence
 from calcli.io.artifact import Artifact
 
@@ -51,10 +51,8 @@ def print_fit(artifact: Artifact, console: Console, *, full: bool = False) -> No
 def _print_metrics(artifact: Artifact, console: Console) -> None:
     before = artifact.fit.before
     after = artifact.fit.after
-    lines = [["in-sample", *before]]
-    lines.append(["before", *map(number, before.values())])
-    lines.append(["after", *map(number, after.values())])
-    for line in table_lines(lines):
+    rows = [["before", *before.values()], ["after", *after.values()]]
+    for line in table_lines(Table(["in-sample", *before], rows).lines):
         console.say(line)
 
 
@@ -65,21 +63,14 @@ def _print_candidates(artifact: Artifact, console: Console) -> None:
     if not done:
         return
     loss = "brier" if "brier" in done[0] else "nll"
-    lines = [["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]]
+    head = ["candidate", f"held-out {loss}", "standard error", "weight", "seconds"]
+    rows: list[list[Cell]] = []
     for row in sorted(done, key=lambda row: float(row[loss])):
-        weight = "chosen" if row.get("chosen") else number(row.get("weight"))
-        seconds = artifact.seconds.get(row["method"])
-        lines.append(
-            [
-                str(row["method"]),
-                number(row[loss]),
-                number(row["error"]),
-                weight,
-                number(seconds),
-            ]
-        )
+        name = row["method"]
+        weight = "chosen" if row.get("chosen") else row.get("weight")
+        rows.append([name, row[loss], row["error"], weight, artifact.seconds.get(name)])
     for row in table:
         if "failed" in row:
-            lines.append([str(row["method"]), "failed", "", "", ""])
-    for line in table_lines(lines):
+            rows.append([row["method"], "failed", "", "", ""])
+    for line in table_lines(Table(head, rows).lines):
         console.say(line)

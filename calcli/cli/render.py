@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from typing import Any, NamedTuple, TextIO
@@ -368,6 +368,34 @@ class Table(NamedTuple):
             lines.append([plain(number(cell)) for cell in row])
         return lines
 
+    @classmethod
+    def of(
+        cls, columns: Mapping[str, Callable[[Any], Cell]], items: Iterable[Any]
+    ) -> "Table":
+        """A row for every item. columns : what a cell shows of it, by name."""
+        rows = []
+        for item in items:
+            rows.append([cell(item) for cell in columns.values()])
+        return cls(list(columns), rows)
+
+    def fitting(self, least: Sequence[str]) -> "Table":
+        """The table for the width of the output.
+
+        least : names of the columns that go where there is no room, in this order.
+        """
+        table = self
+        for name in least:
+            if table.width <= width_of_output():
+                break
+            places = enumerate(table.columns)
+            table = table.only([place for place, own in places if own != name])
+        return table
+
+    def only(self, places: Sequence[int]) -> "Table":
+        """The table with some columns only."""
+        rows = [[row[place] for place in places] for row in self.rows]
+        return Table([self.columns[place] for place in places], rows)
+
 
 ROUNDING = 1e-12  # a smaller number in a table is a rounding error of 0
 
@@ -414,14 +442,6 @@ def columns_of(text: str) -> int:
     if text.isascii():
         return len(text)
     return len(text) + sum(east_asian_width(character) in "WF" for character in text)
-
-
-def narrowed(lines: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Lines of cells without the last columns that do not fit, the first two kept."""
-    kept = [list(line) for line in lines]
-    while len(kept[0]) > 2 and table_width(kept) > width_of_output():
-        kept = [line[:-1] for line in kept]
-    return kept
 
 
 def folded(lines: Sequence[Sequence[str]]) -> list[list[str]]:
