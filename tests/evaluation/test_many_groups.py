@@ -139,7 +139,7 @@ def test_many_groups_share_their_draws(monkeypatch, asked, groups, draws):
         return {}
 
     monkeypatch.setattr(group_tables, "MOST_DRAWS", 200_000 * 3 // groups)
-    monkeypatch.setattr(group_tables, "_scores", record)
+    monkeypatch.setattr(group_tables, "measured", record)
     lines_of(context_of(3, resamples=asked), [])
     assert resamples_drawn == [draws] * 3
 
