@@ -78,7 +78,7 @@ HOLDING = {"svs", "sms"}
 LACKING_LEVEL = 0.01
 # or where the scores expect this share of all rows of them, or more: what is lost by
 # learning from few rows that they never come grows with it.
-LACKING_SHARE = 0.05
+LACKING_SHARE = 0.03
 
 Candidate = tuple[str, Options]  # name and options of a method
 
