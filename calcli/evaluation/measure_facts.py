@@ -193,7 +193,10 @@ def _class_findings(context: MetricContext, factor: float) -> ClassFindings | No
         return None
     widened = np.array([widened_p_value(p, factor) for p in p_values.tolist()])
     p_adjusted = adjusted(widened)
-    order = np.argsort(p_values, kind="stable").tolist()
+    # Of two classes both p-values are one, up to the roundings of sums.
+    with np.errstate(divide="ignore"):
+        size = np.log(p_values).round(9)
+    order = np.argsort(size, kind="stable").tolist()
     significant = tuple(c for c in order if p_adjusted[c] <= LEVEL)
     stats = context.table.classes
     assert stats is not None

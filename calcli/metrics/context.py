@@ -297,6 +297,26 @@ class MetricContext:
             return self.shared.some(draws)
         return outcome_draws(np.sort(self.scores), draws, self.rng(name))
 
+    @cached_property
+    def rows_by_score(self) -> IntArray:
+        """Rows (n,) by ascending score, as outcomes are drawn.
+
+        What else the draws add up orders rows of equal scores, so that the draws do not
+        depend on the order of the rows in the file.
+        """
+        if self.shared is not None:
+            return self.shared.order
+        order = np.argsort(self.scores, kind="stable")
+        ordered = self.scores[order]
+        if (ordered[1:] != ordered[:-1]).all():
+            return order
+        t = self.table
+        keys = [t.varentropy, t.entropy]
+        if t.weight is not None:
+            keys.append(t.weight)
+        keys = [key for key in keys if len(key) == t.n]
+        return np.lexsort([*keys, self.scores])
+
     @property
     def variance(self) -> float:
         """Variance of the sum of outcomes under calibration, sum w^2 c (1 - c)."""

@@ -105,8 +105,7 @@ def drawn_entropies(context: MetricContext) -> FloatArray:
     """Draw sums of NLL minus entropy under calibration of independent rows, (draws,)."""
     most_draws = max(context.heavy_draws, DRAWN_ROWS // context.n)
     draws = min(context.settings.resamples, most_draws)
-    order = np.argsort(context.scores, kind="stable")
-    columns = entropy_columns(context.table)[order]
+    columns = entropy_columns(context.table)[context.rows_by_score]
     sums = [outcomes @ columns for _, outcomes in context.drawn("nll", draws)]
     return entropy_draws(context, np.concatenate(sums))
 
@@ -198,13 +197,11 @@ def _drawn_paths(context: MetricContext) -> FloatArray:
     The first row has the largest gap of each draw, the second their range.
     """
     t = context.table
-    shared = context.shared
-    if shared is None:
-        order = np.argsort(context.scores, kind="stable")
+    order = context.rows_by_score
+    if context.shared is None:
         outcomes = context.drawn("paths", context.heavy_draws)
     else:
-        order = shared.order
-        outcomes = shared.some()
+        outcomes = context.shared.some()
     c = context.scores[order]
     w = t.weights[order]
     last = np.append(np.flatnonzero(np.diff(c) > 0), t.n - 1)  # of equal scores

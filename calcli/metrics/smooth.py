@@ -8,7 +8,7 @@ from calcli.binning import cell_of
 from calcli.metrics.context import MetricContext, made_once
 from calcli.metrics.registry import metric
 from calcli.metrics.values import Value
-from calcli.numerics import AnyArray, FloatArray, IntArray, starts_of_runs
+from calcli.numerics import AnyArray, FloatArray, starts_of_runs
 from calcli.statistics.smooth_error import (
     Residuals,
     dyadic_smooth_error,
@@ -107,13 +107,6 @@ def null_draws(
     return errors, sums
 
 
-def _order_by_score(context: MetricContext) -> IntArray:
-    """Return the row numbers by ascending score, (n,)."""
-    if context.shared is None:
-        return np.argsort(context.scores, kind="stable")
-    return context.shared.order
-
-
 def drawn_residuals(
     context: MetricContext, columns: FloatArray | None = None
 ) -> tuple[Residuals, FloatArray]:
@@ -126,7 +119,7 @@ def drawn_residuals(
     total = float(t.weights.sum())
     cells = grid_cells(t.n)
     # Sort the rows by score, and find where each cell that holds any begins.
-    order = _order_by_score(context)
+    order = context.rows_by_score
     c = context.scores[order]
     w = t.weights[order]
     cell = cell_of(c, cells)

@@ -238,7 +238,7 @@ def bin_outcomes(
                 sums[:, b] = _successes_of_one_bin(c, at_most, resamples, rng)
         return sums
     index = bin_index(scores, edges)
-    order = np.argsort(index, kind="stable")
+    order = np.lexsort((weight, scores, index))  # whatever their order in the file
     stops = np.cumsum(np.bincount(index, minlength=len(edges) - 1))
     starts = np.concatenate([[0], stops[:-1]])
     occupied = np.flatnonzero(stops > starts)

@@ -189,3 +189,32 @@ def test_run_on_one_file_and_compare_give_the_same_intervals(run):
         assert mine["p_value"] == pytest.approx(difference["p_value"], rel=1e-9)
         assert mine["ci_method"] == difference["ci_method"]
         assert mine["ci_method"].endswith(", folds")
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_shuffled_rows_with_weights_and_ties_are_judged_alike(tmp_path, run, k):
+    """P-values are drawn: in the order of the file, they moved with it."""
+    z, y = truth(300, k, seed=4)
+    rng = np.random.default_rng(6)
+    arrays = {"logits": z.round(), "labels": y, "weights": rng.integers(1, 5, 300)}
+    order = rng.permutation(300)
+    found = []
+    for name, rows in (("a.npz", np.arange(300)), ("b.npz", order)):
+        path = tmp_path / name
+        np.savez(path, **{key: values[rows] for key, values in arrays.items()})
+        done = run("evaluate", path, "--json", "--full")
+        assert done.code == 0, done.err
+        result = json.loads(done.out)["results"][0]
+        p_values = {}
+        for metric, entry in result["metrics"].items():
+            if "p_value" in entry:
+                p_values[metric] = entry["p_value"]
+        report = result["report"]
+        found.append(
+            (p_values, report["p_value"], report["classwise"], report["verdict"])
+        )
+    first, second = found
+    assert "ece" in first[0]
+    assert first[0] == pytest.approx(second[0], rel=1e-9)  # sums are rounded
+    assert first[1] == second[1] and first[3] == second[3]
+    assert first[2]["significant_classes"] == second[2]["significant_classes"]
