@@ -22,7 +22,6 @@ Rows of a unit share the draw of their label in three units of five.
 import argparse
 import tempfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +31,12 @@ from _measure import parser_of
 from calcli.calibrator import Calibrator, Context
 from calcli.evaluation.cross_fitting import CrossFitted, cross_fitted
 from calcli.evaluation.evaluate_bundle import assess
-from calcli.evaluation.facts import FitSize
-from calcli.evaluation.subjects import Candidate, Plan, Subject
+from calcli.evaluation.subjects import (
+    Candidate,
+    Plan,
+    Subject,
+    cross_fitted_candidate,
+)
 from calcli.importers.open_any_file import open_rows
 from calcli.io.dataset import DataSet
 from calcli.methods.ts import TemperatureScaling
@@ -135,11 +138,7 @@ def judged(rows: DataSet, calibrator: Calibrator, nll_of_truth: float) -> Judged
     candidate = Candidate("of the benchmark", "any", calibrator)
     if isinstance(calibrator, CrossFitted):
         n_folds = len(calibrator.parts)
-        share = (n_folds - 1) / n_folds
-        units = rows.units()
-        n_units = None if units is None else int(units.n * share)
-        fit_size = FitSize(n=int(rows.n * share), units=n_units, by_group=False)
-        candidate = replace(candidate, fit_size=fit_size, n_folds=n_folds)
+        candidate = cross_fitted_candidate("kept", "any", calibrator, n_folds, rows)
     candidates = [Candidate(None, "uncalibrated", None), candidate]
     plan = Plan(metrics=("nll",), split=False)
     result = assess(Subject.of(rows, None), candidates, plan).results[1]

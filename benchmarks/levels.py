@@ -6,6 +6,7 @@ python benchmarks/levels.py units|promise [--replicates 400]
 python benchmarks/levels.py weighted|near|folds|uneven|together|band|findings|gain|fitted [--replicates 200]
 (the line above: see _levels_of_facts.py)
 python benchmarks/levels.py soft|direction [--replicates 200] (see _levels_of_words.py)
+python benchmarks/levels.py crossed [--replicates 150] (see _levels_of_cross_fits.py)
 python benchmarks/levels.py table benchmarks/levels.json
 
 level : share of verdicts on calibrated rows that are anything but clean, and of each of its
@@ -38,6 +39,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+import _levels_of_cross_fits
 import _levels_of_facts
 import _levels_of_pairs
 import _levels_of_units
@@ -198,6 +200,7 @@ EXPERIMENTS = {
     "coverage": coverage,
     **_levels_of_facts.EXPERIMENTS,
     **_levels_of_words.EXPERIMENTS,
+    **_levels_of_cross_fits.EXPERIMENTS,
 }
 """Experiment by name: a function of a cell and the number of the replicate."""
 
@@ -228,7 +231,8 @@ ROWS_OF_AREAS = (100, 300, 1000, 5000)
 
 def cells_of(args):
     """The cells of an experiment."""
-    for module in (_levels_of_facts, _levels_of_units, _levels_of_words):
+    modules = (_levels_of_facts, _levels_of_units, _levels_of_words)
+    for module in (*modules, _levels_of_cross_fits):
         if args.experiment in module.CELLS:
             return module.CELLS[args.experiment]
     if args.experiment == "paired":

@@ -167,6 +167,10 @@ def share(cell, name):
         ("together", "doubt", 0.01),  # .23 by rows
         ("band", "curve leaves", 0.10),  # .37 to .95 pointwise
         ("band", "bars leave", 0.10),
+        # 120 sets a cell: .05 and two standard errors
+        ("crossed", "not clean", 0.09),
+        ("crossed", "exact", 0.09),
+        ("crossed", "gap misses", 0.09),
         ("findings", "labels", 0.01),
         ("findings", "too_good", 0.01),
         ("findings", "lacking", 0.01),
