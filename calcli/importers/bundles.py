@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -255,13 +254,13 @@ def _build_rows(
     if request.kind is None:
         contradictions.refuse_probabilities(scores, kind, where)
     if not request.scores:
-        first_rank = partial(
-            contradictions.options_of_first_rank,
+        contradictions.refuse_ranks(
+            scores,
+            where,
             list(columns[reading.scores].parts),
             list(columns),
             reading.labels or "TRUTH",
         )
-        contradictions.refuse_ranks(scores, where, first_rank)
     classes = class_names_of(reading, columns, k, is_binary, request)
     labels = None
     names = classes.names

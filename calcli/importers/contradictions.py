@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from calcli.importers.evidence import (
     are_probabilities,
     blocks,
     counts_from_1,
+    has_largest,
     is_never_below_half,
     is_one_hot,
     is_ranked,
@@ -53,16 +55,15 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
 
 
 def refuse_ranks(
-    scores: Any, where: str, options_of_first: Callable[[], str | None] | None = None
+    scores: Any, where: str, parts: Sequence[str], names: Sequence[str], label: str
 ) -> None:
     """Raise DataError if every row is sorted: column i is then rank i, not class i.
 
-    options_of_first : options that read the first rank as a confidence.
+    parts, names, label : see ``options_of_first_rank``.
     """
-    if not is_ranked(scores):
-        return
-    first = None if options_of_first is None else options_of_first()
-    raise ranks_are_no_classes(where, first or FIRST_OF_RANKS)
+    if is_ranked(scores):
+        first = options_of_first_rank(parts, names, label)
+        raise ranks_are_no_classes(where, first or FIRST_OF_RANKS)
 
 
 def ranks_are_no_classes(where: str, options_of_first: str) -> DataError:
@@ -194,45 +195,51 @@ def check_logs(
     place = parse_name(path)
     n = scores.shape[0]
     k = max(scores.shape[1] if len(scores.shape) == 2 else 1, 2)
+    is_binary = k == 2
     # a calibrated file may keep another prediction
     is_calibrated = any(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
     from_1 = names is None and columns[path].attributes.get("first_number")
-    agreeing = []
     as_they_are = ("--scores", ",".join(columns[path].parts) or path)
+    agreeing = []
     for other, column in columns.items():
         name = parse_name(other)
         if (name.folder, name.split) != (place.folder, place.split):
             continue
+        logged: _Logged | None = None
         if says_correct(name.core):
-            outcomes = None if labels is None else _outcomes(column, n)
-            if outcomes is None or labels is None:
-                continue
-            wrong = 1 - labels if k == 2 else np.full(n, -1)
-            classes = np.where(outcomes, labels, wrong)
-            logged = _Logged(column, path, as_they_are, classes, labels)
+            logged = None if labels is None else _outcomes(column, labels, is_binary)
         elif is_prediction(name.core) and not is_calibrated:
             predictions = logged_predictions(column, n, names)
-            if predictions is None:
-                continue
-            if from_1 and counts_from_1(predictions, k):
-                predictions = predictions - 1
-            logged = _Logged(column, path, as_they_are, predictions, None)
-        else:
+            if predictions is not None:
+                if from_1 and counts_from_1(predictions, k):
+                    predictions = predictions - 1
+                logged = _Logged(predictions)
+        if logged is None:
             continue
-        logged.check(scores)
+        if is_binary:
+            contradiction = logged.without_threshold(scores, path)
+        else:
+            contradiction = logged.contradicted(scores, path)
+        if contradiction is not None:
+            advice = f"{ORDER_HINT} {shlex.join(as_they_are)} takes them as they are"
+            message = f"{column.where}: {contradiction}{advice}"
+            raise DataError(message, option=as_they_are)
         agreeing.append(f"{name.core!r} agrees in every row")
     if agreeing:
         remark(f"{columns[path].where}: {', '.join(agreeing)}")
 
 
-def _outcomes(column: Column, n: int) -> AnyArray | None:
-    """Logged correctness (n,) from bool or 0/1; None for other arrays."""
-    values = _values(column, n)
+def _outcomes(column: Column, labels: IntArray, is_binary: bool) -> "_Logged | None":
+    """Logged correctness, from bool or 0/1; None for other arrays."""
+    values = _values(column, len(labels))
     if values is None or values.dtype.kind not in "biuf":
         return None
-    return values == 1 if np.isin(values, (0, 1)).all() else None
+    if not np.isin(values, (0, 1)).all():
+        return None
+    if_wrong = 1 - labels if is_binary else np.full(len(labels), -1)
+    return _Logged(np.where(values == 1, labels, if_wrong), labels)
 
 
 def logged_predictions(
@@ -266,90 +273,59 @@ def _values(column: Column, n: int) -> AnyArray | None:
     return values if values.shape == (n,) else None
 
 
+@dataclass(frozen=True)
 class _Logged:
     """Logged predictions, or outcomes together with the labels.
 
-    as_they_are : words of the option that names the scores. classes : the predicted class of each
-    row, -1 for any but the label.
+    classes : the predicted class of each row, -1 for any but the label.
     """
 
-    def __init__(
-        self,
-        column: Column,
-        path: str,
-        as_they_are: Sequence[str],
-        classes: IntArray,
-        labels: IntArray | None,
-    ) -> None:
-        self.column = column
-        self.path = path
-        self.option = as_they_are
-        self.advice = f"{ORDER_HINT} {shlex.join(as_they_are)} takes them as they are"
-        self.classes = classes
-        self.labels = labels
+    classes: IntArray
+    labels: IntArray | None = None
 
-    def check(self, scores: Any) -> None:
-        """Raise DataError at the first row that contradicts the scores."""
-        if len(scores.shape) == 1 or scores.shape[1] < 3:
-            self._check_threshold(scores)
-            return
+    def without_threshold(self, scores: Any, path: str) -> str | None:
+        """What is wrong if a row called 1 has a lower score than one called 0."""
+        margins = np.concatenate(list(map(_margins, blocks(scores))))
+        lowest_called_1 = margins[self.classes == 1].min(initial=np.inf)
+        highest_called_0 = margins[self.classes == 0].max(initial=-np.inf)
+        if lowest_called_1 >= highest_called_0:
+            return None
+        reason = "some row is called class 1 at a lower score than another that"
+        return f"no threshold on {path!r} gives it: {reason} is called class 0"
+
+    def contradicted(self, scores: Any, path: str) -> str | None:
+        """What the first row says that contradicts its scores."""
         start = 0
         for block in blocks(scores):
-            rows = slice(start, start + len(block))
-            wrong = self._contradictions(block, rows)
+            wrong = self._contradictions(block, slice(start, start + len(block)))
             if wrong.any():
                 row = int(np.argmax(wrong))
-                raise self._contradicted(start + row, int(block[row].argmax()))
+                best = int(block[row].argmax())
+                logged = self._in_words(start + row)
+                message = f"but the largest of {path!r} is class {best}"
+                return f"row {start + row} {logged}, {message}"
             start += len(block)
-
-    def _check_threshold(self, scores: Any) -> None:
-        """Raise DataError if a row called 1 has a lower score than one called 0."""
-        lowest_called_1, highest_called_0 = np.inf, -np.inf
-        start = 0
-        for block in blocks(scores):
-            wide = block.reshape(len(block), -1).astype(np.float64)
-            margin = wide[:, 0]
-            if wide.shape[1] == 2:
-                margin = wide[:, 1] - wide[:, 0]
-            classes = self.classes[start : start + len(block)]
-            start += len(block)
-            called_1 = margin[classes == 1].min(initial=np.inf)
-            called_0 = margin[classes == 0].max(initial=-np.inf)
-            lowest_called_1 = min(lowest_called_1, called_1)
-            highest_called_0 = max(highest_called_0, called_0)
-            if lowest_called_1 < highest_called_0:
-                message = f"no threshold on {self.path!r} gives it"
-                reason = "some row is called class 1 at a lower score than another that"
-                raise DataError(
-                    f"{self.column.where}: {message}: {reason} is called class 0"
-                    f"{self.advice}",
-                    option=self.option,
-                )
+        return None
 
     def _contradictions(self, block: AnyArray, rows: slice) -> AnyArray:
         """Mask of the rows that contradict the scores."""
         classes = self.classes[rows]
-        last = block.shape[1] - 1
-        largest = block.max(axis=1)
-        numbers = np.arange(len(block))
-        is_class = (classes >= 0) & (classes <= last)
-        wrong = ~is_class | (block[numbers, classes.clip(0, last)] < largest)
         if self.labels is None:
-            return wrong
+            return ~has_largest(block, classes)
         labels = self.labels[rows]
-        is_alone = (block == largest[:, None]).sum(axis=1) == 1
-        label_is_largest = block[numbers, labels.clip(0, last)] == largest
-        wrong = np.where(classes < 0, label_is_largest & is_alone, wrong)
-        return wrong & (labels >= 0) & (labels <= last)
+        label_is_largest = has_largest(block, labels)
+        is_alone = (block == block.max(axis=1)[:, None]).sum(axis=1) == 1
+        is_wrong = np.where(classes < 0, label_is_largest & is_alone, ~label_is_largest)
+        return is_wrong & (labels >= 0) & (labels < block.shape[1])
 
-    def _contradicted(self, row: int, best: int) -> DataError:
-        logged = f"has prediction {self.classes[row]}"
-        if self.labels is not None:
-            outcome = "right" if self.classes[row] >= 0 else "wrong"
-            logged = f"is logged as {outcome}, its label is {self.labels[row]}"
-        message = (
-            f"row {row} {logged}, but the largest of {self.path!r} is class {best}"
-        )
-        return DataError(
-            f"{self.column.where}: {message}{self.advice}", option=self.option
-        )
+    def _in_words(self, row: int) -> str:
+        if self.labels is None:
+            return f"has prediction {self.classes[row]}"
+        outcome = "right" if self.classes[row] >= 0 else "wrong"
+        return f"is logged as {outcome}, its label is {self.labels[row]}"
+
+
+def _margins(block: AnyArray) -> AnyArray:
+    """Score of class 1, less that of class 0 where it is told."""
+    wide = block.reshape(len(block), -1).astype(np.float64)
+    return wide[:, 1] - wide[:, 0] if wide.shape[1] == 2 else wide[:, 0]

@@ -9,10 +9,10 @@
 All of them look at all values, in blocks. None knows of names, files or options.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from calcli.digits import (
 )
 from calcli.importers.ragged import Parts
 from calcli.io.validate import look_like_probabilities
-from calcli.numerics import AnyArray, IntArray
+from calcli.numerics import AnyArray, BoolArray, IntArray
+from calcli.records import Sums
 from calcli.rows import ScoreKind
 
 BLOCK_BYTES = 4 << 20
@@ -50,6 +51,14 @@ def blocks(scores: Any) -> Iterator[AnyArray]:
     step = max(1, BLOCK_BYTES // row_bytes)
     for start in range(0, scores.shape[0], step):
         yield np.asarray(scores[start : start + step])
+
+
+def blocks_beside(scores: Any, rows: Any) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """Pieces of scores, and the same rows of another array, in order."""
+    start = 0
+    for block in blocks(scores):
+        yield block, np.asarray(rows[start : start + len(block)])
+        start += len(block)
 
 
 # ---- the kind of scores
@@ -78,78 +87,37 @@ def kind_of_scores(scores: Any) -> KindEvidence:
     """
     if scores.ndim < 2 or scores.shape[-1] == 1:
         return _kind_of_one_column(scores)
-    facts = _SumFacts()
-    for block in blocks(scores):
-        facts.add(block)
-    if facts.sums_to_one:
-        return KindEvidence("probs", "every row sums to 1")
-    if facts.may_be_rounded and _is_rounded(scores, facts.nearest_axis):
-        return KindEvidence("probs", "every row sums to 1 up to its rounding")
-    if facts.exponentials_sum_to_one:
-        reason = "the exponentials of every row sum to 1"
-        return KindEvidence("log_probs", reason)
-    if facts.sums_to_hundred:
-        return KindEvidence(None, PERCENTAGES)
-    if facts.lowest >= 0 and facts.highest <= 1:
+    values = _range_of(scores)
+    for axis in sorted({1, scores.ndim - 1}):
+        proof = _kind_by_sums(scores, axis, values)
+        if proof is not None:
+            return proof
+    if values.lowest >= 0 and values.highest <= 1:
         return KindEvidence(None, "all values lie in [0, 1], but rows do not sum to 1")
-    if facts.lowest >= 0 and facts.is_whole:
+    if values.lowest >= 0 and values.are_whole:
         return KindEvidence(None, "all values are whole numbers")
-    if not np.isfinite(facts.lowest):
+    if not np.isfinite(values.lowest):
         return KindEvidence(None, "some values are infinite")
     return KindEvidence("logits", "rows are no probabilities")
 
 
-class _SumFacts:
-    """Range of the scores, and how far the sums of rows miss what they may be.
+@dataclass(frozen=True)
+class _Range:
+    """Least and largest value of the rows without NaN."""
 
-    Sums are along the last axis or axis 1. Raises nothing; see ``kind_of_scores``.
-    """
+    lowest: float
+    highest: float
+    are_whole: bool
 
-    def __init__(self) -> None:
-        self.lowest = np.inf
-        self.highest = -np.inf
-        self.is_whole = True
-        self._missed_one: dict[int, float] = {}
-        self._missed_hundred: dict[int, float] = {}
-        self._missed_by_exponentials: dict[int, float] = {}
 
-    @property
-    def sums_to_one(self) -> bool:
-        return self.lowest >= 0 and _least(self._missed_one) <= SUM_TOLERANCE
-
-    @property
-    def may_be_rounded(self) -> bool:
-        """True for numbers in [0, 1] whose sums miss 1 by no more than rounding can."""
-        is_inside = self.lowest >= 0 and self.highest <= 1
-        return is_inside and _least(self._missed_one) <= MOST_TOLERANCE
-
-    @property
-    def nearest_axis(self) -> int:
-        """Axis along which the sums are nearest to 1."""
-        return min(self._missed_one, key=self._missed_one.__getitem__)
-
-    @property
-    def sums_to_hundred(self) -> bool:
-        return self.lowest >= 0 and _least(self._missed_hundred) <= PERCENT_TOLERANCE
-
-    @property
-    def exponentials_sum_to_one(self) -> bool:
-        is_log = self.highest <= SUM_TOLERANCE
-        return is_log and _least(self._missed_by_exponentials) <= SUM_TOLERANCE
-
-    def add(self, block: AnyArray) -> None:
-        """Take the next rows into account."""
+def _range_of(scores: Any) -> _Range:
+    lowest, highest, are_whole = np.inf, -np.inf, True
+    for block in blocks(scores):
         values = _rows_of_numbers(block)
-        if not values.size:
-            return
-        self.lowest = min(self.lowest, float(values.min()))
-        self.highest = max(self.highest, float(values.max()))
-        self.is_whole = self.is_whole and bool((values == np.floor(values)).all())
-        if self.lowest >= 0:
-            _add_missed(self._missed_one, values, 1.0)
-            _add_missed(self._missed_hundred, values, 100.0)
-        if self.highest <= SUM_TOLERANCE:
-            _add_missed(self._missed_by_exponentials, np.exp(values), 1.0)
+        lowest = min(lowest, float(values.min(initial=np.inf)))
+        highest = max(highest, float(values.max(initial=-np.inf)))
+        are_whole = are_whole and bool((values == np.floor(values)).all())
+    return _Range(lowest, highest, are_whole)
 
 
 def _rows_of_numbers(block: AnyArray) -> AnyArray:
@@ -159,53 +127,62 @@ def _rows_of_numbers(block: AnyArray) -> AnyArray:
     return values[~np.isnan(rows).any(axis=1)]
 
 
-def _add_missed(missed: dict[int, float], values: AnyArray, total: float) -> None:
-    """Update, by axis, how far a sum misses the total at most.
+def _kind_by_sums(scores: Any, axis: int, values: _Range) -> KindEvidence | None:
+    """Kind that the sums along an axis prove; None if they prove nothing."""
+    if values.lowest >= 0:
+        missed = _most_missed(scores, axis, 1.0)
+        if missed <= SUM_TOLERANCE:
+            return KindEvidence("probs", "every row sums to 1")
+        may_be_rounded = values.highest <= 1 and missed <= MOST_TOLERANCE
+        if may_be_rounded and missed <= _tolerance_of_digits(scores, axis):
+            return KindEvidence("probs", "every row sums to 1 up to its rounding")
+        if _most_missed(scores, axis, 100.0) <= PERCENT_TOLERANCE:
+            return KindEvidence(None, PERCENTAGES)
+    missed = np.inf
+    if values.highest <= SUM_TOLERANCE:
+        missed = _most_missed(scores, axis, 1.0, are_logs=True)
+    if missed <= SUM_TOLERANCE:
+        return KindEvidence("log_probs", "the exponentials of every row sum to 1")
+    return None
+
+
+def _most_missed(
+    scores: Any, axis: int, total: float, *, are_logs: bool = False
+) -> float:
+    """How far a sum along the axis misses the total at most; inf without any sum.
 
     Zeros only are no answer, which reading refuses: they prove nothing.
     """
-    for axis in {1, values.ndim - 1}:
-        sums = values.sum(axis=axis)
-        sums = sums[sums != 0.0]
-        if not sums.size:
-            continue
-        most = float(np.abs(sums - total).max())
-        missed[axis] = max(missed.get(axis, 0.0), most)
-
-
-def _least(missed: Mapping[int, float]) -> float:
-    return min(missed.values(), default=np.inf)
-
-
-def _is_rounded(scores: Any, axis: int) -> bool:
-    """True if the digits of all numbers explain how far the sums of rows miss 1."""
-    digits: Digits | None = None
-    missed = 0.0
-    kind = float_type(np.dtype(scores.dtype))
+    most = -np.inf
     for block in blocks(scores):
         values = _rows_of_numbers(block)
-        if not values.size:
+        sums = (np.exp(values) if are_logs else values).sum(axis=axis)
+        missed = np.abs(sums[sums != 0.0] - total)
+        most = max(most, float(missed.max(initial=-np.inf)))
+    return most if most >= 0 else np.inf
+
+
+def _tolerance_of_digits(scores: Any, axis: int) -> float:
+    """How far sums along the axis may miss 1 by the rounding that all numbers show."""
+    kind = float_type(np.dtype(scores.dtype))
+    digits: Digits | None = None
+    for block in blocks(scores):
+        rows = np.moveaxis(_rows_of_numbers(block), axis, -1)
+        if not rows.size:
             continue
-        rows = np.moveaxis(values, axis, -1)
-        rows = rows.reshape(-1, rows.shape[-1])
-        sums = rows.sum(axis=1)
-        missed = max(missed, float(np.abs(sums[sums != 0.0] - 1.0).max(initial=0.0)))
-        of_block = digits_of_values(rows, kind)
+        of_block = digits_of_values(rows.reshape(-1, rows.shape[-1]), kind)
         digits = of_block if digits is None else digits + of_block
     if digits is None:
-        return False
-    return missed <= digits.sum_tolerance(kind, scores.shape[axis]) * (1.0 + 1e-6)
+        return 0.0
+    return digits.sum_tolerance(kind, scores.shape[axis]) * (1.0 + 1e-6)
 
 
 def _kind_of_one_column(scores: Any) -> KindEvidence:
     """One score a row proves no kind: it may be of class 1, or a confidence."""
-    lowest, highest = np.inf, -np.inf
-    for block in blocks(scores):
-        lowest = min(lowest, float(np.min(block, initial=np.inf)))
-        highest = max(highest, float(np.max(block, initial=-np.inf)))
-    if lowest >= 0 and highest <= 1:
+    values = _range_of(scores)
+    if values.lowest >= 0 and values.highest <= 1:
         return KindEvidence(None, "one column in [0, 1] proves nothing")
-    if highest > 0:  # a logarithm of a probability is never positive
+    if values.highest > 0:  # a logarithm of a probability is never positive
         reason = "some values above 0 and some outside [0, 1]"
         return KindEvidence(
             None,
@@ -261,12 +238,12 @@ def places_of_words(words: Sequence[Any], names: Sequence[str]) -> IntArray:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """In how many of n rows a class has the largest score, of k classes."""
+class Agreement(Sums):
+    """In how many of n rows a class has the largest score, of k classes. Adds."""
 
     hits: int
     n: int
-    k: int
+    k: Annotated[int, max]
 
     @property
     def share(self) -> float:
@@ -279,24 +256,31 @@ class Agreement:
         return self.share > chance + SURE * sqrt(chance * (1 - chance) / self.n)
 
 
+def has_largest(scores: AnyArray, classes: IntArray) -> BoolArray:
+    """Mask of the rows whose class has the largest score. Ties count.
+
+    scores : (n, k). Of classes that are none of the k no row has it.
+    """
+    last = scores.shape[1] - 1
+    is_class = (classes >= 0) & (classes <= last)
+    at_class = scores[np.arange(len(scores)), classes.clip(0, last)]
+    return np.asarray(is_class & (at_class == scores.max(axis=1)))
+
+
 def agreement(scores: Any, classes: IntArray) -> Agreement:
-    """How often these classes have the largest score. Ties count as agreement.
+    """How often these classes have the largest score.
 
     scores : (n, k) with k > 1.
     """
     hits = 0
-    start = 0
-    for block in blocks(scores):
-        index = classes[start : start + len(block)]
-        start += len(block)
-        largest = block.max(axis=1)
-        hits += int((block[np.arange(len(block)), index] == largest).sum())
+    for block, index in blocks_beside(scores, classes):
+        hits += int(has_largest(block, index).sum())
     return Agreement(hits, len(classes), scores.shape[1])
 
 
 @dataclass(frozen=True)
-class SignEvidence:
-    """Agreement of labels with the largest and with the least score."""
+class SignEvidence(Sums):
+    """Agreement of labels with the largest and, alone, with the least score. Adds."""
 
     largest: Agreement
     least: Agreement
@@ -320,14 +304,16 @@ REVERSED = "are these losses or distances? negate them"
 """Question about scores of which the least is the label."""
 
 
-def sign_of(scores: Any, classes: IntArray) -> SignEvidence:
-    """How often these classes have the largest, and the least, of the first scores.
+def sign_of(scores: AnyArray, classes: IntArray) -> SignEvidence:
+    """How often these classes have the largest, and alone the least, of the scores.
 
     scores : (n, k) with k > 2.
     """
-    first = next(blocks(scores))
-    index = classes[: len(first)]
-    return SignEvidence(agreement(first, index), agreement(-first, index))
+    n, k = scores.shape
+    is_least = has_largest(-scores, classes)
+    is_alone = (scores == scores.min(axis=1)[:, None]).sum(axis=1) == 1
+    least = Agreement(int((is_least & is_alone).sum()), n, k)
+    return SignEvidence(agreement(scores, classes), least)
 
 
 # ---- what only looks like scores

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from calcli.errors import UsageError, unknown_name
 from calcli.importers.array_names import Name, is_generated, matching
 from calcli.importers.common_text import n_common_parts
-from calcli.importers.evidence import REVERSED, sign_of
+from calcli.importers.evidence import REVERSED, blocks, sign_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of
 from calcli.importers.names import ARRAY_ROLES, COLUMNS, may_be_scores
@@ -220,5 +220,6 @@ def _with_reversed_sign(
     array = arrays.load(score.path)
     if indices is None or array.shape[1] < 3:
         return reason
-    sign = sign_of(array, indices)
+    first = next(blocks(array))
+    sign = sign_of(first, indices[: len(first)])
     return f"{reason}; {sign.text}: {REVERSED}" if sign.is_reversed else reason

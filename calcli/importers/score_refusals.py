@@ -4,8 +4,9 @@ the k best of each row.
 
 import shlex
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from calcli.errors import CalcliError, DataError, NotToRead, UsageError
 from calcli.importers.array_names import LEFT_OVER, Name
@@ -17,7 +18,6 @@ from calcli.importers.contradictions import (
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import have_box, says_correct
 from calcli.importers.source_arrays import Arrays
-from calcli.numerics import AnyArray
 
 
 def refuse_lone_confidence(arrays: Arrays, request: ImportRequest, where: str) -> None:
@@ -93,10 +93,9 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
             advice="name yours with --scores NAME --labels NAME --kind"
             " logits|log_probs|probs",
         )
-    for ranks in by_stem(arrays.columns[LEFT_OVER].parts).values():
-        first_rank = _options_of_ranked(arrays, ranks)
-        if first_rank is not None:
-            return ranks_are_no_classes(where, first_rank)
+    ranked = _options_of_ranked(arrays)
+    if ranked is not None:
+        return ranks_are_no_classes(where, ranked)
     reason = arrays.kind(LEFT_OVER).reason
     return UsageError(
         f"{where}: which columns are the scores? of all numbers together, {reason}",
@@ -105,21 +104,19 @@ def without_scores(arrays: Arrays, where: str) -> CalcliError:
     )
 
 
-def _options_of_ranked(arrays: Arrays, ranks: Sequence[str]) -> str | None:
+def _options_of_ranked(arrays: Arrays) -> str | None:
     """Options that read the first of k ranked columns (``p1`` beside ``top1``).
 
-    None if the columns are not ranked. Only the k best scores are stored, so that rows
-    need not sum to 1.
+    None if no columns are ranked. Only the k best scores are stored, so that rows need
+    not sum to 1.
     """
-    columns = [arrays.load(path) for path in ranks]
-    if len(ranks) < 2 or any(column is None for column in columns):
-        return None
-    labels = arrays.paths_of("labels")
-    label = labels[0] if labels else "TRUTH"
-    first_rank = options_of_first_rank(ranks, list(arrays.columns), label)
-    return first_rank if first_rank and _is_sorted(columns) else None
-
-
-def _is_sorted(columns: Sequence[AnyArray]) -> bool:
-    """True if every row goes from its largest number to its smallest."""
-    return all(bool((left >= right).all()) for left, right in pairwise(columns))
+    parts = list(arrays.columns[LEFT_OVER].parts)
+    numbers = arrays.load(LEFT_OVER)
+    label = next(iter(arrays.paths_of("labels")), "TRUTH")
+    for ranks in by_stem(parts).values():
+        first_rank = options_of_first_rank(ranks, list(arrays.columns), label)
+        places = [parts.index(name) for name in ranks]
+        is_sorted = bool((np.diff(numbers[:, places]) <= 0).all())
+        if len(ranks) > 1 and first_rank is not None and is_sorted:
+            return first_rank
+    return None

@@ -1,4 +1,8 @@
-"""Which arrays of a source are its scores: those of the options, or of the names."""
+"""Which arrays of a source are its scores: those of the options, or of the names.
+
+An array that is made of another one beside it is left out: the largest score of each
+row, or the probabilities of logits.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,11 +11,18 @@ from typing import Any
 import numpy as np
 
 from calcli.importers.array_names import Name, is_generated, matching, of_role
-from calcli.importers.evidence import blocks
+from calcli.importers.evidence import blocks_beside
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.importers.scores_stored_twice import without_repeated
 from calcli.importers.source_arrays import Arrays
+from calcli.numerics import AnyArray, FloatArray, sigmoid, softmax
+
+MOST_PRECISE = ("logits", "log_probs", "probs")
+"""Kinds of scores; a sure probability is rounded more than the logits behind it."""
+
+MOST_APART = 1e-4
+"""Difference of two probabilities that are the same but for rounding; in half
+precision that of its digits."""
 
 
 def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Name]:
@@ -28,55 +39,70 @@ def proven_scores(arrays: Arrays, request: ImportRequest, where: str) -> list[Na
     family = _family_of_columns(scores, arrays)
     if family is not None:
         return [family]
-    scores = _without_largest(scores, arrays, where)
-    scores = without_repeated(scores, arrays.load, where)
-    return [_with_named_columns(name, arrays) for name in scores]
-
-
-# ---- columns that hold the largest score of each row
-
-
-def _without_largest(scores: Sequence[Name], arrays: Arrays, where: str) -> list[Name]:
-    """The scores without columns of the largest of every row of another array."""
     kept = []
     for name in scores:
-        matrix = _matrix_of_largest(name, scores, arrays)
-        if matrix is None:
-            kept.append(name)
+        origin = _origin(name, scores, arrays)
+        if origin is None:
+            kept.append(_with_named_columns(name, arrays))
         else:
-            remark(
-                f"{where}: {name.path!r} is the largest of each row of {matrix.path!r}"
-            )
+            remark(f"{where}: {name.path!r} {origin}")
     return kept
 
 
-def _matrix_of_largest(
-    name: Name, scores: Sequence[Name], arrays: Arrays
-) -> Name | None:
-    """The array whose largest score of every row is the number of a column."""
-    column = arrays.load(name.path)
-    if not arrays.is_float(name.path) or column.ndim != 1:
+# ---- arrays that are made of another one
+
+
+def _origin(name: Name, scores: Sequence[Name], arrays: Arrays) -> str | None:
+    """What array beside it an array is made of, in words; None for none."""
+    if not arrays.is_float(name.path):
         return None
-    for other in scores:
-        if (other.folder, other.split) != (name.folder, name.split):
+    array = arrays.load(name.path)
+    by_precision = sorted(scores, key=lambda other: MOST_PRECISE.index(other.kind))
+    for other in by_precision:
+        is_beside = (other.folder, other.split) == (name.folder, name.split)
+        if not is_beside or not arrays.is_float(other.path):
             continue
-        matrix = arrays.load(other.path)
-        if not arrays.is_float(other.path) or matrix.ndim != 2:
-            continue
-        if len(matrix) == len(column) and _are_largest(column, matrix):
-            return other
+        source = arrays.load(other.path)
+        if _are_largest(array, source):
+            return f"is the largest of each row of {other.path!r}"
+        is_coarser = MOST_PRECISE.index(name.kind) > MOST_PRECISE.index(other.kind)
+        if is_coarser and _are_same(array, name.kind, source):
+            return f"holds the same scores as {other.path!r}, which is read"
     return None
 
 
 def _are_largest(column: Any, matrix: Any) -> bool:
-    """True if every number is the largest of its row, block by block."""
-    start = 0
-    for block in blocks(matrix):
-        numbers = np.asarray(column[start : start + len(block)])
-        if not np.allclose(block.max(axis=1), numbers):
+    """True for a column of the largest number of every row."""
+    if column.ndim != 1 or matrix.ndim != 2 or len(matrix) != len(column):
+        return False
+    return all(
+        np.allclose(block.max(axis=1), numbers)
+        for block, numbers in blocks_beside(matrix, column)
+    )
+
+
+def _are_same(array: Any, kind: str, scores: Any) -> bool:
+    """True if the probabilities of both are equal in every row."""
+    if array.shape != scores.shape or array.ndim > 2:
+        return False
+    rounding = max(np.finfo(array.dtype).eps, np.finfo(scores.dtype).eps)
+    most_apart = max(MOST_APART, float(rounding))
+    for block, rows in blocks_beside(scores, array):
+        exact = rows.astype(np.float64)
+        probabilities = np.exp(exact) if kind == "log_probs" else exact
+        difference = np.abs(_probabilities(block) - probabilities)
+        if not (difference <= most_apart).all():
             return False
-        start += len(block)
     return True
+
+
+def _probabilities(logits: AnyArray) -> FloatArray:
+    """Of logits (n, k), or of the log-odds of class 1, (n,) or (n, 1)."""
+    exact = logits.astype(np.float64)
+    if exact.ndim == 1 or exact.shape[1] == 1:
+        return sigmoid(exact)
+    with np.errstate(invalid="ignore"):  # rows of NaN are unequal
+        return softmax(exact)
 
 
 # ---- columns that are named like the classes

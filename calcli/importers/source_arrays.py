@@ -85,7 +85,7 @@ class Arrays:
         values = self.values(path)
         return None if values is None else without_empty(values)
 
-    def words(self, path: str) -> list[object]:
+    def words(self, path: str) -> list[Any]:
         """Distinct values, without the empty one."""
         values = self.present(path)
         return [] if values is None else np.unique(values).tolist()

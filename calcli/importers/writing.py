@@ -14,7 +14,9 @@ from calcli.importers.evidence import (
     REVERSED,
     Agreement,
     SignEvidence,
+    agreement,
     ranks_reversed,
+    sign_of,
 )
 from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
@@ -258,50 +260,57 @@ def _per_row(imported: Imported, slab: Slab) -> dict[str, AnyArray]:
 
 
 class _Doubts:
-    """Counts rows whose label has the largest or, alone, the least score.
+    """How often the label has the largest score; in the first rows, the least.
 
-    The least is looked for in the first rows only.
+    reversed_scores : what shows in the first rows of two classes that the scores are
+    those of the other.
     """
 
     def __init__(self, imported: Imported) -> None:
         self.imported = imported
-        self.n = 0
-        self.n_largest = 0
-        self._first = _FirstRows()
+        none = Agreement(0, 0, imported.k)
+        self.largest = none
+        self.sign = SignEvidence(none, none)
+        self.reversed_scores = ""
 
     def add(self, slab: Slab) -> None:
         """Take the next rows into account."""
-        imported = self.imported
-        if imported.labels is None or not imported.k:
+        k = self.imported.k
+        if self.imported.labels is None or not k:
             return
-        labels = imported.labels[slab.start : slab.start + len(slab.scores)]
-        rows = np.flatnonzero((labels >= 0) & (labels < imported.k))
-        at_label = slab.scores[rows, labels[rows]]
-        is_largest = at_label == slab.scores.max(axis=1)[rows]
-        self.n += len(rows)
-        self.n_largest += int(is_largest.sum())
-        self._first.add(slab.scores, labels, rows, is_largest)
+        labels = self.imported.labels[slab.start : slab.start + len(slab.scores)]
+        is_judged = (labels >= 0) & (labels < k)
+        labels, scores = labels[is_judged], slab.scores[is_judged]
+        n_judged = self.largest.n
+        self.largest += agreement(scores, labels)
+        if n_judged >= MOST_JUDGED:
+            return
+        if k > 2:
+            self.sign += sign_of(scores, labels)
+            self.reversed_scores = self.sign.text if self.sign.is_reversed else ""
+        elif ranks_reversed(scores[:, 1] - scores[:, 0], labels):
+            message = "rows of class 1 have a lower score of it than rows of class 0"
+            self.reversed_scores = message
 
     def remark(self) -> None:
         """Warn of predictions, of reversed scores, and of labels of other rows."""
-        if self.n < FEWEST_JUDGED:
+        if self.largest.n < FEWEST_JUDGED:
             return
         where, k = self.imported.where, self.imported.k
         kind = self.imported.kind
-        share = self.n_largest / self.n
-        error = sqrt((1 - 1 / k) / k / self.n)
-        reversed_scores = self._first.reversed_scores(k)
+        share = self.largest.share
+        error = sqrt((1 - 1 / k) / k / self.largest.n)
         if share == 1:
             question = "are the labels the model's predictions?"
             message = "every label is the class of the largest score"
             remark(f"warning: {where}: {message}; {question}")
-        elif reversed_scores is not None:
+        elif self.reversed_scores:
             question = REVERSED
             if kind == "probs":
                 question = "are the classes in this order?"
             if kind == "probs" and k == 2:
                 question = "is it that of the other class? save 1 - p"
-            remark(f"warning: {where}: {reversed_scores}: {question}")
+            remark(f"warning: {where}: {self.reversed_scores}: {question}")
         elif share <= 1 / k + CHANCE_ERRORS * error:
             question = (
                 "do the labels belong to these rows, are the classes in this order?"
@@ -310,51 +319,3 @@ class _Doubts:
                 f"warning: {where}: the largest score is the label in {share:.1%} of"
                 f" the rows, no better than chance ({1 / k:.1%}): {question}"
             )
-
-
-class _FirstRows:
-    """The first labelled rows, by which the sign of the scores is judged."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.n_largest = 0
-        self.n_least = 0
-        self._margins: list[AnyArray] = []
-        self._labels: list[AnyArray] = []
-
-    def add(
-        self,
-        scores: AnyArray,
-        labels: AnyArray,
-        rows: IntArray,
-        is_largest: AnyArray,
-    ) -> None:
-        """Take rows into account, as long as these are few enough."""
-        if self.n >= MOST_JUDGED:
-            return
-        self.n += len(rows)
-        self.n_largest += int(is_largest.sum())
-        if scores.shape[1] == 2:
-            self._margins.append(scores[rows, 1] - scores[rows, 0])
-            self._labels.append(labels[rows])
-            return
-        others = rows[~is_largest]
-        block = scores[others]
-        at_label = block[np.arange(len(others)), labels[others]]
-        n_not_above = (block <= at_label[:, None]).sum(axis=1)
-        self.n_least += int((n_not_above == 1).sum())
-
-    def reversed_scores(self, k: int) -> str | None:
-        """What shows that the scores are of reversed sign; None if nothing does."""
-        if k > 2:
-            least = Agreement(self.n_least, self.n, k)
-            sign = SignEvidence(Agreement(self.n_largest, self.n, k), least)
-            if sign.is_reversed:
-                return sign.text
-            return None
-        if not self._margins:
-            return None
-        margins, labels = np.concatenate(self._margins), np.concatenate(self._labels)
-        if ranks_reversed(margins, labels):
-            return "rows of class 1 have a lower score of it than rows of class 0"
-        return None
