@@ -26,7 +26,7 @@ from calcli.extracting.model_inputs import IMAGE_SUFFIXES, Inputs, ModelJob, ope
 from calcli.extracting.transforms import Transform, choose, parse
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.atomic import check_output, real_place

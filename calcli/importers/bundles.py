@@ -23,11 +23,11 @@ from calcli.importers.positions import (
     class_axis_of,
     reduced_to_rows,
 )
-from calcli.importers.proposal import Reading
 from calcli.importers.ragged import Parts, Positions, cut_alike
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.row_labels import class_names_of, labels_of_rows
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column
 from calcli.importers.text_cells import DECIMALS_OF_PERCENT
 from calcli.io import validate
 from calcli.io.bundle_group import OWN_NAMES
@@ -173,21 +173,17 @@ def _native(values: Any) -> NDArray[Any]:
 
 
 def build(
-    reading: Reading,
-    columns: Columns,
-    request: ImportRequest,
-    *,
-    ignore: Sequence[float],
+    reading: Reading, request: ImportRequest, *, ignore: Sequence[float]
 ) -> Imported:
     """Load one bundle, except its scores.
 
     A kind given by the user is not questioned, nor the class order of scores named by
     the user. ignore : labels of rows to leave out. Raises DataError, UsageError.
     """
-    where = columns[reading.scores].where
+    where = reading.where
     kind = validate.score_kind(reading.kind)
-    labels = None if reading.labels is None else columns[reading.labels].load()
-    scores = columns[reading.scores].load()
+    labels = None if reading.label_column is None else reading.label_column.load()
+    scores = reading.score_column.load()
     scores, labels = cut_alike(scores, labels), cut_alike(labels, scores)
     if request.percent:
         scores = _as_fractions(scores, where)
@@ -200,12 +196,12 @@ def build(
         axis = class_axis_of(scores, labels, request.class_axis, where)
         if axis is not None:
             dense = Dense(scores, labels, axis, where, ignore, request)
-            return _build_dense(dense, reading, columns, request, kind)
+            return _build_dense(dense, reading, request, kind)
     raw = None if labels is None else np.atleast_1d(np.asarray(labels[()]))
     row_scores = reduced_to_rows(RowScores(scores, kind), raw, request.reduce, where)
     if request.normalize == "sum":
         row_scores = _with_sum_1(row_scores, where)
-    return _build_rows(row_scores, raw, reading, columns, request, ignore)
+    return _build_rows(row_scores, raw, reading, request, ignore)
 
 
 def _are_whole_numbers(scores: Any) -> bool:
@@ -241,59 +237,48 @@ def _build_rows(
     row_scores: RowScores,
     raw: AnyArray | None,
     reading: Reading,
-    columns: Columns,
     request: ImportRequest,
     ignore: Sequence[float],
 ) -> Imported:
     """A bundle of one row of scores per label. raw : the labels as they are."""
     scores, kind = row_scores.scores, row_scores.kind
-    where = columns[reading.scores].where
-    n, k = validate.check_shape(scores.shape, scores.dtype, where)
-    is_binary = len(scores.shape) == 1 or scores.shape[1] == 1
-    contradictions.refuse_predictions(scores, kind, where)
-    if request.kind is None:
-        contradictions.refuse_probabilities(scores, kind, where)
+    where = reading.where
+    imported = _unlabelled(scores, kind, reading, request)
+    n, k = imported.n, imported.k
     if not request.scores:
         contradictions.refuse_ranks(
             scores,
             where,
-            list(columns[reading.scores].parts),
-            list(columns),
+            list(reading.score_column.parts),
+            list(reading.columns),
             reading.labels or "TRUTH",
         )
-    classes = class_names_of(reading, columns, k, is_binary, request)
+    classes = class_names_of(reading, k, imported.is_one_column, request)
     labels = None
     names = classes.names
-    if reading.labels is not None and raw is not None:
-        labelled = labels_of_rows(
-            scores, raw, reading, columns, request, ignore, classes
-        )
+    if raw is not None:
+        labelled = labels_of_rows(scores, raw, reading, request, ignore, classes)
         labels, names = labelled.labels, labelled.class_names or classes.names
         if not (request.scores and request.labels):
             contradictions.refuse_confidences(scores, labels, kind, where)
     if not request.scores:
-        contradictions.check_logs(scores, reading.scores, labels, names, columns)
-    kept = {
-        **kept_columns(reading, columns, n),
-        **_assigned(reading, columns, n, k, names),
-    }
+        contradictions.check_logs(
+            scores, reading.scores, labels, names, reading.columns
+        )
+    kept = {**kept_columns(reading, n), **_assigned(reading, n, k, names)}
     n_options = None
-    if columns[reading.scores].attributes.get(OPTIONS):
+    if reading.score_column.attributes.get(OPTIONS):
         scores = np.asarray(scores[()])
         n_options = (scores > PADDING).sum(axis=1)
         scores = with_padding(scores, n_options, kind)
         kept[N_OPTIONS] = n_options
         _check_options(labels, n_options, where)
-    split = reading.extras.get("split")
-    parts = None if split is None else per_row(columns[split], "split", n)
-    transforms = _transforms(reading, columns, (n, k), is_binary)
-    return Imported(
-        reading=reading,
-        where=where,
-        kind=kind,
-        n=n,
-        k=k,
-        dtype=_stored_type(scores, kind, is_binary),
+    parts = None
+    if "split" in reading.extras:
+        parts = per_row(reading.extra("split"), "split", n)
+    transforms = _transforms(reading, (n, k), imported.is_one_column)
+    return replace(
+        imported,
         labels=labels,
         columns=kept,
         class_names=names,
@@ -302,34 +287,50 @@ def _build_rows(
         scores=scores,
         n_options=n_options,
         transformed=transforms.scores,
-        decimals=_decimals(columns[reading.scores], request),
-        zeros=columns[reading.scores].recorded_zeros,
     )
 
 
+def _unlabelled(
+    scores: Any, kind: ScoreKind, reading: Reading, request: ImportRequest
+) -> Imported:
+    """A bundle of checked scores, whose labels and columns are still to be added."""
+    where = reading.where
+    n, k = validate.check_shape(scores.shape, scores.dtype, where)
+    contradictions.refuse_predictions(scores, kind, where)
+    if request.kind is None:
+        contradictions.refuse_probabilities(scores, kind, where)
+    decimals = reading.score_column.most_decimals
+    if decimals is not None and request.percent:
+        decimals += DECIMALS_OF_PERCENT  # as fractions
+    imported = Imported(
+        reading=reading,
+        where=where,
+        kind=kind,
+        n=n,
+        k=k,
+        dtype=np.dtype(scores.dtype).newbyteorder("="),
+        labels=None,
+        columns={},
+        scores=scores,
+        decimals=decimals,
+        zeros=reading.score_column.recorded_zeros,
+    )
+    if imported.is_one_column and kind != "logits":  # so that 1 - p keeps its digits
+        imported = replace(imported, dtype=np.dtype(np.float64))
+    return imported
+
+
 def _assigned(
-    reading: Reading,
-    columns: Columns,
-    n: int,
-    k: int,
-    names: Sequence[str] | None,
+    reading: Reading, n: int, k: int, names: Sequence[str] | None
 ) -> dict[str, Any]:
     """The predictions that ``apply`` wrote, which another class may exceed."""
-    column = columns.get("prediction")
-    if column is None or "calibrated_by" not in attributes_of(reading, columns):
+    column = reading.columns.get("prediction")
+    if column is None or "calibrated_by" not in attributes_of(reading):
         return {}
     predictions = contradictions.logged_predictions(column, n, names)
     if predictions is None or not ((predictions >= 0) & (predictions < k)).all():
         return {}
     return {"prediction": predictions}
-
-
-def _decimals(scores: Column, request: ImportRequest) -> int | None:
-    """Most decimals of the zeros of a text, as fractions."""
-    decimals = scores.most_decimals
-    if decimals is None or not request.percent:
-        return decimals
-    return decimals + DECIMALS_OF_PERCENT
 
 
 def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
@@ -344,80 +345,57 @@ def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
         raise DataError(f"{where}: {message}, {expected}")
 
 
-def _stored_type(scores: Any, kind: ScoreKind, is_binary: bool) -> np.dtype[Any]:
-    """Type of checked scores.
-
-    P(class 1) is stored in float64, so that 1 - p keeps its digits.
-    """
-    if is_binary and kind != "logits":
-        return np.dtype(np.float64).newbyteorder("=")
-    return np.dtype(scores.dtype).newbyteorder("=")
-
-
 def _build_dense(
-    dense: Dense,
-    reading: Reading,
-    columns: Columns,
-    request: ImportRequest,
-    kind: ScoreKind,
+    dense: Dense, reading: Reading, request: ImportRequest, kind: ScoreKind
 ) -> Imported:
     """A bundle of positions as rows.
 
     Their unit is the image or sequence: its id if there is any, or its number.
     """
-    where = columns[reading.scores].where
     scores = dense.scores()
-    n, k = validate.check_shape(scores.shape, scores.dtype, where)
-    contradictions.refuse_predictions(scores, kind, where)
-    if request.kind is None:
-        contradictions.refuse_probabilities(scores, kind, where)
-    names = class_names_of(reading, columns, k, False, request).names
+    imported = _unlabelled(scores, kind, reading, request)
+    names = class_names_of(reading, imported.k, False, request).names
     labels = None
-    if reading.labels is not None:
-        labels = dense.labels(columns[reading.labels].where, names)
+    if reading.label_column is not None:
+        labels = dense.labels(reading.label_column.where, names)
     extras = dict(reading.extras)
     kept: dict[str, Any] = {}
-    if "ids" in extras and len(columns[extras["ids"]].written_cells()) == dense.units:
+    has_ids = "ids" in extras
+    if has_ids and len(reading.extra("ids").written_cells()) == dense.units:
         extras = {"unit": extras.pop("ids"), **extras}
     if request.named.get("unit") == []:
         extras.pop("unit", None)
     elif "unit" not in extras:
         kept["unit"] = dense.column(np.arange(dense.units, dtype=np.int32))
+    reading = replace(reading, extras=extras)
     for role in (*COLUMNS, "split"):
         if role not in extras:
             continue
-        column = columns[extras[role]]
+        column = reading.extra(role)
         values = column.values() if role == "weights" else column.names(role)
         if not dense.is_of_positions(values):
             values = per_row(column, role, dense.units)
         kept[role] = dense.column(values)
     split = kept.pop("split", None)
-    return Imported(
-        reading=replace(reading, extras=extras),
-        where=where,
-        kind=kind,
-        n=n,
-        k=k,
-        dtype=_stored_type(scores, kind, dense.k == 1),
+    return replace(
+        imported,
+        reading=reading,
         labels=labels,
         columns=kept,
         class_names=names,
         parts=None if split is None else np.asarray(split[:]),
-        scores=scores,
-        decimals=_decimals(columns[reading.scores], request),
-        zeros=columns[reading.scores].recorded_zeros,
     )
 
 
 # ---- names of classes, columns, transforms
 
 
-def kept_columns(reading: Reading, columns: Columns, n: int) -> dict[str, AnyArray]:
+def kept_columns(reading: Reading, n: int) -> dict[str, AnyArray]:
     """Ids, weights, groups and units of the rows, and the parts of a combined group."""
     kept = {}
-    for role, path in reading.columns.items():
-        kept[role] = per_row(columns[path], role, n)
-        for name, part in columns[path].parts.items():
+    for role, column in reading.kept.items():
+        kept[role] = per_row(column, role, n)
+        for name, part in column.parts.items():
             if not parse_name(name).role:
                 kept[name] = per_row(part, name, n)
     return kept
@@ -442,17 +420,15 @@ class Transforms:
     specs: tuple[str, ...]
 
 
-def _transforms(
-    reading: Reading, columns: Columns, size: tuple[int, int], is_binary: bool
-) -> Transforms:
+def _transforms(reading: Reading, size: tuple[int, int], is_binary: bool) -> Transforms:
     if "transformed" not in reading.extras:
         return Transforms(None, ())
-    column = columns[reading.extras["transformed"]]
+    column = reading.extra("transformed")
     if "specs" not in reading.extras:
         message = "has no list of its transforms"
         advice = "save their names as an array 'transforms'"
         raise DataError(f"{column.where}: {message}; {advice}")
-    specs_column = columns[reading.extras["specs"]]
+    specs_column = reading.extra("specs")
     specs = np.atleast_1d(np.asarray(specs_column.load()[()]))
     scores = column.load()
     n, _ = size
@@ -470,21 +446,19 @@ def _transforms(
 # ---- what a bundle says of itself
 
 
-def attributes_of(reading: Reading, columns: Columns) -> dict[str, str]:
+def attributes_of(reading: Reading) -> dict[str, str]:
     """Calibrators already applied, by the source, and names of renamed columns."""
     marks = {}
-    for role, path in reading.extras.items():
-        if role == "calibrated_by":
-            marks[path] = columns[path]
-    attributes = past_of(columns[reading.scores], marks)
-    if columns[reading.scores].attributes.get(OPTIONS):
+    if "calibrated_by" in reading.extras:
+        marks["calibrated_by"] = reading.extra("calibrated_by")
+    attributes = past_of(reading.score_column, marks)
+    if reading.score_column.attributes.get(OPTIONS):
         attributes[COLUMNS_ATTRIBUTE] = OPTIONS
     names = {}
-    for role, path in reading.columns.items():
-        column = columns[path]
+    for role, column in reading.kept.items():
         names[role] = [*column.parts] or [parse_name(column.name).core]
-    if reading.labels is not None:
-        label = parse_name(columns[reading.labels].name).core
+    if reading.label_column is not None:
+        label = parse_name(reading.label_column.name).core
         if role_of(label) != "labels":
             names["labels"] = [label]
     renamed = {}

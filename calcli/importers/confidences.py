@@ -14,7 +14,7 @@ from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import extra_of
 from calcli.importers.labels import to_labels
 from calcli.importers.names import COLUMNS
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
 from calcli.importers.table import Column, Columns
@@ -93,6 +93,7 @@ def build_confidences(
         labels=None if outcome is None else outcome.path,
         extras=extras,
         reasons={} if outcome is None else {"outcome": outcome.description},
+        columns=columns,
     )
     dtype = confidence.dtype if confidence.dtype.kind == "f" else np.dtype(np.float64)
     return Imported(
@@ -103,7 +104,7 @@ def build_confidences(
         k=0,
         dtype=dtype.newbyteorder("="),
         labels=None if outcome is None else outcome.correct,
-        columns=kept_columns(reading, columns, n),
+        columns=kept_columns(reading, n),
         scores=confidence,
         decimals=column.most_decimals,
         zeros=column.recorded_zeros,

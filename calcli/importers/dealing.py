@@ -9,7 +9,7 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers.bundles import Imported
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.io.locate import group_name
 from calcli.io.split import Part, deal_rows

@@ -28,7 +28,7 @@ from calcli.importers.bundles import Imported
 from calcli.importers.dealing import Splitting, deal
 from calcli.importers.formats import to_utf_8
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark, remarks
 from calcli.importers.writing import ImportReport, write_groups
 from calcli.io.artifact import Link

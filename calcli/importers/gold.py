@@ -10,7 +10,7 @@ from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import is_answer
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
 from calcli.io.cells import texts_of_names
@@ -103,28 +103,28 @@ def _ids_of(columns: Columns) -> Column | None:
     return None
 
 
-def align_labels(reading: Reading, columns: Columns) -> Columns:
-    """The arrays, with labels of another file reordered to the scores by ids.
+def align_labels(reading: Reading) -> Reading:
+    """The reading, with labels of another file reordered to the scores by ids.
 
     Both files must have ids; else labels go by their place.
     """
     if reading.labels is None or reading.labels.rpartition("/")[2] == GOLD:
-        return columns
-    scores, labels = columns[reading.scores], columns[reading.labels]
+        return reading
+    scores, labels = reading.score_column, reading.columns[reading.labels]
     if scores.file == labels.file:
-        return columns
-    here = _ids_of(_of_file(columns, scores))
-    there = _ids_of(_of_file(columns, labels))
+        return reading
+    here = _ids_of(_of_file(reading.columns, scores))
+    there = _ids_of(_of_file(reading.columns, labels))
     if here is None or there is None:
         if here is not there:
             remark(
                 f"{labels.where}: labels go by their place, as only one of the files"
                 " has ids"
             )
-        return columns
+        return reading
     aligned = _aligned(here, there, labels)
     remark(f"{labels.where} was joined to the scores by {there.name!r}")
-    return {**columns, reading.labels: aligned}
+    return replace(reading, columns={**reading.columns, reading.labels: aligned})
 
 
 def _of_file(columns: Columns, like: Column) -> Columns:

@@ -40,8 +40,8 @@ from calcli.importers.missing import without_missing
 from calcli.importers.named_columns import with_named_columns
 from calcli.importers.names import COLUMNS
 from calcli.importers.per_label import labels_as_rows
-from calcli.importers.proposal import Reading, propose
-from calcli.importers.read_arrays import arrays_in_words
+from calcli.importers.proposal import propose
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remarks
 from calcli.importers.row_labels import with_mark_of_fractions
 from calcli.importers.source_arrays import Arrays
@@ -161,8 +161,8 @@ def _with_working_command(
             settled = settle_sources(files, stack)
             source = _read(files, settled, stack, advised.request)
             also_ignored = with_mark_of_fractions((*ignored, *advised.ignored))
-            for bundle in _bundles(source, also_ignored, False):
-                for _ in bundle.imported.slabs():
+            for imported in _bundles(source, also_ignored, False):
+                for _ in imported.slabs():
                     pass
     except CalcliError as refusal:
         longer = with_advised_option(problem, refusal)
@@ -307,18 +307,18 @@ def _write(
     used = [*request.pieces, request.votes or ""]
     kept: set[str] = set()
     scores: list[str] = []
-    for bundle in _bundles(source, ignore, bool(splitting.parts)):
-        reading, columns = bundle.imported.reading, bundle.columns
-        dealt = deal(bundle.imported, splitting, ignore, request)
-        paths = _paths_of(reading)
-        used += paths.values()
+    for imported in _bundles(source, ignore, bool(splitting.parts)):
+        reading = imported.reading
+        dealt = deal(imported, splitting, ignore, request)
+        used += reading.paths.values()
         scores.append(reading.scores)
-        _note_reading(source, bundle, dealt, report)
+        _note_reading(source, imported, dealt, report)
         names = {}
-        for role, path in paths.items():
-            names[role] = f"{columns[path].file.name}:{columns[path].name}"
-        every_column = {**source.replaced, **columns}
-        imported = with_carried(bundle.imported, every_column, used, request)
+        for role, path in reading.paths.items():
+            column = reading.columns[path]
+            names[role] = f"{column.file.name}:{column.name}"
+        every_column = {**source.replaced, **reading.columns}
+        imported = with_carried(imported, every_column, used, request)
         kept |= imported.columns.keys()
         report.bundles += write_groups(
             out,
@@ -326,7 +326,7 @@ def _write(
             dealt,
             {**origin, "arrays": names},
             splitting,
-            attributes_of(reading, columns),
+            attributes_of(reading),
         )
     left = unused(source.columns, used)
     if "unit" not in kept and "unit" not in request.named:
@@ -336,12 +336,11 @@ def _write(
 
 
 def _note_reading(
-    source: Source, bundle: "Bundle", dealt: Dealt, report: ImportReport
+    source: Source, imported: Imported, dealt: Dealt, report: ImportReport
 ) -> None:
     """Add the line that says what was read as what."""
-    imported = bundle.imported
     reading = imported.reading
-    words = arrays_in_words(reading, bundle.columns)
+    words = reading.in_words()
     report.arrays |= dict.fromkeys(dealt, words)
     n = 0
     for rows in dealt.values():
@@ -350,25 +349,9 @@ def _note_reading(
     report.lines.append(read_line(name, n, imported.k, words))
 
 
-def _paths_of(reading: Reading) -> dict[str, str]:
-    """Paths of all arrays of a reading, by role."""
-    paths = {"scores": reading.scores, **reading.extras}
-    if reading.labels is not None:
-        paths["labels"] = reading.labels
-    return paths
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """One bundle of a source, and the arrays that it was built of."""
-
-    imported: Imported
-    columns: Columns
-
-
 def _bundles(
     source: Source, ignore: Sequence[float], is_split: bool
-) -> Iterator[Bundle]:
+) -> Iterator[Imported]:
     """Build the bundles of a source.
 
     One of confidences, or one per array of scores with its labels.
@@ -380,28 +363,31 @@ def _bundles(
             paths = [path for path in columns if path in request.pieces]
             used = [path for path in columns if parse_name(path).role in COLUMNS]
             columns = without_missing(columns, paths, where, used)
-        imported = build_confidences(columns, request, ignore, where)
-        yield Bundle(imported, columns)
+        yield build_confidences(columns, request, ignore, where)
         return
     readings = _readings(source.arrays, request, where)
     if is_split:
         refuse_second_split(readings, where)
     for reading in readings:
-        columns = align_labels(reading, columns)
+        reading = align_labels(reading)
         if request.drop_missing:
-            paths = [reading.scores]
-            if reading.labels is not None:
-                paths.append(reading.labels)
-            used = list(reading.columns.values())
-            probabilities = reading.scores if reading.kind == "probs" else None
-            columns = without_missing(columns, paths, where, used, probabilities)
+            reading = _without_missing(reading, where)
         if request.per_label:
-            rows = labels_as_rows(reading, columns, request)
-            imported = build(rows.reading, rows.columns, rows.request, ignore=ignore)
-            yield Bundle(imported, rows.columns)
+            rows = labels_as_rows(reading, request)
+            yield build(rows.reading, rows.request, ignore=ignore)
         else:
-            imported = build(reading, columns, request, ignore=ignore)
-            yield Bundle(imported, columns)
+            yield build(reading, request, ignore=ignore)
+
+
+def _without_missing(reading: Reading, where: str) -> Reading:
+    """The reading without rows that lack a score, a label or a value in use."""
+    paths = [reading.scores]
+    if reading.labels is not None:
+        paths.append(reading.labels)
+    used = [reading.extras[role] for role in reading.kept]
+    probabilities = reading.scores if reading.kind == "probs" else None
+    columns = without_missing(reading.columns, paths, where, used, probabilities)
+    return replace(reading, columns=columns)
 
 
 def _readings(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]:

@@ -13,35 +13,32 @@ from calcli.importers.bundles import per_row
 from calcli.importers.common_text import n_common_parts
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import texts_of
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns, constant
+from calcli.importers.table import Column, constant
 
 KEPT_ROLES = ("unit", "ids", "weights", "split")
 
 
 @dataclass(frozen=True)
 class LabelRows:
-    """A reading of rows of two classes, its arrays, and the request that fits them."""
+    """A reading of rows of two classes, and the request that fits it."""
 
     reading: Reading
-    columns: Columns
     request: ImportRequest
 
 
-def labels_as_rows(
-    reading: Reading, columns: Columns, request: ImportRequest
-) -> LabelRows:
+def labels_as_rows(reading: Reading, request: ImportRequest) -> LabelRows:
     """Convert scores and labels (rows, labels) to rows of two classes.
 
     The group of such a row is its label, the unit its row in the source. Raises
     DataError for other shapes.
     """
-    scores_column = columns[reading.scores]
-    where = scores_column.where
+    scores_column = reading.score_column
+    where = reading.where
     if reading.labels is None:
         raise DataError(f"{where}: --per-label needs labels, (rows, labels) of 0 and 1")
-    labels_column = columns[reading.labels]
+    labels_column = reading.columns[reading.labels]
     scores = np.asarray(scores_column.load()[()])
     labels = np.asarray(labels_column.load()[()])
     is_binary = np.isin(labels, (0, 1)).all()
@@ -51,14 +48,14 @@ def labels_as_rows(
             f" of shape {scores.shape} for --per-label"
         )
     n, k = scores.shape
-    names = _label_names(reading, columns, request)
+    names = _label_names(reading, request)
     if not names:
         names = [f"label{number}" for number in range(k)]
     if len(names) != k or len(set(names)) < k:
         raise DataError(
             f"{where}: {len(set(names))} names for {k} labels; --class-names A,B,…"
         )
-    made = _repeated_columns(reading, columns, request, n, k)
+    made = _repeated_columns(reading, request, n, k)
     made["group"] = _column(scores_column, "label", np.tile(np.array(names, object), n))
     extras = {role: f"{reading.scores} by label/{role}" for role in made}
     by_path = {extras[role]: column for role, column in made.items()}
@@ -70,8 +67,7 @@ def labels_as_rows(
         " unit, each a group"
     )
     return LabelRows(
-        reading=replace(reading, extras=extras),
-        columns={**columns, **by_path},
+        reading=replace(reading, extras=extras, columns={**reading.columns, **by_path}),
         request=replace(
             request,
             scores=(reading.scores,),
@@ -82,17 +78,17 @@ def labels_as_rows(
 
 
 def _repeated_columns(
-    reading: Reading, columns: Columns, request: ImportRequest, n: int, k: int
+    reading: Reading, request: ImportRequest, n: int, k: int
 ) -> dict[str, Column]:
     """Unit, weights and split of the rows, once for every label.
 
     The unit of rows without one is their id, else their number.
     """
-    scores = columns[reading.scores]
+    scores = reading.score_column
     made = {}
     for role in KEPT_ROLES:
         if role in reading.extras:
-            column = columns[reading.extras[role]]
+            column = reading.extra(role)
             made[role] = column.having(np.repeat(per_row(column, role, n), k))
     ids = made.pop("ids", _column(scores, "row", np.repeat(np.arange(n), k)))
     unit = made.pop("unit", None)
@@ -107,9 +103,7 @@ def _column(scores: Column, name: str, values: Any) -> Column:
     return Column(scores.file, name, constant(values))
 
 
-def _label_names(
-    reading: Reading, columns: Columns, request: ImportRequest
-) -> Sequence[str]:
+def _label_names(reading: Reading, request: ImportRequest) -> Sequence[str]:
     """Names of the labels: given by the user, else what differs in the headers.
 
     Headers are those of the labels, or of the scores; none if there are no names.
@@ -117,8 +111,8 @@ def _label_names(
     if request.class_names:
         return list(request.class_names)
     for path in (headers_path(reading.labels or ""), reading.extras.get("class_names")):
-        if path in columns:
-            column = columns[path or ""]
+        if path in reading.columns:
+            column = reading.columns[path or ""]
             return _without_common_parts(texts_of(column.values(), column.where))
     return []
 

@@ -4,17 +4,17 @@ Names come first (``names``), then what all values prove (``evidence``), each wi
 reason. What neither tells is refused, with the command that settles it (``advice``).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from calcli.errors import UsageError, unknown_name
 from calcli.importers.array_names import Name, is_generated, matching
 from calcli.importers.common_text import n_common_parts
-from calcli.importers.evidence import REVERSED, blocks, sign_of
+from calcli.importers.evidence import REVERSED, KindEvidence, blocks, sign_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.label_search import Label, LabelSearch, extra_of
-from calcli.importers.names import ARRAY_ROLES, COLUMNS, may_be_scores
+from calcli.importers.names import ARRAY_ROLES, may_be_scores
 from calcli.importers.obvious_scores import with_obvious_names
+from calcli.importers.reading import Reading
 from calcli.importers.score_refusals import (
     refuse_detections,
     refuse_lone_confidence,
@@ -25,33 +25,7 @@ from calcli.importers.score_refusals import (
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
 from calcli.io.locate import group_name
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How one bundle is read: paths of its arrays, and why.
-
-    model : name of the bundle without its split. extras : path by role. reasons : by
-    role, of what no name says.
-    """
-
-    model: str
-    split: str
-    kind: str
-    scores: str
-    labels: str | None
-    extras: dict[str, str]
-    reasons: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def columns(self) -> dict[str, str]:
-        """Paths of the columns that a bundle keeps, by role."""
-        return {role: path for role, path in self.extras.items() if role in COLUMNS}
-
-    @property
-    def name(self) -> str:
-        """Name of the group in the output; "" is the root."""
-        return "/".join(part for part in (self.model, self.split) if part)
+from calcli.io.validate import score_kind
 
 
 def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]:
@@ -92,9 +66,17 @@ def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]
             if role != "labels" and path:
                 extras[role] = path
         reasons = {"scores": kind.reason, "labels": label.reason if label else ""}
-        path = label.path if label else None
         readings.append(
-            Reading(model, score.split, kind.kind, score.path, path, extras, reasons)
+            Reading(
+                model=model,
+                split=score.split,
+                kind=kind.kind or "",
+                scores=score.path,
+                labels=label.path if label else None,
+                extras=extras,
+                reasons=reasons,
+                columns=arrays.columns,
+            )
         )
     _refuse_one_name(readings, where)
     return readings
@@ -152,14 +134,6 @@ def _model_names(scores: Sequence[Name]) -> list[str]:
 # ---- the kind of the scores
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Kind of scores, and the reason where neither option nor name says so."""
-
-    kind: str
-    reason: str = ""
-
-
 def _kind_of(
     score: Name,
     label: Label | None,
@@ -167,30 +141,27 @@ def _kind_of(
     declared: str | None,
     where: str,
     are_named: bool,
-) -> Kind:
+) -> KindEvidence:
     """Kind that is declared, named, or proven by all values.
 
     are_named : the user has named the scores. Raises UsageError.
     """
     if declared or score.kind:
-        return Kind(declared or score.kind)
-    reason = "its values cannot be read"
-    option: Sequence[str] = ()
+        return KindEvidence(score_kind(declared or score.kind), "")
+    proof = KindEvidence(None, "its values cannot be read")
     if arrays.is_float(score.path):
         proof = arrays.kind(score.path)
-        reason = proof.reason
-        option = proof.option
-        if proof.kind in ("probs", "log_probs"):
-            return Kind(proof.kind, reason)
-        if proof.kind and (are_named or _are_scores(score, label, arrays)):
-            return Kind(proof.kind, reason)
-        reason = _with_reversed_sign(reason, score, label, arrays)
+    if proof.kind in ("probs", "log_probs"):
+        return proof
+    if proof.kind and (are_named or _are_scores(score, label, arrays)):
+        return proof
     what = f"{score.path!r} holds"
     if is_generated(score):
         what = "the columns hold"
     raise UsageError(
-        f"{where}: say what {what} with --kind logits, log_probs or probs; {reason}",
-        option=option,
+        f"{where}: say what {what} with --kind logits, log_probs or probs;"
+        f" {proof.reason}{_reversed_sign(score, label, arrays)}",
+        option=proof.option,
     )
 
 
@@ -210,16 +181,14 @@ def _are_scores(score: Name, label: Label | None, arrays: Arrays) -> bool:
     return matches_largest is not None and matches_largest.is_beyond_chance
 
 
-def _with_reversed_sign(
-    reason: str, score: Name, label: Label | None, arrays: Arrays
-) -> str:
-    """The reason, with a question where the least score is the label."""
-    if label is None:
-        return reason
-    indices = arrays.class_indices(score.path, label.path)
+def _reversed_sign(score: Name, label: Label | None, arrays: Arrays) -> str:
+    """A question where the least score is the label; else ""."""
+    indices = None
+    if label is not None and arrays.is_float(score.path):
+        indices = arrays.class_indices(score.path, label.path)
     array = arrays.load(score.path)
     if indices is None or array.shape[1] < 3:
-        return reason
+        return ""
     first = next(blocks(array))
     sign = sign_of(first, indices[: len(first)])
-    return f"{reason}; {sign.text}: {REVERSED}" if sign.is_reversed else reason
+    return f"; {sign.text}: {REVERSED}" if sign.is_reversed else ""

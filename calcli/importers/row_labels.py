@@ -12,9 +12,9 @@ from calcli.importers.array_names import headers_path
 from calcli.importers.evidence import counts_from_1
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
-from calcli.importers.proposal import Reading
+from calcli.importers.reading import Reading
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Column
 from calcli.io import validate
 from calcli.numerics import AnyArray
 
@@ -34,11 +34,7 @@ class Classes:
 
 
 def class_names_of(
-    reading: Reading,
-    columns: Columns,
-    k: int,
-    is_binary: bool,
-    request: ImportRequest,
+    reading: Reading, k: int, is_binary: bool, request: ImportRequest
 ) -> Classes:
     """Names of the classes. A single column of scores is named by class 1."""
     if request.class_names:
@@ -50,7 +46,7 @@ def class_names_of(
     positive = reading.scores.rsplit("/", 1)[-1] if is_binary else None
     if "class_names" not in reading.extras:
         return Classes(None, positive)
-    column = columns[reading.extras["class_names"]]
+    column = reading.extra("class_names")
     raw = np.atleast_1d(column.values())
     names = texts_of(raw, column.where)
     if is_binary and len(names) == 1:
@@ -68,14 +64,13 @@ def labels_of_rows(
     scores: Any,
     raw: AnyArray,
     reading: Reading,
-    columns: Columns,
     request: ImportRequest,
     ignore: Sequence[float],
     classes: Classes,
 ) -> ClassLabels:
     """Checked class indices of all rows, ignored labels in place."""
-    column = columns[reading.labels or ""]
-    where = columns[reading.scores].where
+    column = reading.columns[reading.labels or ""]
+    where = reading.where
     n, k = scores.shape[0], max((*scores.shape, 1)[1], 2)
     is_binary = len(scores.shape) == 1 or scores.shape[1] == 1
     _refuse_header(raw, n, column)
@@ -90,7 +85,7 @@ def labels_of_rows(
     if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
         names = None  # ``apply`` writes indices
     raw = _from_first_index(raw, column)
-    if columns[reading.scores].attributes.get("first_number") and not names:
+    if reading.score_column.attributes.get("first_number") and not names:
         raw = _as_columns_count(raw, k, column.where)
     raw = _with_whole_ignored(raw, ignore)
     class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
