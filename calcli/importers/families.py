@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.column_options import some_of
-from calcli.importers.family import Family, stacked
+from calcli.importers.column_options import option_for, some_of
+from calcli.importers.family import Family, matrix_of, stacked
 from calcli.importers.find_families import distinct_words, find_families, with_outcomes
 from calcli.importers.headers import names_of_classes, read_names, sorted_by_number
 from calcli.importers.import_request import ImportRequest
@@ -31,12 +31,11 @@ from calcli.importers.names import (
 )
 from calcli.importers.odd_columns import (
     are_numbered_from_1,
-    refuse_offset,
     refuse_strange,
 )
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
-from calcli.importers.table import Column, Columns, Table, most_decimals
+from calcli.importers.table import Column, Columns, Table
 from calcli.importers.text_cells import (
     without_percent_signs,
     words,
@@ -68,7 +67,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     if request.classes is not None:
         ranks = take_ranks(table, columns, request)
     if _counts_its_columns(columns) and not (request.scores or request.labels):
-        matrix = _matrix(table, columns, list(columns))
+        matrix = matrix_of(table, columns, list(columns))
         return replace(table, columns={table.file.stem: matrix}, is_single=True)
     families = find_families(columns, request)
     combined = _without_largest(families, columns)
@@ -76,7 +75,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     alone = {name: columns[name] for name in columns if name not in combined}
     arrays = with_outcomes(alone) | ranks
     if not is_ours:
-        families = _in_order(families, table, columns, request)
+        families = [_in_order(family, table) for family in families]
     for family in families:
         arrays[family.name] = _array_of(family, table, columns, families, request)
         classes = _names_of(family, table, columns, is_ours)
@@ -87,20 +86,9 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     return replace(table, columns=arrays)
 
 
-def _in_order(
-    families: Sequence[Family], table: Table, columns: Columns, request: ImportRequest
-) -> list[Family]:
-    """Families with numbered columns in their order.
-
-    Those that options list stay as they are. Refuses labels that may count otherwise.
-    """
-    in_order = []
-    for family in families:
-        if family.origin != "listed":
-            family = sorted_by_number(table, family)
-            refuse_offset(table, columns, family.columns, request)
-        in_order.append(family)
-    return in_order
+def _in_order(family: Family, table: Table) -> Family:
+    """The family with numbered columns in their order, unless an option lists them."""
+    return family if family.origin == "listed" else sorted_by_number(table, family)
 
 
 def _names_of(
@@ -223,8 +211,8 @@ def _array_of(
     """The array of a family. That of left-over columns is checked when it is read."""
     parts = {name: columns[name] for name in family.columns if name != family.name}
     if family.origin != "left over":
-        matrix = _matrix(table, columns, family.columns, family.name)
-        return replace(matrix, parts=parts, attributes=_attributes_of(family))
+        matrix = matrix_of(table, columns, family.columns, family.name)
+        return replace(matrix, parts=parts, attributes=_attributes_of(family, columns))
     numbered = _numbered_among(families, family)
     has_word_labels = any(
         role_of(name) == "labels" and column.cells == "text"
@@ -244,37 +232,28 @@ def _array_of(
 
     return replace(
         Column(table.file, family.name, get, parts=parts),
-        attributes=_attributes_of(family),
+        attributes=_attributes_of(family, columns),
     )
 
 
-def _attributes_of(family: Family) -> dict[str, Any]:
+def _attributes_of(family: Family, columns: Columns) -> dict[str, Any]:
     """The label whose words name the columns, and whether these may lack some.
 
     Text around the words tells further columns of the kind. first_number : 1 where the
     columns are numbered from 1.
     """
+    option = ""
+    if family.origin != "listed":
+        option = option_for(list(columns), family.columns)
     attributes: dict[str, Any] = {
         "is_generated": family.origin in ("classes", "left over"),
         "first_number": int(are_numbered_from_1(family.columns)),
+        "option": option,
     }
     if family.classes is not None:
         is_complete = family.classes != family.columns
         attributes |= {"by_label": family.label, "is_complete": is_complete}
     return attributes
-
-
-def _matrix(
-    table: Table, columns: Columns, names: list[str], path: str | None = None
-) -> Column:
-    """Columns as an array (n, columns) of the widest type, (n,) for one."""
-
-    @cache
-    def get() -> AnyArray:
-        return stacked(table, columns, names)
-
-    decimals = most_decimals(columns[name] for name in names)
-    return Column(table.file, path or table.file.stem, get, decimals=decimals)
 
 
 def _numbered_among(families: Sequence[Family], left_over: Family) -> list[str]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.table import Column, Columns, Table
+from calcli.importers.table import Column, Columns, Table, most_decimals
 from calcli.importers.text_cells import not_a_number
 from calcli.numerics import AnyArray
 
@@ -55,3 +56,16 @@ def numbers_of(table: Table, column: Column, name: str) -> AnyArray:
     if values.dtype.kind in "OUS":
         raise not_a_number(table.file, name, values.tolist())
     return values
+
+
+def matrix_of(
+    table: Table, columns: Columns, names: list[str], path: str | None = None
+) -> Column:
+    """Columns as an array (n, columns) of the widest type, (n,) for one."""
+
+    @cache
+    def get() -> AnyArray:
+        return stacked(table, columns, names)
+
+    decimals = most_decimals(columns[name] for name in names)
+    return Column(table.file, path or table.file.stem, get, decimals=decimals)

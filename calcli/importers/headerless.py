@@ -8,10 +8,10 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.families import with_families
-from calcli.importers.family import stacked
+from calcli.importers.family import matrix_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.remarks import remark
-from calcli.importers.table import Table, most_decimals
+from calcli.importers.table import Table
 from calcli.importers.text_cells import not_a_number
 from calcli.io.cells import is_number
 from calcli.numerics import AnyArray
@@ -41,8 +41,9 @@ def headerless(table: Table, request: ImportRequest) -> Table:
             f"{table.file.name}: has no column names; column {others[0]} was read as"
             f" the labels, {real[0]} to {real[-1]} as the scores"
         )
-        scores = stacked(table, table.columns, real)
-        return _held(table, {"scores": scores, "labels": arrays[others[0]]}, real)
+        scores = matrix_of(table, table.columns, real, "scores")
+        labels = table.columns[others[0]].called("labels")
+        return replace(table, columns={"scores": scores, "labels": labels})
     if len(names) > 1 and (lists or (real and others)):
         columns = real or names
         option = f"--scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
@@ -50,9 +51,8 @@ def headerless(table: Table, request: ImportRequest) -> Table:
         raise DataError(
             f"{table.file}: {message}: {option} --kind logits|log_probs|probs"
         )
-    matrix = stacked(table, table.columns, names)
-    single = _held(table, {table.file.stem: matrix}, names)
-    return replace(single, is_single=True)
+    matrix = matrix_of(table, table.columns, names)
+    return replace(table, columns={matrix.name: matrix}, is_single=True)
 
 
 def _are_named(names: Sequence[str], request: ImportRequest) -> bool:
@@ -71,16 +71,6 @@ def _loaded(table: Table) -> dict[str, AnyArray]:
         if values.dtype.kind == "U" and is_number(str(values[0])):
             raise not_a_number(table.file, name, values.tolist())
     return arrays
-
-
-def _held(table: Table, arrays: Mapping[str, AnyArray], scores: Sequence[str]) -> Table:
-    """Table of arrays, with the decimals of the columns of scores."""
-    decimals = most_decimals(map(table.columns.__getitem__, scores))
-    made = Table.held(table.file, table.format, arrays)
-    columns = {}
-    for name, column in made.columns.items():
-        columns[name] = replace(column, decimals=decimals)
-    return replace(made, columns=columns)
 
 
 def _is_real(values: AnyArray) -> bool:

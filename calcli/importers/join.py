@@ -34,6 +34,9 @@ FEWEST_EQUAL = 10
 OF_ALL_ROWS = ("class_names", "specs")
 """Roles of arrays that are the same in every part."""
 
+COUNTING = ("first_index", "first_number", "option")
+"""Attributes that say from which number labels count."""
+
 Parts = Mapping[str, Sequence[Column]]
 
 
@@ -142,10 +145,15 @@ def _order_of_ids(ids: Column) -> IntArray | None:
 def _joined(name: str, columns: Sequence[Column]) -> Column:
     """One column of those of several files."""
     first = columns[0]
+    counting = {}
+    for attribute in COUNTING:
+        if attribute in first.attributes:
+            counting[attribute] = first.attributes[attribute]
     joined = Column(
         first.file,
         name,
         partial(_concatenated, name, columns),
+        attributes=counting,
         joined_from=tuple(columns),
     )
     is_of_rows = parse_name(name).role in (*COLUMNS, "split")

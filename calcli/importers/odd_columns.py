@@ -1,4 +1,4 @@
-"""Columns that are no classes among those of classes, and labels counted otherwise."""
+"""Columns that are no classes among those of classes."""
 
 import re
 from collections.abc import Sequence
@@ -9,41 +9,8 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.column_options import option_for, some_of
 from calcli.importers.family import numbers_of
-from calcli.importers.import_request import ImportRequest
-from calcli.importers.names import role_of
-from calcli.importers.table import Column, Columns, Table
+from calcli.importers.table import Columns, Table
 from calcli.numerics import AnyArray
-
-
-def refuse_offset(
-    table: Table, columns: Columns, names: Sequence[str], request: ImportRequest
-) -> None:
-    """Refuse labels in 1 … k-1 beside columns numbered 1 to k.
-
-    They may count from 1, or from 0 with class 0 absent.
-    """
-    if request.votes is not None or request.confidence is not None:
-        return  # the columns are answers, not classes
-    if not are_numbered_from_1(names):
-        return
-    k = len(names)
-    label_columns = []
-    for name in columns:
-        if name in request.labels or (not request.labels and role_of(name) == "labels"):
-            label_columns.append(name)
-    for name in label_columns:
-        labels = _as_numbers(columns[name])
-        if labels is None or labels.min() < 1 or labels.max() >= k:
-            continue
-        message = (
-            f"columns {some_of(names)} are numbered from 1, and {name!r} is nowhere"
-        )
-        question = f"0 and nowhere {k}: do the labels count from 1 as well?"
-        option = quote(option_for(list(columns), names))
-        advice = f"--scores {option} takes them as they are, counted from 0"
-        raise DataError(
-            f"{table.file}: {message} {question} Subtract 1 if so; {advice}"
-        )
 
 
 def are_numbered_from_1(names: Sequence[str]) -> bool:
@@ -55,17 +22,6 @@ def are_numbered_from_1(names: Sequence[str]) -> bool:
             numbers.append(int(digits[-1]))
     k = len(names)
     return k > 1 and numbers == list(range(1, k + 1))
-
-
-def _as_numbers(column: Column) -> AnyArray | None:
-    """Numbers of a column; None for words, and for no rows."""
-    if column.cells not in ("number", "text"):
-        return None
-    try:
-        values = column.load().astype(np.float64)
-    except ValueError:
-        return None
-    return values if len(values) else None
 
 
 def refuse_strange(

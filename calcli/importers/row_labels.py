@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
 from calcli.importers.array_names import headers_path
-from calcli.importers.evidence import counts_from_1
+from calcli.importers.column_options import some_of
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import ClassLabels, texts_of, to_labels
 from calcli.importers.reading import Reading
@@ -85,8 +86,8 @@ def labels_of_rows(
     if "calibrated_by" in reading.extras and raw.dtype.kind in "iu":
         names = None  # ``apply`` writes indices
     raw = _from_first_index(raw, column)
-    if reading.score_column.attributes.get("first_number") and not names:
-        raw = _as_columns_count(raw, k, column.where)
+    if reading.score_column.attributes.get("first_number"):
+        raw = _as_columns_count(raw, k, reading, column, has_names=bool(names))
     raw = _with_whole_ignored(raw, ignore)
     class_labels = to_labels(raw, n, k, names, column.where, classes.positive)
     labels = validate.check_labels(
@@ -104,12 +105,29 @@ def _from_first_index(raw: AnyArray, column: Column) -> AnyArray:
     return raw - raw.dtype.type(first)
 
 
-def _as_columns_count(raw: AnyArray, k: int, where: str) -> AnyArray:
-    """Labels 1 to k, of columns numbered 1 to k, counted from 0."""
-    if not counts_from_1(raw, k):
+def _as_columns_count(
+    raw: AnyArray, k: int, reading: Reading, column: Column, *, has_names: bool
+) -> AnyArray:
+    """Labels counted from 0, where they count from 1, as columns numbered 1 to k do.
+
+    Raises DataError if neither 0 nor k is among them, unless the user lists the columns.
+    """
+    if raw.dtype.kind not in "iuf" or not raw.size or raw.min() < 1 or raw.max() > k:
         return raw
-    remark(f"{where}: labels count from 1, as the columns do")
-    return raw - 1
+    if raw.max() == k:
+        if has_names:
+            return raw
+        remark(f"{column.where}: labels count from 1, as the columns do")
+        return raw - 1
+    scores = reading.score_column
+    option = scores.attributes["option"]
+    if not option:
+        return raw
+    names = list((scores.joined_from or (scores,))[0].parts)
+    message = f"columns {some_of(names)} are numbered from 1, and {column.name!r} is"
+    question = f"nowhere 0 and nowhere {k}: do the labels count from 1 as well?"
+    advice = f"--scores {quote(option)} takes them as they are, counted from 0"
+    raise DataError(f"{scores.file}: {message} {question} Subtract 1 if so; {advice}")
 
 
 def with_mark_of_fractions(ignored: Sequence[float]) -> tuple[float, ...]:

@@ -45,8 +45,8 @@ class Column:
         count from 1; ``classes``, names of their values; ``labels_of``, the column of
         scores whose outcome they are. Of columns that make one array: ``is_generated``,
         its name is none of the file's; ``first_number``, 1 where their names count from
-        1; ``by_label``, words of a label name them; ``is_complete``, and text around
-        these words.
+        1; ``option``, how an option lists them, "" where one does; ``by_label``, words
+        of a label name them; ``is_complete``, and text around these words.
     written : returns the cells of a column as the file has them, None for an empty
         one, where the array may have lost their text: it has 7 for 007. None: the
         array says it.
