@@ -166,7 +166,7 @@ def _is_confidence(suggestions: Suggestions) -> bool:
     It is never below 1/2, or there are more than two classes.
     """
     for label in suggestions.labels:
-        if len(suggestions.words_of.get(label, ())) > 2:
+        if len(suggestions.words(label)) > 2:
             return True
     look = suggestions.look_of_scores
     values = suggestions.arrays.present(suggestions.scores[0])
@@ -183,7 +183,7 @@ def _outcomes(suggestions: Suggestions) -> list[str]:
             return outcomes
     graded = []
     for label in suggestions.labels:
-        if _is_graded(label, suggestions.words_of.get(label, ())):
+        if _is_graded(label, suggestions.words(label)):
             graded.append(label)
     if graded or len(suggestions.labels) != 1:
         return graded
@@ -204,10 +204,10 @@ def _is_graded(path: str, distinct: Sequence[object]) -> bool:
 
 def _predictions_of(suggestions: Suggestions, label: str) -> list[str]:
     """``PREDICTION=LABEL`` for each column of predictions of a label."""
-    known = set(suggestions.words_of.get(label, ()))
+    known = set(suggestions.words(label))
     predictions = []
     for path in suggestions.paths:
-        words = suggestions.words_of.get(path, [])
+        words = suggestions.words(path)
         has_its_words = words and isinstance(words[0], str) and set(words) <= known
         is_answer_to_it = has_its_words or _often_equals(suggestions, path, label)
         if path != label and (is_prediction(path) or is_answer_to_it):
@@ -301,5 +301,5 @@ def _may_be_groups(suggestions: Suggestions, path: str) -> bool:
     words = suggestions.arrays.words(path)
     known: set[object] = set()
     for label in suggestions.labels:
-        known.update(suggestions.words_of.get(label, ()))
+        known.update(suggestions.words(label))
     return len(words) <= FEW_GROUPS and not set(words) <= known

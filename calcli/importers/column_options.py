@@ -66,19 +66,21 @@ def _counted_columns(names: Sequence[str], first: str, last: str) -> list[str]:
     low, high = NUMBER_IN_NAME.fullmatch(first), NUMBER_IN_NAME.fullmatch(last)
     if first == last or low is None or high is None:
         return []
-    before, after = low["before"], low["after"]
-    if (high["before"], high["after"]) != (before, after):
-        return []
+    numbered = re.compile(
+        f"{re.escape(low['before'])}(?P<number>[0-9]{{1,9}}){re.escape(low['after'])}"
+    )
     start, end = sorted((names.index(first), names.index(last)))
-    pattern = re.compile(f"{re.escape(before)}[0-9]+{re.escape(after)}")
-    if not all(map(pattern.fullmatch, names[start : end + 1])):
+    if not all(map(numbered.fullmatch, names[start : end + 1])):
         return []
+    by_number = {}
+    for name in names:
+        match = numbered.fullmatch(name)
+        if match is not None:
+            by_number[int(match["number"])] = name
     lowest, highest = int(low["number"]), int(high["number"])
-    highest = min(highest, lowest + len(names))
-    counted = []
-    for number in range(lowest, highest + 1):
-        counted.append(f"{before}{number}{after}")
-    return counted if set(counted) <= set(names) else []
+    inside = sorted(number for number in by_number if lowest <= number <= highest)
+    is_complete = len(inside) == highest - lowest + 1
+    return [by_number[number] for number in inside] if is_complete else []
 
 
 def by_stem(names: Iterable[str]) -> dict[str, list[str]]:

@@ -28,6 +28,8 @@ from calcli.io.validate import look_like_probabilities
 from calcli.numerics import AnyArray, BoolArray, IntArray
 from calcli.records import Sums
 from calcli.rows import ScoreKind
+from calcli.statistics.areas import area_under_roc
+from calcli.statistics.ties import Ranked
 
 BLOCK_BYTES = 4 << 20
 """Bytes of scores that are looked at at once."""
@@ -368,14 +370,11 @@ def ranks_reversed(margins: AnyArray, labels: IntArray) -> bool:
     is compared with 1/2 in standard errors of its null distribution (Mann and Whitney
     1947).
     """
-    n_1 = int((labels == 1).sum())
-    n_0 = len(labels) - n_1
-    if not n_0 or not n_1:
+    if len(np.unique(labels)) < 2:
         return False
-    _, inverse, counts = np.unique(margins, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    middle_ranks = last - (counts - 1) / 2
-    rank_sum = float(middle_ranks[inverse.reshape(-1)][labels == 1].sum())
-    area = (rank_sum - n_1 * (n_1 + 1) / 2) / (n_0 * n_1)
+    outcomes = (labels == 1).astype(np.float64)
+    ranked = Ranked.of(margins.astype(np.float64), outcomes)
+    area = area_under_roc(ranked)
+    n_1, n_0 = ranked.right, ranked.wrong
     error = sqrt((n_0 + n_1 + 1) / (12 * n_0 * n_1))
-    return area < 0.5 - SURE * error
+    return area is not None and area < 0.5 - SURE * error

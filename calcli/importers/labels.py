@@ -28,6 +28,9 @@ MOST_NAMED = 10
 
 LONGEST_LISTING = 60
 
+_WITHOUT_POINT = re.compile(r"(-?\d{1,18})\.0")
+"""A whole number that is written as a real one."""
+
 Names = Sequence[str] | None
 
 
@@ -131,29 +134,25 @@ def _of_numbered_classes(
 
     Raises DataError if ambiguous.
     """
-    places: dict[int, int] = {}
-    for place, name in enumerate(class_names or ()):
-        match = re.fullmatch(r"(-?\d{1,18})(?:\.0)?", name)
-        if match is not None:
-            places[int(match[1])] = place
-    are_numbers = class_names is not None and len(places) == len(class_names) == k
-    if raw.ndim != 1 or not are_numbers or list(places) == list(range(k)):
+    names = [_WITHOUT_POINT.sub(r"\1", name) for name in class_names or ()]
+    are_numbers = all(whole_number(name.lstrip("-")) is not None for name in names)
+    if raw.ndim != 1 or len(names) != k or not are_numbers:
         return raw
-    words, inverse = np.unique(raw, return_inverse=True)
-    labels = words.tolist()
-    present = {label for label in labels if label in places or 0 <= label < k}
-    if not present or not present <= places.keys():  # not all are names
+    values, inverse = np.unique(raw, return_inverse=True)
+    places = _places_of(list(map(str, values.tolist())), names)
+    is_name, is_place = places >= 0, (values >= 0) & (values < k)
+    are_names = is_name.any() and not (is_place & ~is_name).any()
+    if not are_names or names == list(map(str, range(k))):
         return raw
     listing = ", ".join(class_names or ())[:LONGEST_LISTING]
-    if present <= set(range(k)):
+    if (is_place | ~is_name).all():
         question = f"are its labels the names of classes, {listing}, or their places"
         advice = "Write names as text, or give the classes names that are no numbers"
         raise DataError(
             f"{where}: {question}, counted from 0? {advice}: --class-names A,B,…"
         )
     remark(f"{where}: the labels were looked up in the names of the classes, {listing}")
-    indices = np.array([places.get(label, label) for label in labels])
-    return indices[inverse.reshape(-1)]
+    return np.where(is_name, places, values)[inverse.reshape(-1)]
 
 
 def labels_in_memory(

@@ -32,6 +32,7 @@ class Arrays:
 
     - load : the array, or None: without rows, a single value, or not readable.
     - values : all of it, (n, 1) as (n,), empty cells as NaN or no text; or None.
+    - words : its distinct values, without the empty one.
     - look : what the name and the first values suggest.
     - kind : the kind of scores that all values prove.
     - agreement : how often a column names the class of the largest of the scores, by
@@ -43,6 +44,7 @@ class Arrays:
         self.names = [_name_of(path, column) for path, column in columns.items()]
         self.load = cache(self._load)
         self.values = cache(self._values)
+        self.words = cache(self._words)
         self.look = cache(self._look)
         self.kind = cache(self._kind)
         self.agreement = cache(self._agreement)
@@ -85,8 +87,7 @@ class Arrays:
         values = self.values(path)
         return None if values is None else without_empty(values)
 
-    def words(self, path: str) -> list[Any]:
-        """Distinct values, without the empty one."""
+    def _words(self, path: str) -> list[Any]:
         values = self.present(path)
         return [] if values is None else np.unique(values).tolist()
 

@@ -4,7 +4,6 @@ prove them.
 Nothing of it is read unasked: ``advice`` spells it as a command that can be typed.
 """
 
-import re
 from collections.abc import Sequence
 from itertools import chain
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from calcli.importers.array_names import (
     LEFT_OVER,
-    Name,
     headers_path,
     is_generated,
     parse_name,
@@ -32,8 +30,6 @@ from calcli.importers.names import (
 )
 from calcli.importers.score_search import proven_scores
 from calcli.importers.source_arrays import Arrays
-from calcli.importers.table import Columns
-from calcli.io.locate import columns_in
 
 MOST_COLUMNS = 40
 """Columns that are looked at."""
@@ -42,20 +38,11 @@ MOST_LISTED = 8
 """Columns that a message lists; ``calcli inspect`` lists all."""
 
 
-def _are_intersections(path: str, columns: Columns) -> bool:
-    """True for the array that --group-by has made of several other columns."""
-    if columns[path].attributes.get("is_generated"):  # an array of scores
-        return False
-    parts = columns_in(columns[path].shown)
-    return len(parts) > 1 and all(part in columns for part in parts)
-
-
 class Suggestions:
     """The likeliest scores, kind and labels.
 
     looks : by path, of the arrays that look like anything. scores, labels : paths, or
-    columns as an option lists them; several where it is unclear. words_of : distinct
-    values of the columns that may be labels.
+    columns as an option lists them; several where it is unclear.
     """
 
     def __init__(self, arrays: Arrays, request: ImportRequest, where: str) -> None:
@@ -69,24 +56,27 @@ class Suggestions:
             look = arrays.look(path)
             if look:
                 self.looks[path] = look
-        self._mark_classes_of_matrix()
         self.scores = list(request.scores)
         self.labels = list(request.labels)
         self.kind = request.kind
         self._has_percent_columns = False
-        self._find_scores()
-        self._find_labels()
-        self.words_of: dict[str, list[object]] = {}
-        self._find_words()
+        if not self.scores:
+            self._find_scores()
+        if self.scores and not self.kind:
+            self.kind = KIND_OF_LOOK.get(self.looks.get(self.scores[0], ""))
+        self._tell_labels_from_predictions()
         if not self.labels:
-            self.labels = self._labels_by_values()
+            self._find_labels()
         if len(self.labels) == 1 and self.labels[0] in self.paths:
             self.looks[self.labels[0]] = "labels"
 
     def _columns_to_look_at(self) -> list[str]:
+        """The arrays of the source but those that --group-by has made of several."""
         paths = []
         for path in real_names(self.arrays.names):
-            if "/" not in path and not _are_intersections(path, self.columns):
+            column = self.columns[path]
+            are_intersections = column.parts and not column.attributes
+            if "/" not in path and not are_intersections:
                 paths.append(path)
         return paths[:MOST_COLUMNS]
 
@@ -122,14 +112,15 @@ class Suggestions:
     def of_look(self, look: Look) -> list[str]:
         """Columns of this look that are no parts of an array."""
         parts = set(chain(*(self.columns[path].parts for path in self.paths)))
-        for path in self.paths:
-            number = re.compile(re.escape(path) + r"[_.]?\d+")
-            parts.update(filter(number.fullmatch, self.paths))
         paths = []
         for path, other in self.looks.items():
             if other == look and path not in parts:
                 paths.append(path)
         return paths
+
+    def words(self, path: str) -> list[object]:
+        """Distinct values of a column; none of what is no column."""
+        return self.arrays.words(path) if path in self.columns else []
 
     def n_rows(self, path: str) -> int | None:
         """Rows of a column, None if unknown."""
@@ -138,38 +129,15 @@ class Suggestions:
 
     # ---- the scores
 
-    def _mark_classes_of_matrix(self) -> None:
-        """Tell labels from predictions among words that are classes."""
-        wide = list(self.request.scores)
-        if not wide:
-            wide = [path for path in self.looks if headers_path(path) in self.columns]
-        if len(wide) != 1 or headers_path(wide[0]) not in self.columns:
-            return
-        for path, look in list(self.looks.items()):
-            if look != "groups":
-                continue
-            matches_largest = self.arrays.agreement(wide[0], path)
-            if matches_largest is None:
-                continue
-            is_predicted = is_prediction(path) or matches_largest.share == 1
-            self.looks[path] = "predictions" if is_predicted else "labels"
-
     def _find_scores(self) -> None:
-        if not self.scores and not self.labels:
+        if not self.labels:
             self._take_first_pair()
-        if self.scores:
-            self._take_kind_of_look()
-            return
-        self._take_columns_named_by_labels()
+        if not self.scores:
+            self._take_columns_named_by_labels()
         if not self.scores:
             self._take_likeliest_look()
-        if len(self.scores) != 1:
-            self._take_left_over()
-        self._take_kind_of_look()
-
-    def _take_kind_of_look(self) -> None:
-        if self.scores and not self.kind:
-            self.kind = KIND_OF_LOOK.get(self.looks.get(self.scores[0], ""))
+            if len(self.scores) != 1:
+                self._take_columns_together()
 
     def _take_first_pair(self) -> None:
         """The first column of scores that has an outcome of its own."""
@@ -177,6 +145,32 @@ class Suggestions:
             scores = self.columns[path].attributes.get("labels_of")
             if scores is not None:
                 self.scores, self.labels = [scores], [path]
+                return
+
+    def _take_columns_named_by_labels(self) -> None:
+        """Columns that are named by the words of a label are its classes."""
+        for score in self.arrays.names:
+            column = self.columns[score.path]
+            label = column.attributes.get("by_label")
+            # one of several models has a name of its own
+            if label is None or "/" in score.path or not is_generated(score):
+                continue
+            labels = self.labels or self._labels_beside(score.path)
+            matches_largest = self.arrays.agreement(score.path, label)
+            is_predicted = matches_largest is not None and matches_largest.share == 1
+            if is_predicted:
+                self.looks[label] = "predictions"
+            elif not labels and self.looks.get(label) in ("groups", "labels"):
+                labels = [label]
+            if labels:
+                members = list(column.parts)
+                looks = set(map(self.looks.get, members))
+                self.labels = labels
+                self._take_together(members, self._kind_of_columns(members))
+                if not self.kind and looks == {"probabilities"}:  # of separate answers
+                    self.kind = "probs"
+                self.looks |= dict.fromkeys(members, "scores")
+                self.looks |= dict.fromkeys(labels, "labels")
                 return
 
     def _take_likeliest_look(self) -> None:
@@ -211,48 +205,22 @@ class Suggestions:
             return single or wide
         return wide or single
 
-    def _take_columns_named_by_labels(self) -> None:
-        """Columns that are named by the words of a label are its classes."""
-        for score in self.arrays.names:
-            column = self.columns[score.path]
-            label = column.attributes.get("by_label")
-            # one of several models has a name of its own
-            if label is None or "/" in score.path or not is_generated(score):
-                continue
-            matches_largest = self.arrays.agreement(score.path, label)
-            if matches_largest is not None and matches_largest.share == 1:
-                self.looks[label] = "predictions"
-            labels = self.labels or self._labels_beside(score)
-            if not labels and self.looks.get(label) in ("groups", "labels"):
-                labels = [label]
-            if not labels:
-                continue
-            members = list(column.parts)
-            self.scores = [option_for(list(self.columns), members)]
-            self.labels = labels
-            self.kind = self.kind or self._kind_of_columns(members)
-            looks = set(map(self.looks.get, members))
-            if not self.kind and looks == {"probabilities"}:  # of separate answers
-                self.kind = "probs"
-            self.looks |= dict.fromkeys(members, "scores")
-            self.looks |= dict.fromkeys(labels, "labels")
-            return
-
-    def _take_left_over(self) -> None:
+    def _take_columns_together(self) -> None:
         """Several columns whose rows sum to 1, or all of one prefix."""
-        left_over: list[str] = []
-        if LEFT_OVER in self.columns:
-            left_over = list(self.columns[LEFT_OVER].parts)
+        if LEFT_OVER not in self.columns:
+            return
+        left_over = list(self.columns[LEFT_OVER].parts)
+        has_one_prefix = len({name.partition("_")[0] for name in left_over}) == 1
         for members in (self.scores, left_over):
-            if len(members) < 2 or not left_over:
-                continue
-            kind = self._kind_of_columns(members)
-            prefixes = {name.partition("_")[0] for name in members}
-            has_one_prefix = members is left_over and len(prefixes) == 1
-            if kind == "probs" or (kind and has_one_prefix):
-                self.scores = [option_for(list(self.columns), members)]
-                self.kind = self.request.kind or kind
+            kind = self._kind_of_columns(members) if len(members) > 1 else None
+            if kind == "probs" or (kind and members is left_over and has_one_prefix):
+                self.kind = None
+                self._take_together(members, kind)
                 return
+
+    def _take_together(self, members: Sequence[str], kind: str | None) -> None:
+        self.scores = [option_for(list(self.columns), members)]
+        self.kind = self.request.kind or self.kind or kind
 
     def _kind_of_columns(self, members: Sequence[str]) -> str | None:
         """Kind that all columns together prove; None if these are no numbers."""
@@ -275,34 +243,37 @@ class Suggestions:
 
     # ---- the labels
 
+    def _tell_labels_from_predictions(self) -> None:
+        """Tell them apart among words that are the classes of one array of scores."""
+        wide = self.scores
+        if len(wide) != 1 or headers_path(wide[0]) not in self.columns:
+            return
+        for path in self.of_look("groups"):
+            matches_largest = self.arrays.agreement(wide[0], path)
+            if matches_largest is not None:
+                is_predicted = is_prediction(path) or matches_largest.share == 1
+                self.looks[path] = "predictions" if is_predicted else "labels"
+
     def _find_labels(self) -> None:
+        if len(self.scores) == 1 and self.scores[0] in self.columns:
+            self.labels = self._labels_beside(self.scores[0])
+        else:
+            names = map(parse_name, self.paths)
+            self.labels = [name.path for name in names if name.role == "labels"]
         self.labels = (
             self.labels
-            or self._proven_labels()
             or self._named_answers()
             or self.of_look("labels")
+            or self._labels_by_values()
         )
 
-    def _find_words(self) -> None:
-        for path in dict.fromkeys([*self.of_look("groups"), *self.labels]):
-            if path in self.columns:
-                self.words_of[path] = self.arrays.words(path)
-
-    def _proven_labels(self) -> list[str]:
-        """Columns that are labels by their names, or that values prove to be."""
-        is_one_array = len(self.scores) == 1 and self.scores[0] in self.columns
-        if is_one_array and not self.is_single:
-            return self._labels_beside(self.arrays.name_of(self.scores[0]))
-        return [path for path in self.paths if parse_name(path).role == "labels"]
-
-    def _labels_beside(self, score: Name) -> list[str]:
+    def _labels_beside(self, path: str) -> list[str]:
         """Labels of one array of scores, that names or else values prove."""
+        score = self.arrays.name_of(path)
         search = LabelSearch(self.arrays, score, [score], self.request, self.where)
         named = [name.path for name in search.by_name() if name.path in self.paths]
-        if named:
-            return named
-        label = search.proven()
-        return [] if label is None else [label.path]
+        label = None if named or self.is_single else search.proven()
+        return named if label is None else [label.path]
 
     def _named_answers(self) -> list[str]:
         """Columns of right answers, by their names, beside one score a row."""
@@ -325,13 +296,10 @@ class Suggestions:
             values = self.arrays.present(path)
             if values is not None and values.max() < k:
                 numbered.append(path)
-        of_words = []
-        for path, words in self.words_of.items():
-            if words and len(words) <= k:
-                of_words.append(path)
-        if len(of_words) == 1 and len(numbered) != 1:
-            return of_words
-        return numbered
+        of_words = [
+            path for path in self.of_look("groups") if len(self.words(path)) <= k
+        ]
+        return of_words if len(of_words) == 1 != len(numbered) else numbered
 
     def _n_classes(self) -> int:
         if self.is_single or not self.scores:
