@@ -108,6 +108,10 @@ class NoHDF5(DataError):
     """An input file that was to be HDF5 and is not."""
 
 
+class ToConvert(DataError):
+    """An input file that another command has to convert; the message ends with it."""
+
+
 class InvalidRows(DataError):
     """Scores, labels or weights of an input that break the rules of bundles."""
 

@@ -1,11 +1,10 @@
 """Commands that messages advise: read back as a request, and tried."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calcli.errors import CalcliError, DataError, MissingFile
+from calcli.errors import CalcliError, DataError, MissingFile, NoHDF5, ToConvert
 from calcli.importers.import_request import ImportRequest
 
 SINGLE_VALUES = (
@@ -19,8 +18,9 @@ SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 """Options, values of these that are no names of arrays, and what is asked for then."""
 
-COMMAND_OF_FILE = re.compile(r"calcli [a-z]+ [^-\s]*\w\.\w|convert it: ")
-"""A command with the name of a file, in a message, or one of another program."""
+
+SAY_IT_THEMSELVES = (MissingFile, NoHDF5, ToConvert)
+"""Errors whose message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def without_commands(problem: CalcliError, reason: str) -> CalcliError:
 
 def with_reason(problem: CalcliError) -> CalcliError:
     """The error; where it names no command, with the reason why not."""
-    is_said = problem.commands or problem.no_command
-    if is_said or COMMAND_OF_FILE.search(str(problem)):
-        return problem
-    if not isinstance(problem, DataError) or isinstance(problem, MissingFile):
+    is_said = bool(problem.commands or problem.no_command)
+    if not isinstance(problem, DataError) or isinstance(problem, SAY_IT_THEMSELVES):
+        is_said = True
+    if is_said:
         return problem
     return problem.advising(no_command="the file has to be corrected")

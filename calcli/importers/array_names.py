@@ -6,7 +6,7 @@ labels (``resnet_logits``). What the words mean stands in ``names``.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -41,6 +41,7 @@ _ENDING_WORDS = {*SCORE_KIND_OF, *ROLES["labels"].words, "class_names", "ids"}
 _WITH_ENDING = re.compile(
     rf"(?i)(?P<model>.+?)[_.-](?P<word>{alternatives(_ENDING_WORDS - {'y', 'gt'})})"
 )
+_OUTCOME = re.compile(r"(?i)(?P<score>.+?)[_. -](outcome|outcomes|observed|actual)")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,27 @@ def parse_name(path: str) -> Name:
 def parse_names(paths: Iterable[str]) -> list[Name]:
     """Parts of the paths of several arrays."""
     return list(map(parse_name, paths))
+
+
+def names_of_arrays(paths: Iterable[str]) -> list[Name]:
+    """Parts of the paths of the arrays of a source.
+
+    The outcome of one column of scores is a label that is named by that column.
+    """
+    names = {path: parse_name(path) for path in paths}
+    for score, outcome in outcomes_by_score(names).items():
+        names[outcome] = replace(names[outcome], role="labels", model=score, kind="")
+    return list(names.values())
+
+
+def outcomes_by_score(paths: Collection[str]) -> dict[str, str]:
+    """Columns ``NAME_outcome`` by ``NAME``: the labels of one column of scores."""
+    outcomes = {}
+    for path in paths:
+        match = _OUTCOME.fullmatch(path)
+        if match is not None and match["score"] in paths:
+            outcomes[match["score"]] = path
+    return outcomes
 
 
 def of_role(names: Iterable[Name], role: str) -> list[Name]:

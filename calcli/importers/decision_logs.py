@@ -158,7 +158,7 @@ def _rows_of(path: Path) -> Iterator[Mapping[str, Any]]:
         try:
             rows = list(csv.DictReader(text))
         except UnicodeDecodeError:
-            raise DataError(f"{path}: is no text in UTF-8; {to_utf_8(path)}") from None
+            raise to_utf_8(path) from None
         except csv.Error as problem:
             raise DataError(f"{path}: is no table: {one_line(problem)}") from None
     for number, row in enumerate(rows):

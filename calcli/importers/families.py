@@ -20,7 +20,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.column_options import option_for, some_of
 from calcli.importers.family import Family, matrix_of, stacked
-from calcli.importers.find_families import distinct_words, find_families, with_outcomes
+from calcli.importers.find_families import distinct_words, find_families
 from calcli.importers.headers import names_of_classes, read_names, sorted_by_number
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.names import (
@@ -73,7 +73,7 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     combined = _without_largest(families, columns)
     combined -= {*request.scores, *request.pieces}
     alone = {name: columns[name] for name in columns if name not in combined}
-    arrays = with_outcomes(alone) | ranks
+    arrays = alone | ranks
     if not is_ours:
         families = [_in_order(family, table) for family in families]
     for family in families:

@@ -10,7 +10,12 @@ from itertools import chain
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import LEFT_OVER, OF_LABEL, parse_name
+from calcli.importers.array_names import (
+    LEFT_OVER,
+    OF_LABEL,
+    outcomes_by_score,
+    parse_name,
+)
 from calcli.importers.column_options import (
     by_stem,
     differing_numbers,
@@ -33,11 +38,6 @@ from calcli.importers.names import (
 )
 from calcli.importers.table import Column, Columns
 from calcli.importers.text_cells import LONGEST_WORD
-
-OUTCOME_ENDING = re.compile(
-    r"(?i)(?P<score>.+?)[_. -](outcome|outcomes|observed|actual)"
-)
-"""Name of the outcome of one column of scores: ``prob1_outcome`` beside ``prob1``."""
 
 WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -113,24 +113,6 @@ def _may_be_score(name: str, column: Column, reserved: set[str]) -> bool:
     if column.cells == "number":
         return True
     return column.cells == "text" and SCORE_PREFIX.match(name) is not None
-
-
-def outcomes_by_score(names: Sequence[str]) -> dict[str, str]:
-    """Columns ``NAME_outcome`` by ``NAME``: the labels of one column of scores."""
-    outcomes = {}
-    for name in names:
-        match = OUTCOME_ENDING.fullmatch(name)
-        if match is not None and match["score"] in names:
-            outcomes[match["score"]] = name
-    return outcomes
-
-
-def with_outcomes(columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns; outcomes say of which column of scores they are."""
-    for score, outcome in outcomes_by_score(list(columns)).items():
-        attributes = {**columns[outcome].attributes, "labels_of": score}
-        columns[outcome] = replace(columns[outcome], attributes=attributes)
-    return columns
 
 
 def _named_families(names: Sequence[str]) -> list[Family]:

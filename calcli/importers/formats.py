@@ -11,7 +11,7 @@ from shlex import quote
 from types import ModuleType
 from typing import Any
 
-from calcli.errors import DataError, one_line
+from calcli.errors import DataError, ToConvert, one_line
 from calcli.importers import readers
 from calcli.importers.arrange import arranged
 from calcli.importers.import_request import ImportRequest
@@ -174,7 +174,7 @@ def recognise(file: SourceFile) -> Format:
     if format is None or format.general or file.suffix not in format.suffixes:
         format = _first_match(formats(), file)
     if format is None:
-        raise DataError(f"{file.path}: {_why_unknown(file)}", no_command=NO_READER)
+        raise _unknown(file)
     return format
 
 
@@ -189,12 +189,12 @@ def _refuse_known(file: SourceFile) -> None:
         "/code/" in name or name.endswith(MODEL_MEMBERS) for name in members
     )
     if file.suffix == ".onnx" or is_program:
-        raise DataError(
+        raise ToConvert(
             f"{path}: is a model, expected scores that a model has given; to run it:"
             f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
         )
     if file.head.startswith(UTF_16):
-        raise DataError(f"{path}: is text in UTF-16; {to_utf_8(path, 'UTF-16')}")
+        raise to_utf_8(path, "is text in UTF-16", "UTF-16")
     for beginnings, about in KNOWN_BEGINNINGS.items():
         if file.head.startswith(beginnings):
             raise DataError(f"{path}: {about}", no_command=NO_READER)
@@ -202,26 +202,32 @@ def _refuse_known(file: SourceFile) -> None:
         raise DataError(f"{path}: is an Excel workbook; {AS_CSV}", no_command=NO_READER)
 
 
-def to_utf_8(path: Path, encoding: str = "CP1252") -> str:
-    """The command that converts a text. encoding : by default that of Windows."""
+def to_utf_8(
+    path: Path, message: str = "is no text in UTF-8", encoding: str = "CP1252"
+) -> ToConvert:
+    """Error with the command that converts a text. encoding : by default of Windows."""
     output = path.with_suffix(f".utf8{path.suffix}").name
     command = f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > {quote(output)}"
-    return f"convert it: {command}"
+    return ToConvert(f"{path}: {message}; convert it: {command}")
 
 
-def _why_unknown(file: SourceFile) -> str:
+def _unknown(file: SourceFile) -> DataError:
+    """Error about a file of no known format."""
     known = f"expected {KNOWN} or another format of calcli extract"
     promised = suffixes().get(file.suffix)
+    message = f"is of no known format, {known}"
     if file.head[257:262] == b"ustar":
-        return "is a tar archive; unpack it and name the folder"
-    if len(file.members or []) > 1:
-        return "is a zip archive without NumPy arrays; unpack it and name the folder"
-    if file.suffix == ".csv":
-        return f"is no text in UTF-8; {to_utf_8(file.path)}"
-    if promised:
-        message = f"is not the {promised} file its name promises"
-        return f"{message} (cut off at its start?), {known}"
-    return f"is of no known format, {known}"
+        message = "is a tar archive; unpack it and name the folder"
+    elif len(file.members or []) > 1:
+        message = "is a zip archive without NumPy arrays; unpack it and name the folder"
+    elif file.suffix == ".csv":
+        return to_utf_8(file.path)
+    elif promised:
+        message = (
+            f"is not the {promised} file its name promises (cut off at its start?)"
+        )
+        message = f"{message}, {known}"
+    return DataError(f"{file.path}: {message}", no_command=NO_READER)
 
 
 def open_table(

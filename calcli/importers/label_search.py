@@ -21,7 +21,6 @@ from calcli.importers.names import (
 )
 from calcli.importers.remarks import remark
 from calcli.importers.source_arrays import Arrays
-from calcli.numerics import IntArray
 
 NEARLY_ALL = 0.98
 """Proportion of rows in which a prediction, beside labels, has the largest score."""
@@ -77,25 +76,22 @@ class LabelSearch:
         than chance, ``label`` is the model's answer and ``gold`` the truth.
         """
         labels = of_role(self.arrays.names, "labels")
-        here = [name for name in labels if self.is_beside(name)]
-        scores = self.arrays.load(self.score.path) if len(here) > 1 else None
-        if scores is None or scores.ndim != 2 or len(scores) < ENOUGH_ROWS:
-            return list(labels)
+        here = list(filter(self.is_beside, labels))
+        scores = self.arrays.load(self.score.path)
+        if len(here) < 2 or scores is None or len(scores) < ENOUGH_ROWS:
+            return labels
         predicted = []
-        n_agreeing = 0
+        others = []
         for name in here:
             matches_largest = self.arrays.agreement(self.score.path, name.path)
-            if matches_largest is None:
-                continue
-            if matches_largest.share == 1:
+            if matches_largest is not None and matches_largest.share == 1:
                 predicted.append(name)
-            elif matches_largest.is_beyond_chance:
-                n_agreeing += 1
+            else:
+                others.append(matches_largest)
         # Without this a model that is right in every row would lose its labels.
-        n_others = len(here) - len(predicted)
-        others_are_labels = n_others > 0 and n_agreeing == n_others
-        if not predicted or not others_are_labels:
-            return list(labels)
+        are_labels = [other is not None and other.is_beyond_chance for other in others]
+        if not others or not all(are_labels):
+            return labels
         for name in predicted:
             remark(
                 f"{self.where}: {name.path!r} has the largest score in every row, so"
@@ -105,10 +101,9 @@ class LabelSearch:
 
     def proven(self) -> Label | None:
         """The one column that its values prove to be the labels; else None."""
-        if self.arrays.paths_of("labels") or self.request.labels:
-            return None
         scores = self.arrays.load(self.score.path)
-        if scores is None:
+        are_named = self.arrays.paths_of("labels") or self.request.labels
+        if are_named or scores is None:
             return None
         candidates = [
             name for name in self.arrays.names if self._may_be_label(name, scores)
@@ -121,7 +116,7 @@ class LabelSearch:
         elif not has_own_columns and len({name.core for name in label_names}) == 1:
             path = companion(self.score, label_names, any_model=True)
             return Label(path, "the only array of as many classes") if path else None
-        return self._by_values(label_names, scores)
+        return self._by_values(label_names, len(scores))
 
     def _may_be_label(self, name: Name, scores: Any) -> bool:
         """True for classes beside the scores: a value per row, or per position."""
@@ -134,10 +129,10 @@ class LabelSearch:
             return len(array) in scores.shape[:2]
         return array.ndim == scores.ndim - 1
 
-    def _by_values(self, label_names: Sequence[Name], scores: Any) -> Label | None:
+    def _by_values(self, label_names: Sequence[Name], n_rows: int) -> Label | None:
         """The column of classes that are not the largest score of every row."""
         shares: dict[str, float] = {}
-        known: list[IntArray] = []
+        known = set()
         for name in label_names:
             indices = self.arrays.class_indices(self.score.path, name.path)
             matches_largest = self.arrays.agreement(self.score.path, name.path)
@@ -147,15 +142,14 @@ class LabelSearch:
             is_other = is_counter(name.core) or is_unit(name.core)
             if is_number and (is_other or not matches_largest.is_beyond_chance):
                 continue
-            if any(np.array_equal(indices, other) for other in known):
-                continue  # the same classes again
-            known.append(indices)
-            shares[name.path] = matches_largest.share
+            if indices.tobytes() not in known:  # else the same classes again
+                known.add(indices.tobytes())
+                shares[name.path] = matches_largest.share
         # What is nearly always the largest score is a prediction, beside another column;
         # alone, on enough rows, only what is so in every row.
         if len(shares) > 1:
             limit = NEARLY_ALL
-        elif len(scores) >= ENOUGH_ROWS:
+        elif n_rows >= ENOUGH_ROWS:
             limit = 1.0
         else:
             limit = np.inf
@@ -171,10 +165,12 @@ class LabelSearch:
         ]
         scores = self.arrays.columns[self.score.path]
         shown = scores.shown if is_generated(self.score) else self.score.path
+        # of a file that the user has to write
+        with_gold = self.request.command(self.where, [("--gold", TO_SUPPLY)])
         problem = DataError(
             f"{self.where}: found no labels for {shown!r}",
             advice=f"name them with --labels {self._option()} (none: calibrate only), or"
-            f" write them to {TO_SUPPLY}: {shlex.join(self._command_with_gold())}",
+            f" write them to {TO_SUPPLY}: {shlex.join(with_gold)}",
         )
         # Only ``extract`` carries scores without labels, where nothing may be a label.
         if others or not self.request.carry:
@@ -182,10 +178,6 @@ class LabelSearch:
         return problem.advising(
             self.request.command(self.where, [("--labels", "none")])
         )
-
-    def _command_with_gold(self) -> tuple[str, ...]:
-        """The command that takes the labels of a file that the user has to write."""
-        return self.request.command(self.where, [("--gold", TO_SUPPLY)])
 
     def _option(self) -> str:
         """Value to advise for ``--labels``."""

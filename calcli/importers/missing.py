@@ -1,6 +1,6 @@
 """``--drop-missing``: leave out rows, or positions, that lack a score or a label."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,23 +28,23 @@ def without_missing(
     probabilities : array whose rows of zeros only are dropped, too: they are no answer.
     Raises DataError if none is left.
     """
-    loaded = [columns[path].load() for path in paths]
-    if any(isinstance(array, Parts) for array in loaded):
-        return _without_missing_positions(columns, paths, loaded, where)
-    arrays = [np.asarray(array[()]) for array in loaded]
-    n = min((len(array) for array in arrays if array.ndim), default=0)
-    masks = [_blank_rows(array[:n]) for array in arrays]
+    loaded = {path: columns[path].load() for path in paths}
+    if any(isinstance(array, Parts) for array in loaded.values()):
+        return _without_missing_positions(columns, loaded, where)
+    arrays = {path: np.asarray(array[()]) for path, array in loaded.items()}
+    n = min((len(array) for array in arrays.values() if array.ndim), default=0)
+    is_missing = np.zeros(n, dtype=np.bool_)
+    for array in arrays.values():
+        is_missing |= _blank_rows(array[:n])
     what = "a score or a label"
     for path in used:
-        is_empty = _empty_cells(columns[path].written_cells())
-        if len(is_empty) == n:  # else the shape is refused where the column is read
-            masks.append(is_empty)
+        cells = columns[path].written_cells()
+        if len(cells) == n:  # else the shape is refused where the column is read
+            is_missing |= _empty_cells(cells)
             what = "a score, a label or a value of a column in use"
-    is_missing = np.any(masks, axis=0)
     is_zero = np.zeros(n, dtype=np.bool_)
     if probabilities is not None:
-        scores = np.asarray(columns[probabilities].load()[()])
-        is_zero = _zero_rows(scores[:n]) & ~is_missing
+        is_zero = _zero_rows(arrays[probabilities][:n]) & ~is_missing
     is_left_out = is_missing | is_zero
     if is_left_out.all():
         raise DataError(f"{where}: every row lacks {what}, nothing is left")
@@ -119,24 +119,29 @@ def _is_blank(value: Any) -> bool:
 
 
 def _without_missing_positions(
-    columns: Columns, paths: Sequence[str], loaded: Sequence[Any], where: str
+    columns: Columns, loaded: Mapping[str, Any], where: str
 ) -> dict[str, Column]:
     """``without_missing`` for sequences of different lengths; empty ones are dropped.
 
     Raises DataError for images.
     """
+    both = list(loaded.values())
     arrays = []
-    for array, other in zip(loaded, reversed(loaded), strict=True):
+    for array, other in zip(both, reversed(both), strict=True):
         arrays.append(cut_alike(array, other))
     has_pixels = any(array.ndim > 3 for array in arrays)
     if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
         advice = "leaves out rows and tokens, no pixels; for these --ignore-label"
         raise DataError(f"{where}: --drop-missing {advice}", option=["--drop-missing"])
-    if not all(isinstance(array, Parts) for array in arrays):
+    are_parts = all(isinstance(array, Parts) for array in arrays)
+    if not are_parts or len(set(map(len, arrays))) > 1:
         return dict(columns)
-    masks = _masks_of_positions(arrays)
-    if masks is None:
-        return dict(columns)
+    masks = []
+    for unit in range(len(arrays[0])):
+        mask = _kept_positions([_blank_rows(array.of(unit)) for array in arrays])
+        if mask is None:
+            return dict(columns)
+        masks.append(mask)
     n_kept = [int(mask.sum()) for mask in masks]
     kept = np.flatnonzero(n_kept)
     if not len(kept):
@@ -146,25 +151,9 @@ def _without_missing_positions(
     message = f"{total - sum(n_kept)} of {total} positions left out: they lack a score"
     remark(f"{where}: {message} or a label")
     made = _with_rows(columns, kept, len(masks))
-    for path, array in zip(paths, arrays, strict=True):
+    for path, array in zip(loaded, arrays, strict=True):
         made[path] = columns[path].having(_part(array, kept, masks))
     return made
-
-
-def _masks_of_positions(arrays: Sequence[Parts]) -> list[BoolArray] | None:
-    """Masks of the positions of every unit that lack nothing.
-
-    None where the arrays have different lengths.
-    """
-    if len({len(array) for array in arrays}) > 1:
-        return None
-    masks = []
-    for unit in range(len(arrays[0])):
-        mask = _kept_positions([_blank_rows(array.of(unit)) for array in arrays])
-        if mask is None:
-            return None
-        masks.append(mask)
-    return masks
 
 
 def _kept_positions(blanks: Sequence[BoolArray]) -> BoolArray | None:

@@ -5,14 +5,13 @@ evidence is computed, once for each array. Arrays that cannot be read are None.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from calcli.errors import DataError
-from calcli.importers.array_names import Name, headers_path, of_role, parse_name
+from calcli.importers.array_names import Name, headers_path, names_of_arrays, of_role
 from calcli.importers.evidence import (
     Agreement,
     KindEvidence,
@@ -23,7 +22,7 @@ from calcli.importers.evidence import (
 )
 from calcli.importers.looks import Look, is_single_value, looks_like, without_empty
 from calcli.importers.ragged import Parts
-from calcli.importers.table import Column, Columns
+from calcli.importers.table import Columns
 from calcli.numerics import AnyArray, IntArray
 
 
@@ -41,7 +40,7 @@ class Arrays:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.names = [_name_of(path, column) for path, column in columns.items()]
+        self.names = names_of_arrays(columns)
         self.load = cache(self._load)
         self.values = cache(self._values)
         self.words = cache(self._words)
@@ -146,15 +145,6 @@ class Arrays:
     def _agreement(self, scores: str, labels: str) -> Agreement | None:
         indices = self.class_indices(scores, labels)
         return None if indices is None else agreement(self.load(scores), indices)
-
-
-def _name_of(path: str, column: Column) -> Name:
-    """Parts of a path; the outcome of a column of scores is named by that column."""
-    name = parse_name(path)
-    scores = column.attributes.get("labels_of")
-    if scores is not None:
-        return replace(name, role="labels", model=scores, kind="")
-    return name
 
 
 def _whole_values(values: Any) -> AnyArray:

@@ -13,6 +13,7 @@ from calcli.importers.array_names import (
     LEFT_OVER,
     headers_path,
     is_generated,
+    outcomes_by_score,
     parse_name,
     real_names,
 )
@@ -141,11 +142,10 @@ class Suggestions:
 
     def _take_first_pair(self) -> None:
         """The first column of scores that has an outcome of its own."""
-        for path in self.paths:
-            scores = self.columns[path].attributes.get("labels_of")
-            if scores is not None:
-                self.scores, self.labels = [scores], [path]
-                return
+        pairs = outcomes_by_score(self.paths)
+        if pairs:
+            scores, labels = next(iter(pairs.items()))
+            self.scores, self.labels = [scores], [labels]
 
     def _take_columns_named_by_labels(self) -> None:
         """Columns that are named by the words of a label are its classes."""
