@@ -81,8 +81,9 @@ def with_command(
     suggestions = Suggestions(arrays, request, where)
     described = f"; it has {suggestions.listing()}"
     if not suggestions.looks:
-        reason = "nothing looks like scores or labels"
-        return problem.advising(more=described, no_command=reason)
+        return problem.advising(
+            more=described, no_command="nothing looks like scores or labels"
+        )
     if isinstance(problem, NotToRead):
         return problem.advising(more=described, no_command="none reads it as it is")
     # A command for several files can only be built on the one that was typed.
@@ -93,8 +94,7 @@ def with_command(
     if isinstance(reading, str):
         commands = _command_of_each_model(suggestions, where)
         if commands:
-            message = f"{where}: {_models(suggestions)}"
-            return type(problem)(message).advising(*commands)
+            return type(problem)(f"{where}: {_models(suggestions)}").advising(*commands)
         if problem.commands:
             return problem.advising(more=described)
         if "calcli extract" in problem.advice:
@@ -263,8 +263,10 @@ def _models(suggestions: Suggestions) -> str:
     scores = suggestions.scores
     if len(scores) <= MOST_MODELS:
         return f"{' and '.join(scores)} are scores of a model each"
-    count = f"{len(scores)} arrays of scores side by side"
-    message = f"holds {count}: {some_of(scores)}; choose one"
+    message = (
+        f"holds {len(scores)} arrays of scores side by side: {some_of(scores)}; choose"
+        " one"
+    )
     if set(scores) <= set(suggestions.arrays.paths_of("scores")):
         message += "; calcli extract --scores '*' takes all"
     return message

@@ -129,8 +129,9 @@ class Imported:
         transformed = []
         for number, spec in enumerate(self.specs):
             values = _native(self.transformed[number, rows])
-            where = f"{self.where} under {spec}"
-            checked = validate.check_scores(values, "logits", where, rows.start)
+            checked = validate.check_scores(
+                values, "logits", f"{self.where} under {spec}", rows.start
+            )
             transformed.append(checked)
         return Slab(rows.start, scores, np.stack(transformed))
 
@@ -220,16 +221,22 @@ def _with_sum_1(row_scores: RowScores, where: str) -> RowScores:
     """Probabilities divided by the sum of their row, with a remark on these sums."""
     scores = np.asarray(row_scores.scores[()])
     if row_scores.kind != "probs" or scores.ndim != 2 or scores.shape[1] < 2:
-        message = f"{where} holds {row_scores.kind} of shape {scores.shape}"
-        raise UsageError(f"--normalize sum: {message}, expected probs (rows, classes)")
+        raise UsageError(
+            f"--normalize sum: {where} holds {row_scores.kind} of shape"
+            f" {scores.shape}, expected probs (rows, classes)"
+        )
     sums = scores.sum(axis=1, dtype=np.float64)
     has_negative = (scores < 0).any(axis=1)
     if has_negative.any() or not (sums > 0).all():
         lowest = np.where(has_negative, -1, sums)
-        message = f"row {int(np.argmin(lowest))} has a negative value, or no sum above"
-        raise DataError(f"{where}: {message} 0: nothing to divide by")
-    ends = f"{sums.min():.3g} to {sums.max():.3g}"
-    remark(f"{where}: rows were divided by their sums, {ends}")
+        raise DataError(
+            f"{where}: row {int(np.argmin(lowest))} has a negative value, or no sum"
+            " above 0: nothing to divide by"
+        )
+    remark(
+        f"{where}: rows were divided by their sums, {sums.min():.3g} to"
+        f" {sums.max():.3g}"
+    )
     return replace(row_scores, scores=scores / sums[:, None])
 
 
@@ -340,9 +347,10 @@ def _check_options(labels: Any, n_options: IntArray, where: str) -> None:
     wrong = np.asarray(labels) >= n_options
     if wrong.any():
         row = int(np.argmax(wrong))
-        message = f"the label of row {row} is {labels[row]}"
-        expected = f"expected 0 to {n_options[row] - 1}, one of its options"
-        raise DataError(f"{where}: {message}, {expected}")
+        raise DataError(
+            f"{where}: the label of row {row} is {labels[row]}, expected 0 to"
+            f" {n_options[row] - 1}, one of its options"
+        )
 
 
 def _build_dense(
@@ -407,8 +415,10 @@ def per_row(column: Column, role: str, n: int) -> AnyArray:
         return validate.check_weights(column.values(), n, column.where)
     names = column.names(role)
     if names.shape != (n,):
-        expected = f"expected ({n},): one value per row"
-        raise DataError(f"{column.where}: {role} has shape {names.shape}, {expected}")
+        raise DataError(
+            f"{column.where}: {role} has shape {names.shape}, expected ({n},): one"
+            " value per row"
+        )
     return names
 
 
@@ -425,9 +435,10 @@ def _transforms(reading: Reading, size: tuple[int, int], is_binary: bool) -> Tra
         return Transforms(None, ())
     column = reading.extra("transformed")
     if "specs" not in reading.extras:
-        message = "has no list of its transforms"
-        advice = "save their names as an array 'transforms'"
-        raise DataError(f"{column.where}: {message}; {advice}")
+        raise DataError(
+            f"{column.where}: has no list of its transforms; save their names as an"
+            " array 'transforms'"
+        )
     specs_column = reading.extra("specs")
     specs = np.atleast_1d(np.asarray(specs_column.load()[()]))
     scores = column.load()
@@ -437,9 +448,11 @@ def _transforms(reading: Reading, size: tuple[int, int], is_binary: bool) -> Tra
         shapes += [(len(specs), n), (len(specs), n, 1)]
     are_words = specs.ndim == 1 and specs.dtype.kind in "OUS"
     if not are_words or scores.shape not in shapes or scores.dtype.kind != "f":
-        message = f"has type {scores.dtype} and shape {scores.shape}"
-        expected = f"expected floats {shapes[0]}, a slice per transform in"
-        raise DataError(f"{column.where}: {message}, {expected} {specs_column.name!r}")
+        raise DataError(
+            f"{column.where}: has type {scores.dtype} and shape {scores.shape},"
+            f" expected floats {shapes[0]}, a slice per transform in"
+            f" {specs_column.name!r}"
+        )
     return Transforms(scores, tuple(texts_of(specs, specs_column.where)))
 
 

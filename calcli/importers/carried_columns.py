@@ -177,11 +177,12 @@ def remark_unused(
         else:
             kept_names.append(column.name)
     _remark_names("columns kept for apply to write again", kept_names)
-    hint = " (see --ids, --group-by, --unit)"
-    _remark_names("columns not used", left_names, hint)
+    _remark_names("columns not used", left_names, " (see --ids, --group-by, --unit)")
     if likely_unit is not None:
-        message = "repeats: if rows of one value depend on each other"
-        remark(f"{likely_unit!r} {message}, pass --unit {quote(likely_unit)}")
+        remark(
+            f"{likely_unit!r} repeats: if rows of one value depend on each other, pass"
+            f" --unit {quote(likely_unit)}"
+        )
 
 
 def _remark_names(what: str, names: list[str], hint: str = "") -> None:

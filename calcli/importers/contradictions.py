@@ -38,9 +38,10 @@ def refuse_predictions(scores: Any, kind: ScoreKind, where: str) -> None:
     """Raise DataError for predictions (every row one-hot) instead of scores."""
     if kind == "log_probs" or not is_one_hot(scores):
         return
-    message = "every row is a bare prediction (zeros and a one), without a confidence"
-    advice = "save the model's outputs before argmax"
-    raise DataError(f"{where}: {message} to calibrate; {advice}")
+    raise DataError(
+        f"{where}: every row is a bare prediction (zeros and a one), without a"
+        " confidence to calibrate; save the model's outputs before argmax"
+    )
 
 
 def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
@@ -50,8 +51,11 @@ def refuse_probabilities(scores: Any, kind: ScoreKind, where: str) -> None:
     message = "these logits look like probabilities: every row lies in [0, 1]"
     if len(scores.shape) > 1 and scores.shape[1] > 1:
         message += " and sums to 1"
-    advice = "pass --kind probs if they are, --kind logits if they are not"
-    raise DataError(f"{where}: {message}; {advice}", option=["--kind", "probs"])
+    raise DataError(
+        f"{where}: {message}; pass --kind probs if they are, --kind logits if they are"
+        " not",
+        option=["--kind", "probs"],
+    )
 
 
 def refuse_ranks(
@@ -68,10 +72,11 @@ def refuse_ranks(
 
 def ranks_are_no_classes(where: str, options_of_first: str) -> DataError:
     """Error about sorted rows. options_of_first : see ``options_of_first_rank``."""
-    message = "every row is sorted from the largest score to the smallest"
-    reason = "these are ranks of the k best, not classes"
-    advice = f"--classes C takes a table of them, {options_of_first} one"
-    return DataError(f"{where}: {message}: {reason}; {advice}, --scores NAME all")
+    return DataError(
+        f"{where}: every row is sorted from the largest score to the smallest: these"
+        " are ranks of the k best, not classes; --classes C takes a table of them,"
+        f" {options_of_first} one, --scores NAME all"
+    )
 
 
 def options_of_first_rank(
@@ -107,10 +112,10 @@ def refuse_confidences(
         return
     if len(np.unique(labels)) < 2 or not is_never_below_half(scores):
         return
-    question = "is it the confidence of the prediction?"
-    advice = "--confidence NAME --correct NAME; else --scores NAME --labels NAME"
     raise DataError(
-        f"{where}: no value is below .5 though both classes occur: {question} {advice}"
+        f"{where}: no value is below .5 though both classes occur: is it the"
+        " confidence of the prediction? --confidence NAME --correct NAME; else"
+        " --scores NAME --labels NAME"
     )
 
 
@@ -127,21 +132,21 @@ def refuse_other_column(
     """
     if raw.shape == (n,) and raw.dtype.kind in "iu" and raw.max() > 1:
         row = int(np.argmax(raw > 1))
-        message = f"row {row} has label {raw.max()}, but there is one score a row"
-        question = "is it the confidence of a prediction?"
-        advice = "--confidence NAME --correct GUESS=LABEL; of labels 1 and 2 subtract 1"
-        raise DataError(f"{labels_where}: {message}: {question} {advice}")
+        raise DataError(
+            f"{labels_where}: row {row} has label {raw.max()}, but there is one score"
+            " a row: is it the confidence of a prediction? --confidence NAME"
+            " --correct GUESS=LABEL; of labels 1 and 2 subtract 1"
+        )
     if word is None:
         return
     is_known = raw.ndim == 1 and word in np.unique(raw).tolist()
     if is_known or not _is_of_class_0(word):
         return
-    message = f"the one column of scores is that of {word!r}: of class 0?"
-    advice = (
-        "One score a row is that of class 1: save the other column, or 1 - p, of a"
-        " logit -z; --scores NAME takes it as it is"
+    raise DataError(
+        f"{where}: the one column of scores is that of {word!r}: of class 0? One score"
+        " a row is that of class 1: save the other column, or 1 - p, of a logit -z;"
+        " --scores NAME takes it as it is"
     )
-    raise DataError(f"{where}: {message} {advice}")
 
 
 def _is_of_class_0(word: str) -> bool:
@@ -162,13 +167,10 @@ def refuse_other_order(raw: AnyArray, names: Sequence[str], where: str) -> None:
     is_truth = raw.dtype.kind == "b" and pair != ("false", "true")
     if raw.dtype.kind not in "iuf" and not is_truth:
         return
-    message = f"has the columns of {names[0]!r} and {names[1]!r} in this order"
-    advice = (
-        "name the columns of 0 and 1 in their order: --scores A,B;"
-        f" --class-names {','.join(names)} takes them as they are"
-    )
     raise DataError(
-        f"{where}: {message}, so that label 1 would be {names[1]!r}; {advice}"
+        f"{where}: has the columns of {names[0]!r} and {names[1]!r} in this order, so"
+        f" that label 1 would be {names[1]!r}; name the columns of 0 and 1 in their"
+        f" order: --scores A,B; --class-names {','.join(names)} takes them as they are"
     )
 
 
@@ -223,9 +225,11 @@ def check_logs(
         else:
             contradiction = logged.contradicted(scores, path)
         if contradiction is not None:
-            advice = f"{ORDER_HINT} {shlex.join(as_they_are)} takes them as they are"
-            message = f"{column.where}: {contradiction}{advice}"
-            raise DataError(message, option=as_they_are)
+            raise DataError(
+                f"{column.where}: {contradiction}{ORDER_HINT}"
+                f" {shlex.join(as_they_are)} takes them as they are",
+                option=as_they_are,
+            )
         agreeing.append(f"{name.core!r} agrees in every row")
     if agreeing:
         remark(f"{columns[path].where}: {', '.join(agreeing)}")
@@ -290,8 +294,10 @@ class _Logged:
         highest_called_0 = margins[self.classes == 0].max(initial=-np.inf)
         if lowest_called_1 >= highest_called_0:
             return None
-        reason = "some row is called class 1 at a lower score than another that"
-        return f"no threshold on {path!r} gives it: {reason} is called class 0"
+        return (
+            f"no threshold on {path!r} gives it: some row is called class 1 at a lower"
+            " score than another that is called class 0"
+        )
 
     def contradicted(self, scores: Any, path: str) -> str | None:
         """What the first row says that contradicts its scores."""
@@ -302,8 +308,10 @@ class _Logged:
                 row = int(np.argmax(wrong))
                 best = int(block[row].argmax())
                 logged = self._in_words(start + row)
-                message = f"but the largest of {path!r} is class {best}"
-                return f"row {start + row} {logged}, {message}"
+                return (
+                    f"row {start + row} {logged}, but the largest of {path!r} is class"
+                    f" {best}"
+                )
             start += len(block)
         return None
 

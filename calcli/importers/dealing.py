@@ -71,8 +71,10 @@ class Splitting:
         """
         method = self.method(labels is not None, units is not None)
         if labels is None and self.stratify and method == "shuffled":
-            message = "has no labels to stratify the split by"
-            raise UsageError(f"{where}: {message}; pass --no-stratify or --no-shuffle")
+            raise UsageError(
+                f"{where}: has no labels to stratify the split by; pass --no-stratify"
+                " or --no-shuffle"
+            )
         dealt = deal_rows(
             self.parts,
             n,
@@ -109,11 +111,14 @@ def refuse_second_split(readings: Sequence[Reading], where: str) -> None:
         splits = [reading.split for reading in readings if reading.model == model]
         if len(splits) > 1:
             listing = ", ".join(splits)
-            advice = f"split one by --part {splits[0]}"
-            raise UsageError(f"{where}: is already split into {listing}; {advice}")
+            raise UsageError(
+                f"{where}: is already split into {listing}; split one by --part"
+                f" {splits[0]}"
+            )
     if any("split" in reading.extras for reading in readings):
-        message = "has a column that splits it already"
-        raise UsageError(f"{where}: {message}; leave out --split")
+        raise UsageError(
+            f"{where}: has a column that splits it already; leave out --split"
+        )
 
 
 def deal(
@@ -159,12 +164,14 @@ def _without_ignored(imported: Imported, ignore: Sequence[float]) -> IntArray:
     is_kept = ~np.isin(imported.labels, np.asarray(ignore))
     rows = np.flatnonzero(is_kept)
     if not len(rows):
-        message = "every row has an ignored label, nothing is left"
-        raise DataError(f"{imported.where}: {message}")
+        raise DataError(
+            f"{imported.where}: every row has an ignored label, nothing is left"
+        )
     n_left = imported.n - len(rows)
     if n_left:
-        message = f"{n_left} of {imported.n} rows left out by their labels"
-        remark(f"{imported.where}: {message}")
+        remark(
+            f"{imported.where}: {n_left} of {imported.n} rows left out by their labels"
+        )
     return rows
 
 
@@ -178,8 +185,10 @@ def _by_source(imported: Imported, rows: IntArray) -> Dealt:
         names.append(f"{imported.reading.name}/{group_name(str(split))}".lstrip("/"))
     if len(set(names)) < len(names):
         listing = ", ".join(splits)
-        message = f"its splits {listing} differ only in signs no name can have"
-        raise DataError(f"{imported.where}: {message}")
+        raise DataError(
+            f"{imported.where}: its splits {listing} differ only in signs no name can"
+            " have"
+        )
     rows_by_group = {}
     for group, split in zip(names, splits, strict=True):
         rows_by_group[group] = rows[texts == split]
@@ -193,8 +202,10 @@ def _sampled(imported: Imported, rows: IntArray, most: int, seed: int) -> IntArr
     """
     unit = imported.columns.get("unit")
     if unit is None:
-        message = "has no units to draw rows of; name their column with --unit"
-        raise UsageError(f"--sample: {imported.where} {message}")
+        raise UsageError(
+            f"--sample: {imported.where} has no units to draw rows of; name their"
+            " column with --unit"
+        )
     shuffled = np.random.default_rng(seed).permutation(rows)
     words = np.asarray(unit[shuffled]).astype("U")
     order = np.argsort(words, kind="stable")
@@ -218,9 +229,9 @@ def _without_repeats(
     ids = imported.columns.get("ids")
     if ids is None:
         if request.drop_duplicates:
-            message = f"{imported.where} has no ids to tell rows by"
             raise UsageError(
-                f"--drop-duplicates: {message}", option=["--drop-duplicates"]
+                f"--drop-duplicates: {imported.where} has no ids to tell rows by",
+                option=["--drop-duplicates"],
             )
         return rows
     if not request.drop_duplicates and _are_units(imported, ids):
@@ -250,8 +261,10 @@ def _without_repeats(
         )
     if not request.drop_duplicates:
         return rows
-    message = f"{len(copies)} rows that repeat an earlier one of their id were dropped"
-    remark(f"{imported.where}: {message}")
+    remark(
+        f"{imported.where}: {len(copies)} rows that repeat an earlier one of their id"
+        " were dropped"
+    )
     return np.delete(rows, copies)
 
 

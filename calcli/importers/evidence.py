@@ -185,14 +185,15 @@ def _kind_of_one_column(scores: Any) -> KindEvidence:
     if values.lowest >= 0 and values.highest <= 1:
         return KindEvidence(None, "one column in [0, 1] proves nothing")
     if values.highest > 0:  # a logarithm of a probability is never positive
-        reason = "some values above 0 and some outside [0, 1]"
         return KindEvidence(
             None,
-            f"{reason}: take --kind logits if they are the scores",
+            "some values above 0 and some outside [0, 1]: take --kind logits if they"
+            " are the scores",
             ("--kind", "logits"),
         )
-    reason = "values lie outside [0, 1], so they cannot be probabilities"
-    return KindEvidence(None, reason)
+    return KindEvidence(
+        None, "values lie outside [0, 1], so they cannot be probabilities"
+    )
 
 
 # ---- labels and predictions

@@ -56,8 +56,10 @@ def with_families(table: Table, request: ImportRequest) -> Table:
     The index of pandas is left out, or becomes the ids. Raises DataError, UsageError.
     """
     if table.n_rows == 0:
-        message = "there are no rows below the column names, expected at least one"
-        raise DataError(f"{table.file}: {message}")
+        raise DataError(
+            f"{table.file}: there are no rows below the column names, expected at"
+            " least one"
+        )
     is_ours = table.is_ours or are_ours(table.columns)
     columns = _plain_columns(table, request)
     _take_out_index(columns, table)
@@ -293,5 +295,7 @@ def _take_out_largest(names: list[str], columns: dict[str, Column]) -> None:
     if np.allclose(np.max(others, axis=0), column.load()):
         names.remove(largest[0])
         del columns[largest[0]]
-        message = f"column {largest[0]!r} is the largest of each row and was left out"
-        remark(f"{column.file.name}: {message}")
+        remark(
+            f"{column.file.name}: column {largest[0]!r} is the largest of each row and"
+            " was left out"
+        )

@@ -38,8 +38,10 @@ def stacked(table: Table, columns: Columns, names: Sequence[str]) -> AnyArray:
     if len(values) > 1:
         for name, array in zip(names, values, strict=True):
             if array.ndim != 1:
-                message = f"column {name!r} holds lists, expected one number per row"
-                raise DataError(f"{table.file}: {message}")
+                raise DataError(
+                    f"{table.file}: column {name!r} holds lists, expected one number"
+                    " per row"
+                )
     real = np.dtype(np.float64)
     types = []
     for array in values:

@@ -276,5 +276,6 @@ def _families_around(
         else:
             members = [name for name in numeric if name in words]
         classes = list(map(text.inside, members))
-        name = f"{OF_LABEL}{label}"
-        yield Family(name, members, "classes", text.before, classes, label)
+        yield Family(
+            f"{OF_LABEL}{label}", members, "classes", text.before, classes, label
+        )

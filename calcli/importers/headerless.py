@@ -46,10 +46,10 @@ def headerless(table: Table, request: ImportRequest) -> Table:
         return replace(table, columns={"scores": scores, "labels": labels})
     if len(names) > 1 and (lists or (real and others)):
         columns = real or names
-        option = f"--scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
-        message = f"has no column names; name its {len(names)} columns by their numbers"
         raise DataError(
-            f"{table.file}: {message}: {option} --kind logits|log_probs|probs"
+            f"{table.file}: has no column names; name its {len(names)} columns by"
+            f" their numbers: --scores {columns[0]}:{columns[-1]} --labels {names[-1]}"
+            " --kind logits|log_probs|probs"
         )
     matrix = matrix_of(table, table.columns, names)
     return replace(table, columns={matrix.name: matrix}, is_single=True)

@@ -31,8 +31,10 @@ def sorted_by_number(table: Table, family: Family) -> Family:
     classes = family.classes
     if classes is not None:
         classes = [classes[place] for place in order]
-    message = f"columns {some_of(names)} were put in the order of their numbers"
-    remark(f"{table.file.name}: {message}")
+    remark(
+        f"{table.file.name}: columns {some_of(names)} were put in the order of their"
+        " numbers"
+    )
     return replace(family, columns=names, classes=classes)
 
 
@@ -89,8 +91,10 @@ def read_names(table: Table, family: Family, classes: list[str]) -> AnyArray:
     """The names of the classes, with a remark where these are parts of headers."""
     if family.classes is not None and family.classes != family.columns:
         first, last = classes[0], classes[-1]
-        message = f"classes {first!r} to {last!r} are what differs in the names of the"
-        remark(f"{table.file.name}: {message} columns")
+        remark(
+            f"{table.file.name}: classes {first!r} to {last!r} are what differs in the"
+            " names of the columns"
+        )
     return np.asarray(classes)
 
 

@@ -281,8 +281,10 @@ def _refuse_unread(request: ImportRequest, tables: Sequence[Table]) -> None:
             raise UsageError(f"{option} is for {', '.join(known)}; read was {listing}")
         has_confidences = request.confidence or request.correct
         if option in OF_CLASSES and has_confidences:
-            message = "is about scores of classes; --confidence and --correct have none"
-            raise UsageError(f"{option} {message}")
+            raise UsageError(
+                f"{option} is about scores of classes; --confidence and --correct have"
+                " none"
+            )
 
 
 # ---- bundles out
@@ -405,6 +407,8 @@ def _readings(arrays: Arrays, request: ImportRequest, where: str) -> list[Readin
         arrays.let_go()
     for reading in readings:
         if request.percent and reading.kind != "probs":
-            message = f"is about probabilities, got --kind {reading.kind}"
-            raise UsageError(f"--percent {message}", option=["--percent"])
+            raise UsageError(
+                f"--percent is about probabilities, got --kind {reading.kind}",
+                option=["--percent"],
+            )
     return readings

@@ -191,8 +191,10 @@ class LabelSearch:
             if not name.role and not is_other and name.path not in score_paths:
                 free.append(name.path)
         if len(several) > 1:
-            ends = f"{several[0]}:{several[-1]}"
-            return f"{ends}, with --per-label where several may hold at once"
+            return (
+                f"{several[0]}:{several[-1]}, with --per-label where several may hold"
+                " at once"
+            )
         return shlex.quote(free[0]) if len(free) == 1 else "NAME"
 
 
@@ -228,8 +230,10 @@ def _of_model(score: Name, names: Sequence[Name], refuse_several: bool) -> str |
     for model in dict.fromkeys((score.model, score.core, "")):
         paths = [name.path for name in names if name.model == model]
         if refuse_several and len(paths) > 1:
-            message = f"{', '.join(paths)} could all be labels of {score.path!r}"
-            raise UsageError(f"{message}; choose with --labels")
+            raise UsageError(
+                f"{', '.join(paths)} could all be labels of {score.path!r}; choose"
+                " with --labels"
+            )
         if paths:
             return paths[0]
     return None

@@ -87,9 +87,10 @@ def _of_one_hot(raw: AnyArray, where: str) -> ClassLabels:
         row = int(np.argmin(is_one_hot))
         message = f"row {row} is not one-hot, expected one class index or a single 1"
         if np.isin(raw, (0, 1)).all():
-            advice = "where several classes may hold at once --per-label reads each"
             raise DataError(
-                f"{where}: {message} per row; {advice}", option=["--per-label"]
+                f"{where}: {message} per row; where several classes may hold at once"
+                " --per-label reads each",
+                option=["--per-label"],
             )
         raise DataError(
             f"{where}: {message} per row",
@@ -108,17 +109,23 @@ def _whole(raw: AnyArray, where: str) -> AnyArray:
         fractions = np.unique(raw[~is_whole])
         if raw.ndim == 1 and len(fractions) == 1 and np.isfinite(fractions[0]):
             option = ["--ignore-label", f"{fractions[0]:g}"]
-            advice = f"pass {' '.join(option)} if it marks rows to leave out, as draws"
-            raise DataError(f"{where}: {message}; {advice}", option=option)
-        reason = "labels are classes counted from 0"
-        raise DataError(f"{where}: {message}", no_command=reason)
+            raise DataError(
+                f"{where}: {message}; pass {' '.join(option)} if it marks rows to"
+                " leave out, as draws",
+                option=option,
+            )
+        raise DataError(
+            f"{where}: {message}", no_command="labels are classes counted from 0"
+        )
     return raw.astype(np.int64)
 
 
 def _of_truths(raw: AnyArray, k: int, class_names: Names, where: str) -> ClassLabels:
     if k > 2:
-        message = f"is true or false, expected one of {k} classes"
-        raise DataError(f"{where}: {message}; name the labels: --labels NAME")
+        raise DataError(
+            f"{where}: is true or false, expected one of {k} classes; name the labels:"
+            " --labels NAME"
+        )
     names = [name.lower() for name in class_names or ()]
     if sorted(names) == ["false", "true"]:
         labels = np.where(raw, names.index("true"), names.index("false"))
@@ -146,10 +153,10 @@ def _of_numbered_classes(
         return raw
     listing = ", ".join(class_names or ())[:LONGEST_LISTING]
     if (is_place | ~is_name).all():
-        question = f"are its labels the names of classes, {listing}, or their places"
-        advice = "Write names as text, or give the classes names that are no numbers"
         raise DataError(
-            f"{where}: {question}, counted from 0? {advice}: --class-names A,B,…"
+            f"{where}: are its labels the names of classes, {listing}, or their"
+            " places, counted from 0? Write names as text, or give the classes names"
+            " that are no numbers: --class-names A,B,…"
         )
     remark(f"{where}: the labels were looked up in the names of the classes, {listing}")
     return np.where(is_name, places, values)[inverse.reshape(-1)]
@@ -182,9 +189,10 @@ def _of_words(
     rows = inverse.reshape(-1)
     if "" in words:
         row = int(np.argmax(rows == words.index("")))
-        advice = "expected a label (calcli extract --drop-missing)"
         raise DataError(
-            f"{where}: is empty in row {row}, {advice}", option=["--drop-missing"]
+            f"{where}: is empty in row {row}, expected a label (calcli extract"
+            " --drop-missing)",
+            option=["--drop-missing"],
         )
     names = class_names
     if class_names is None:
@@ -197,8 +205,10 @@ def _of_words(
     names = list(names or ())
     for word in words:
         if names.count(word) > 1:
-            message = f"the label {word!r} is the name of two classes"
-            raise DataError(f"{where}: {message}; --class-names tells them apart")
+            raise DataError(
+                f"{where}: the label {word!r} is the name of two classes;"
+                " --class-names tells them apart"
+            )
     labels: IntArray = _places_of(words, names)[inverse.reshape(raw.shape)]
     if (labels < 0).any():
         row = int(np.argmax(labels < 0))
@@ -229,9 +239,10 @@ def _why_unknown(words: Sequence[str], names: Sequence[str]) -> str:
 def _order_unknown(words: Sequence[str]) -> str:
     """Why no command is proposed for labels that are words, and the option to use."""
     listing = ", ".join(words[:MOST_NAMED])[:LONGEST_LISTING]
-    reason = f"nothing tells the column of each label ({listing})"
-    option = "calcli extract --class-names takes their names in the columns' order"
-    return f"{reason}; {option}"
+    return (
+        f"nothing tells the column of each label ({listing}); calcli extract"
+        " --class-names takes their names in the columns' order"
+    )
 
 
 def _names_that_fit(
@@ -246,8 +257,10 @@ def _names_that_fit(
     inner = _inner_names(words, names)
     if inner is None:
         return names
-    ends = f"classes {inner[0]!r} to {inner[-1]!r}"
-    remark(f"{where}: {ends} are what differs in the names of the columns")
+    remark(
+        f"{where}: classes {inner[0]!r} to {inner[-1]!r} are what differs in the names"
+        " of the columns"
+    )
     return inner
 
 
@@ -278,11 +291,10 @@ def _is_index(word: str, k: int) -> bool:
 def _without_names(words: Sequence[str], k: int, where: str) -> DataError:
     message = f"labels are words ({words[0]!r}, …) and the source has no class_names"
     if k == 2 and len(words) > 2:
-        advice = (
-            "of the predicted class beside its confidence:"
-            " --gold FILE --confidence NAME --correct NAME=gold"
+        return DataError(
+            f"{where}: {message}; of the predicted class beside its confidence: --gold"
+            " FILE --confidence NAME --correct NAME=gold"
         )
-        return DataError(f"{where}: {message}; {advice}")
     return DataError(f"{where}: {message}", no_command=_order_unknown(words))
 
 
@@ -321,8 +333,10 @@ def _understood(words: Sequence[str], k: int, where: str) -> list[str] | None:
     for alphabet in (ascii_uppercase, ascii_lowercase):
         letters = list(alphabet[:k])
         if set(words) <= set(letters):
-            ends = f"{letters[0]} to {letters[-1]}"
-            remark(f"{where}: the letters {ends} were read as classes 0 to {k - 1}")
+            remark(
+                f"{where}: the letters {letters[0]} to {letters[-1]} were read as"
+                f" classes 0 to {k - 1}"
+            )
             return letters
     return None
 
@@ -354,10 +368,14 @@ def texts_of(values: AnyArray, where: str) -> list[str]:
         texts = [text_of(value) for value in values.reshape(-1).tolist()]
         "".join(texts).encode()
     except (ValueError, SystemError) as problem:  # not UTF-8; code points out of range
-        message = f"holds what is no text: {one_line(problem)}"
-        raise DataError(f"{where}: {message}; save the words as UTF-8") from None
+        raise DataError(
+            f"{where}: holds what is no text: {one_line(problem)}; save the words as"
+            " UTF-8"
+        ) from None
     for row, text in enumerate(texts):
         if "\0" in text:
-            message = f"entry {row} is {text[:40]!r}, expected words without NUL"
-            raise DataError(f"{where}: {message} characters")
+            raise DataError(
+                f"{where}: entry {row} is {text[:40]!r}, expected words without NUL"
+                " characters"
+            )
     return texts

@@ -52,8 +52,10 @@ def without_missing(
     if n_missing or not n_zero:
         remark(f"{where}: {n_missing} of {n} rows left out: they lack {what}")
     if n_zero:
-        message = f"{n_zero} of {n} rows left out: they hold zeros only"
-        remark(f"{where}: {message}, which is no answer")
+        remark(
+            f"{where}: {n_zero} of {n} rows left out: they hold zeros only, which is"
+            " no answer"
+        )
     return _with_rows(columns, np.flatnonzero(~is_left_out), n)
 
 
@@ -131,8 +133,11 @@ def _without_missing_positions(
         arrays.append(cut_alike(array, other))
     has_pixels = any(array.ndim > 3 for array in arrays)
     if has_pixels or (len(arrays) > 1 and arrays[1].ndim > 2):
-        advice = "leaves out rows and tokens, no pixels; for these --ignore-label"
-        raise DataError(f"{where}: --drop-missing {advice}", option=["--drop-missing"])
+        raise DataError(
+            f"{where}: --drop-missing leaves out rows and tokens, no pixels; for these"
+            " --ignore-label",
+            option=["--drop-missing"],
+        )
     are_parts = all(isinstance(array, Parts) for array in arrays)
     if not are_parts or len(set(map(len, arrays))) > 1:
         return dict(columns)
@@ -145,11 +150,14 @@ def _without_missing_positions(
     n_kept = [int(mask.sum()) for mask in masks]
     kept = np.flatnonzero(n_kept)
     if not len(kept):
-        message = "every position lacks a score or a label, nothing is left"
-        raise DataError(f"{where}: {message}")
+        raise DataError(
+            f"{where}: every position lacks a score or a label, nothing is left"
+        )
     total = sum(map(len, masks))
-    message = f"{total - sum(n_kept)} of {total} positions left out: they lack a score"
-    remark(f"{where}: {message} or a label")
+    remark(
+        f"{where}: {total - sum(n_kept)} of {total} positions left out: they lack a"
+        " score or a label"
+    )
     made = _with_rows(columns, kept, len(masks))
     for path, array in zip(loaded, arrays, strict=True):
         made[path] = columns[path].having(_part(array, kept, masks))

@@ -92,10 +92,10 @@ def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str]:
 
 
 def _remark_two_words(scores: str, labels: str, where: str) -> None:
-    options = f"--scores {shlex.quote(scores)} --labels {shlex.quote(labels)}"
     remark(
-        f"{where}: {scores!r} lies in [0, 1] and {labels!r} has two words:"
-        f" read as with {options} --kind probs"
+        f"{where}: {scores!r} lies in [0, 1] and {labels!r} has two words: read as"
+        f" with --scores {shlex.quote(scores)} --labels {shlex.quote(labels)} --kind"
+        " probs"
     )
 
 

@@ -45,10 +45,9 @@ def refuse_strange(
         return
     others = [name for name in names if name not in strange]
     option = option_for(list(columns), numbered) if numbered else ",".join(others)
-    question = "is it a class? name the columns of the classes"
     raise DataError(
-        f"{table.file}: column {strange[0]!r} {reason}: {question}:"
-        f" --scores {quote(option)}",
+        f"{table.file}: column {strange[0]!r} {reason}: is it a class? name the"
+        f" columns of the classes: --scores {quote(option)}",
         option=["--scores", option],
     )
 

@@ -46,8 +46,9 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except CalcliError:
         raise
     except MemoryError:
-        advice = ".npy and HDF5 are streamed"
-        raise DataError(f"{path}: {what} does not fit into memory; {advice}") from None
+        raise DataError(
+            f"{path}: {what} does not fit into memory; .npy and HDF5 are streamed"
+        ) from None
     except (NameError, ImportError):
         raise
     except Exception as problem:  # NumPy, h5py, pyarrow and torch raise many types
@@ -56,8 +57,9 @@ def reading(path: Path, what: str) -> Iterator[None]:
         reason = one_line(problem)
         if isinstance(problem, KeyError):
             reason = f"a part has no {reason}"
-        message = f"{path}: cannot read {what}: {reason}"
-        raise DataError(f"{message}; is the file complete?") from problem
+        raise DataError(
+            f"{path}: cannot read {what}: {reason}; is the file complete?"
+        ) from problem
 
 
 def _is_bug(problem: Exception) -> bool:

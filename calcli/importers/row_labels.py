@@ -41,8 +41,9 @@ def class_names_of(
     if request.class_names:
         if len(request.class_names) != k:
             n_names = len(request.class_names)
-            message = f"{n_names} names, {reading.scores!r} has {k} classes"
-            raise UsageError(f"--class-names: {message}")
+            raise UsageError(
+                f"--class-names: {n_names} names, {reading.scores!r} has {k} classes"
+            )
         return Classes(list(request.class_names), None)
     positive = reading.scores.rsplit("/", 1)[-1] if is_binary else None
     if "class_names" not in reading.extras:
@@ -53,8 +54,9 @@ def class_names_of(
     if is_binary and len(names) == 1:
         return Classes(None, names[0])  # one column's name says nothing of class 0
     if raw.ndim != 1 or len(names) != k:
-        expected = f"expected ({k},): a name per class"
-        raise DataError(f"{column.where}: has shape {raw.shape}, {expected}")
+        raise DataError(
+            f"{column.where}: has shape {raw.shape}, expected ({k},): a name per class"
+        )
     return Classes(names, positive)
 
 
@@ -124,10 +126,12 @@ def _as_columns_count(
     if not option:
         return raw
     names = list((scores.joined_from or (scores,))[0].parts)
-    message = f"columns {some_of(names)} are numbered from 1, and {column.name!r} is"
-    question = f"nowhere 0 and nowhere {k}: do the labels count from 1 as well?"
-    advice = f"--scores {quote(option)} takes them as they are, counted from 0"
-    raise DataError(f"{scores.file}: {message} {question} Subtract 1 if so; {advice}")
+    raise DataError(
+        f"{scores.file}: columns {some_of(names)} are numbered from 1, and"
+        f" {column.name!r} is nowhere 0 and nowhere {k}: do the labels count from 1 as"
+        f" well? Subtract 1 if so; --scores {quote(option)} takes them as they are,"
+        " counted from 0"
+    )
 
 
 def with_mark_of_fractions(ignored: Sequence[float]) -> tuple[float, ...]:
@@ -151,15 +155,18 @@ def _refuse_transposed(scores: Any, raw: AnyArray, where: str) -> None:
         return
     k = max(shape[1], 2)
     if k != shape[0] and raw.shape in ((k,), (k, 1), (1, k)):
-        message = f"has shape {shape} for {k} labels: classes by rows?"
-        advice = "Save the scores transposed, (rows, classes)"
-        raise DataError(f"{where}: {message} {advice}")
+        raise DataError(
+            f"{where}: has shape {shape} for {k} labels: classes by rows? Save the"
+            " scores transposed, (rows, classes)"
+        )
 
 
 def _refuse_header(raw: AnyArray, n: int, column: Column) -> None:
     """Raise DataError for a header of pandas that was read as the first label."""
     if raw.shape != (n + 1,) or raw.dtype.kind not in "iuf" or raw[0] != 0:
         return
-    message = f"there are {n + 1} labels for {n} rows of scores, and the first is 0"
-    advice = "did pandas write a header? Save with header=['label'] or header=False"
-    raise DataError(f"{column.where}: {message}; {advice}")
+    raise DataError(
+        f"{column.where}: there are {n + 1} labels for {n} rows of scores, and the"
+        " first is 0; did pandas write a header? Save with header=['label'] or"
+        " header=False"
+    )

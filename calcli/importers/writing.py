@@ -289,8 +289,9 @@ class _Doubts:
             self.sign += sign_of(scores, labels)
             self.reversed_scores = self.sign.text if self.sign.is_reversed else ""
         elif ranks_reversed(scores[:, 1] - scores[:, 0], labels):
-            message = "rows of class 1 have a lower score of it than rows of class 0"
-            self.reversed_scores = message
+            self.reversed_scores = (
+                "rows of class 1 have a lower score of it than rows of class 0"
+            )
 
     def remark(self) -> None:
         """Warn of predictions, of reversed scores, and of labels of other rows."""
@@ -301,9 +302,10 @@ class _Doubts:
         share = self.largest.share
         error = sqrt((1 - 1 / k) / k / self.largest.n)
         if share == 1:
-            question = "are the labels the model's predictions?"
-            message = "every label is the class of the largest score"
-            remark(f"warning: {where}: {message}; {question}")
+            remark(
+                f"warning: {where}: every label is the class of the largest score; are"
+                " the labels the model's predictions?"
+            )
         elif self.reversed_scores:
             question = REVERSED
             if kind == "probs":
@@ -312,10 +314,8 @@ class _Doubts:
                 question = "is it that of the other class? save 1 - p"
             remark(f"warning: {where}: {self.reversed_scores}: {question}")
         elif share <= 1 / k + CHANCE_ERRORS * error:
-            question = (
-                "do the labels belong to these rows, are the classes in this order?"
-            )
             remark(
                 f"warning: {where}: the largest score is the label in {share:.1%} of"
-                f" the rows, no better than chance ({1 / k:.1%}): {question}"
+                f" the rows, no better than chance ({1 / k:.1%}): do the labels belong"
+                " to these rows, are the classes in this order?"
             )
