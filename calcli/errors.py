@@ -104,12 +104,12 @@ class MissingFile(DataError):
     """An input file that is not there."""
 
 
-class NoHDF5(DataError):
+class SaysHow(DataError):
+    """An input that is not what it must be; the sentence ends with what to type."""
+
+
+class NoHDF5(SaysHow):
     """An input file that was to be HDF5 and is not."""
-
-
-class ToConvert(DataError):
-    """An input file that another command has to convert; the message ends with it."""
 
 
 class InvalidRows(DataError):

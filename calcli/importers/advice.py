@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from calcli.errors import CalcliError, NotToRead
+from calcli.errors import CalcliError, NotToRead, SaysHow
 from calcli.importers.array_names import of_role, real_names
 from calcli.importers.column_options import listed_columns, some_of
 from calcli.importers.evidence import is_never_below_half
@@ -97,7 +97,7 @@ def with_command(
             return type(problem)(f"{where}: {_models(suggestions)}").advising(*commands)
         if problem.commands:
             return problem.advising(more=described)
-        if "calcli extract" in problem.advice:
+        if isinstance(problem, SaysHow):
             return problem.advising(more=f"{described}; {reading}")
         return problem.advising(more=described, no_command=reading)
     typed = replace(request, typed=request.typed or ((where,),))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calcli.errors import CalcliError, DataError, MissingFile, NoHDF5, ToConvert
+from calcli.errors import CalcliError, DataError, MissingFile, SaysHow
 from calcli.importers.import_request import ImportRequest
 
 SINGLE_VALUES = (
@@ -17,10 +17,6 @@ SWITCHES = ("percent", "drop_missing", "drop_duplicates", "per_label")
 
 NOT_NAMES = (("scores", "*", "all_scores"), ("labels", "none", "no_labels"))
 """Options, values of these that are no names of arrays, and what is asked for then."""
-
-
-SAY_IT_THEMSELVES = (MissingFile, NoHDF5, ToConvert)
-"""Errors whose message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ def without_commands(problem: CalcliError, reason: str) -> CalcliError:
 def with_reason(problem: CalcliError) -> CalcliError:
     """The error; where it names no command, with the reason why not."""
     is_said = bool(problem.commands or problem.no_command)
-    if not isinstance(problem, DataError) or isinstance(problem, SAY_IT_THEMSELVES):
+    if not isinstance(problem, DataError) or isinstance(problem, MissingFile | SaysHow):
         is_said = True
     if is_said:
         return problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from calcli.errors import DataError
+from calcli.errors import DataError, SaysHow
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.token_answers import Answer, no_log_probabilities
 from calcli.importers.token_classes import bare, by_token
@@ -124,7 +124,7 @@ def _unsaid(
     if guess.classes:
         options = [("--class-names", ",".join(guess.classes))]
         what = _listing(guess.classes)
-    problem = DataError(f"{path}: holds OpenAI responses whose answers are {what}")
+    problem = SaysHow(f"{path}: holds OpenAI responses whose answers are {what}")
     if guess.label or request.gold:
         return problem.advising(request.command(str(path), options))
     if request.no_labels and guess.classes:

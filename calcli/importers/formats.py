@@ -11,7 +11,7 @@ from shlex import quote
 from types import ModuleType
 from typing import Any
 
-from calcli.errors import DataError, ToConvert, one_line
+from calcli.errors import DataError, SaysHow, one_line
 from calcli.importers import readers
 from calcli.importers.arrange import arranged
 from calcli.importers.import_request import ImportRequest
@@ -189,7 +189,7 @@ def _refuse_known(file: SourceFile) -> None:
         "/code/" in name or name.endswith(MODEL_MEMBERS) for name in members
     )
     if file.suffix == ".onnx" or is_program:
-        raise ToConvert(
+        raise SaysHow(
             f"{path}: is a model, expected scores that a model has given; to run it:"
             f" calcli extract --model {quote(str(path))} --inputs INPUTS -o OUT.h5"
         )
@@ -204,11 +204,11 @@ def _refuse_known(file: SourceFile) -> None:
 
 def to_utf_8(
     path: Path, message: str = "is no text in UTF-8", encoding: str = "CP1252"
-) -> ToConvert:
+) -> SaysHow:
     """Error with the command that converts a text. encoding : by default of Windows."""
     output = path.with_suffix(f".utf8{path.suffix}").name
     command = f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > {quote(output)}"
-    return ToConvert(f"{path}: {message}; convert it: {command}")
+    return SaysHow(f"{path}: {message}; convert it: {command}")
 
 
 def _unknown(file: SourceFile) -> DataError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calcli.errors import DataError, UsageError
+from calcli.errors import DataError, SaysHow, UsageError
 from calcli.importers.array_names import Name, is_generated, of_role, real_names
 from calcli.importers.import_request import TO_SUPPLY, ImportRequest
 from calcli.importers.names import (
@@ -167,7 +167,7 @@ class LabelSearch:
         shown = scores.shown if is_generated(self.score) else self.score.path
         # of a file that the user has to write
         with_gold = self.request.command(self.where, [("--gold", TO_SUPPLY)])
-        problem = DataError(
+        problem = SaysHow(
             f"{self.where}: found no labels for {shown!r}",
             advice=f"name them with --labels {self._option()} (none: calibrate only), or"
             f" write them to {TO_SUPPLY}: {shlex.join(with_gold)}",

@@ -1,4 +1,4 @@
-"""How one bundle is read: which array is taken as what, and why."""
+"""How one bundle is read: which array is read as what, and why."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
