@@ -104,36 +104,34 @@ def _risk_and_outcome(arrays: Arrays) -> tuple[str, str] | None:
 
     None where it is unclear.
     """
-    risks = []
-    named = []
-    pairs = []
-    for name in arrays.names:
-        array = arrays.load(name.path)
-        if array is None or array.ndim != 1 or array.dtype.kind == "O":
-            continue
-        values: list[Any] = arrays.words(name.path)
-        is_free = not name.role or (name.role == "scores" and name.kind == "probs")
-        if is_free and not is_input(name.core) and _are_fractions(values):
-            risks.append(name.path)
-        if name.role == "labels":
-            named.append(name.path)
-        elif not name.role and len(values) == 2:
-            pairs.append(name.path)
-    labels = named or pairs
+    columns = [name for name in arrays.names if _is_column(arrays.load(name.path))]
+    risks = [name.path for name in columns if _may_be_risk(name, arrays)]
+    labels = [name.path for name in columns if name.role == "labels"]
+    if not labels:
+        free = [name.path for name in columns if not name.role]
+        labels = [path for path in free if len(arrays.words(path)) == 2]
     if len(risks) != 1 or len(labels) != 1 or says_correct(labels[0]):
         return None
-    risk, label = risks[0], labels[0]
-    lowest, words = arrays.words(risk)[0], arrays.words(label)
-    is_of_two_words = len(words) == 2 and isinstance(words[0], str)
-    has_rows = len(arrays.load(risk)) >= MOST_BY_CHANCE
-    return (risk, label) if is_of_two_words and has_rows and lowest < 0.5 else None
+    words = arrays.words(labels[0])
+    if len(words) != 2 or not isinstance(words[0], str):
+        return None
+    return (risks[0], labels[0]) if arrays.words(risks[0])[0] < 0.5 else None
 
 
-def _are_fractions(values: Sequence[Any]) -> bool:
-    """True for more than two numbers from 0 to 1."""
-    if len(values) < 3 or not isinstance(values[0], float):
+def _is_column(array: Any) -> bool:
+    """True for a column of enough rows, none of objects."""
+    if array is None or array.ndim != 1 or array.dtype.kind == "O":
         return False
-    return values[0] >= 0 and values[-1] <= 1
+    return len(array) >= MOST_BY_CHANCE
+
+
+def _may_be_risk(name: Name, arrays: Arrays) -> bool:
+    """True for more than two numbers from 0 to 1, without another meaning."""
+    is_free = not name.role or (name.role == "scores" and name.kind == "probs")
+    if not is_free or is_input(name.core) or not arrays.is_float(name.path):
+        return False
+    values = arrays.words(name.path)
+    return len(values) > 2 and values[0] >= 0 and values[-1] <= 1
 
 
 # ---- the only array that can be scores

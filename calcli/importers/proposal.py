@@ -54,18 +54,10 @@ def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]
         zip(scores, _model_names(scores), strict=True)
     ):
         search = LabelSearch(arrays, score, scores, request, where)
-        label = search.named(labels, number)
-        if label is None:
-            label = search.proven()
+        label = search.named(labels, number) or search.proven()
         if label is None and not request.no_labels:
             raise search.refusal()
         kind = _kind_of(score, label, arrays, request.kind, where, are_named)
-        extras = {}
-        for role in ARRAY_ROLES:
-            path = extra_of(score, arrays.names, role)
-            if role != "labels" and path:
-                extras[role] = path
-        reasons = {"scores": kind.reason, "labels": label.reason if label else ""}
         readings.append(
             Reading(
                 model=model,
@@ -73,13 +65,26 @@ def propose(arrays: Arrays, request: ImportRequest, where: str) -> list[Reading]
                 kind=kind.kind or "",
                 scores=score.path,
                 labels=label.path if label else None,
-                extras=extras,
-                reasons=reasons,
+                extras=_extras_of(score, arrays),
+                reasons={
+                    "scores": kind.reason,
+                    "labels": label.reason if label else "",
+                },
                 columns=arrays.columns,
             )
         )
     _refuse_one_name(readings, where)
     return readings
+
+
+def _extras_of(score: Name, arrays: Arrays) -> dict[str, str]:
+    """Paths of the arrays beside scores and labels, by role."""
+    extras = {}
+    for role in ARRAY_ROLES:
+        path = extra_of(score, arrays.names, role)
+        if role != "labels" and path:
+            extras[role] = path
+    return extras
 
 
 def _in_groups(scores: Sequence[Name], groups: Sequence[str]) -> list[Name]:
