@@ -60,16 +60,10 @@ def _is_option(word: str) -> bool:
     return word.startswith("--")
 
 
-def with_advised_option(problem: CalcliError, refusal: CalcliError) -> CalcliError:
-    """The error, its command with the option that its refusal advises; else as it is.
-
-    The command still ends with its output, if it did.
-    """
-    command = problem.commands[0]
-    if not refusal.option or refusal.option[0] in command:
-        return problem
+def longer(command: Sequence[str], option: Sequence[str]) -> tuple[str, ...]:
+    """The command with another option. It still ends with its output, if it did."""
     end = len(command) - 2 if command[-2] == "-o" else len(command)
-    return problem.advising((*command[:end], *refusal.option, *command[end:]))
+    return (*command[:end], *option, *command[end:])
 
 
 def without_commands(problem: CalcliError, reason: str) -> CalcliError:

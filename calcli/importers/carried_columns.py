@@ -81,12 +81,9 @@ def with_carried(
         if name is None:
             continue
         with suppress(DataError):
-            if column.get_rows is None:
-                column = replace(column, get=constant(column.load()))
-            if _is_carried(name, column, imported.n // n_repeats):
-                if _lost_texts(column):
-                    column = column.having(column.names("column"))
-                kept[name] = _pieces(column, starts, n_repeats)
+            carried = _as_carried(name, column, imported.n // n_repeats)
+            if carried is not None:
+                kept[name] = _pieces(carried, starts, n_repeats)
     return replace(imported, columns={**kept, **imported.columns})
 
 
@@ -109,24 +106,24 @@ def _is_of_other_scores(path: str, scores: Name) -> bool:
     return name.folder != scores.folder
 
 
-def _is_carried(name: str, column: Column, n: int) -> bool:
-    """True for short words, or ids, one for each of n rows."""
+def _as_carried(name: str, column: Column, n: int) -> Column | None:
+    """The column if it has a short word, or an id, for each of n rows; else None.
+
+    Of numbers and times that the file may have written otherwise, 007, the texts.
+    """
+    if column.get_rows is None:
+        column = replace(column, get=constant(column.load()))
     first = column.rows(slice(ROWS_OF_CARRIED))
-    if not goes_along(name, first):
-        return False
-    if len(column.rows(slice(n - 1, n + 1))) != 1:
-        return False
-    if _lost_texts(column):
-        return True
+    has_n_rows = len(column.rows(slice(n - 1, n + 1))) == 1
+    if not has_n_rows or not goes_along(name, first):
+        return None
+    if first.dtype.kind in "iumM" and column.written is not None:
+        return column.having(column.names("column"))
     # numbers may turn out to be no ids in a row further below
     is_whole = first.dtype.kind in "iu"
-    return not (is_whole and column.rows(slice(None)).dtype.kind == "f")
-
-
-def _lost_texts(column: Column) -> bool:
-    """True for numbers and times that the file may have written otherwise: 007."""
-    first = column.rows(slice(ROWS_OF_CARRIED))
-    return first.dtype.kind in "iumM" and column.written is not None
+    if is_whole and column.rows(slice(None)).dtype.kind == "f":
+        return None
+    return column
 
 
 def _pieces(column: Column, starts: IntArray, n_repeats: int) -> Positions:

@@ -18,7 +18,7 @@ from calcli.errors import CalcliError, UsageError, one_line
 from calcli.importers.advice import with_command, with_option
 from calcli.importers.advised_commands import (
     advised_import,
-    with_advised_option,
+    longer,
     with_reason,
     without_commands,
 )
@@ -129,33 +129,40 @@ def with_advice(
     where = ", ".join(str(path) for path in files)
     advised = with_option(problem, request, arrays, where)
     if advised.commands:
-        advised = _with_working_command(advised, files, request, ignored)
+        advised = _with_working_commands(advised, files, request, ignored)
     return with_reason(advised)
 
 
-def _with_working_command(
+def _with_working_commands(
     problem: CalcliError,
     files: Sequence[Path],
     request: ImportRequest,
     ignored: Sequence[float],
 ) -> CalcliError:
-    """The error, with its command only if that reads the sources: it is tried.
+    """The error, with its commands only if all of them read the sources."""
+    working = []
+    for command in problem.commands:
+        tried = _tried(command, files, request, ignored)
+        if isinstance(tried, CalcliError):
+            reason = one_line(ValueError(tried.message), LONGEST_REASON)
+            return without_commands(problem, reason)
+        working.append(tried)
+    return problem.advising(*working)
 
-    Where it is refused with the advice of an option, it is tried with that. Of several
-    commands each is tried.
+
+def _tried(
+    command: Sequence[str],
+    files: Sequence[Path],
+    request: ImportRequest,
+    ignored: Sequence[float],
+) -> Sequence[str] | CalcliError:
+    """The command if it reads the sources, else why not.
+
+    Where it is refused with the advice of an option, it is tried with that.
     """
-    if len(problem.commands) > 1:
-        working: list[tuple[str, ...]] = []
-        for command in problem.commands:
-            one = problem.advising(command)
-            tried = _with_working_command(one, files, request, ignored)
-            if not tried.commands:
-                return tried
-            working += tried.commands
-        return problem.advising(*working)
-    advised = advised_import(problem.commands[0], request)
+    advised = advised_import(command, request)
     if advised is None:
-        return problem
+        return command
     try:
         with ExitStack() as stack, remarks():
             settled = settle_sources(files, stack)
@@ -165,12 +172,10 @@ def _with_working_command(
                 for _ in imported.slabs():
                     pass
     except CalcliError as refusal:
-        longer = with_advised_option(problem, refusal)
-        if longer is not problem:
-            return _with_working_command(longer, files, request, ignored)
-        reason = one_line(ValueError(refusal.message), LONGEST_REASON)
-        return without_commands(problem, reason)
-    return problem
+        if not refusal.option or refusal.option[0] in command:
+            return refusal
+        return _tried(longer(command, refusal.option), files, request, ignored)
+    return command
 
 
 # ---- sources in
