@@ -33,6 +33,7 @@ from calcli.importers.odd_columns import (
     are_numbered_from_1,
     refuse_strange,
 )
+from calcli.importers.predicted_names import names_by_place
 from calcli.importers.ranks import take_ranks
 from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table
@@ -115,23 +116,20 @@ def _names_by_predictions(
     k = len(family.columns)
     if k < 2 or any(columns[name].cells != "number" for name in family.columns):
         return None
-    largest: Any = None
     for name, column in columns.items():
         if column.cells != "text" or len(distinct_words(column)) != k:
             continue
         with suppress(DataError):
-            if largest is None:
-                largest = stacked(table, columns, family.columns).argmax(axis=1)
-            pairs = set(zip(largest.tolist(), column.load().tolist(), strict=True))
-            places = {place for place, _ in pairs}
-            is_one_to_one = len(pairs) == len(places) == k
-            if is_one_to_one and len(largest) >= ENOUGH_ROWS * k:
-                listing = some_of(family.columns)
+            scores = stacked(table, columns, family.columns)
+            names = names_by_place(scores, column.load().tolist()) or {}
+            is_one_to_one = len(set(names.values())) == k
+            if is_one_to_one and len(scores) >= ENOUGH_ROWS * k:
                 remark(
-                    f"{table.file.name}: the classes of {listing} are named after"
-                    f" {name!r}, which gives the class of the largest score in every row"
+                    f"{table.file.name}: the classes of {some_of(family.columns)} are"
+                    f" named after {name!r}, which gives the class of the largest score"
+                    " in every row"
                 )
-                return [str(word) for _, word in sorted(pairs)]
+                return [str(names[place]) for place in range(k)]
     return None
 
 
@@ -211,10 +209,13 @@ def _array_of(
     request: ImportRequest,
 ) -> Column:
     """The array of a family. That of left-over columns is checked when it is read."""
-    parts = {name: columns[name] for name in family.columns if name != family.name}
+    matrix = replace(
+        matrix_of(table, columns, family.columns, family.name),
+        parts={name: columns[name] for name in family.columns if name != family.name},
+        attributes=_attributes_of(family, columns),
+    )
     if family.origin != "left over":
-        matrix = matrix_of(table, columns, family.columns, family.name)
-        return replace(matrix, parts=parts, attributes=_attributes_of(family, columns))
+        return matrix
     numbered = _numbered_among(families, family)
     has_word_labels = any(
         role_of(name) == "labels" and column.cells == "text"
@@ -222,20 +223,18 @@ def _array_of(
     )
     is_named = any(family.origin == "named" for family in families)
     is_told = bool(request.kind) and not is_named and not request.scores
-    last = len(family.columns) - 1
 
     @cache
     def get() -> AnyArray:
         if is_told:
-            listing = some_of(family.columns)
-            remark(f"{table.file.name}: classes 0 to {last} are the columns {listing}")
+            remark(
+                f"{table.file.name}: classes 0 to {len(family.columns) - 1} are the"
+                f" columns {some_of(family.columns)}"
+            )
         refuse_strange(table, columns, family.columns, numbered, has_word_labels)
-        return stacked(table, columns, family.columns)
+        return np.asarray(matrix.get())
 
-    return replace(
-        Column(table.file, family.name, get, parts=parts),
-        attributes=_attributes_of(family, columns),
-    )
+    return replace(matrix, get=get)
 
 
 def _attributes_of(family: Family, columns: Columns) -> dict[str, Any]:

@@ -127,6 +127,13 @@ def with_advice(
     arrays : of the files, as far as they are known.
     """
     where = ", ".join(str(path) for path in files)
+    has_gaps = any(column.empty_row is not None for column in arrays.columns.values())
+    if has_gaps and not problem.option and not request.drop_missing:
+        # what an empty cell hides may need no other option
+        command = request.command(where, [("--drop-missing",)])
+        tried = _tried(command, files, request, ignored)
+        if not isinstance(tried, CalcliError):
+            return problem.advising(tried)
     advised = with_option(problem, request, arrays, where)
     if advised.commands:
         advised = _with_working_commands(advised, files, request, ignored)
