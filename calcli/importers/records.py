@@ -25,7 +25,7 @@ from calcli.importers.positions import token_rows
 from calcli.importers.ranks import spread
 from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
-from calcli.importers.token_classes import by_token, of_classes
+from calcli.importers.token_classes import ABOVE_ZERO, by_token, of_classes
 from calcli.io.locate import natural
 
 WORD_KEYS = frozenset(
@@ -295,11 +295,10 @@ def class_order(
     are_numbered = all(re.search(r"\d$", name) for name in names)
     has_numbers = any(isinstance(label, int) for label in _labels_in(rows))
     if has_numbers and not are_numbered:
-        message = "has its classes in another order in every row, and the labels are"
         listing = ",".join(names) if len(names) < 9 else "A,B,…"
         raise DataError(
-            f"{where} {message} numbers: name the classes in order: --class-names"
-            f" {listing}"
+            f"{where} has its classes in another order in every row, and the labels are"
+            f" numbers: name the classes in order: --class-names {listing}"
         )
     return names
 
@@ -337,7 +336,10 @@ def classes_of_tokens(
 def _are_logprobs(cell: Any) -> bool:
     if not isinstance(cell, Mapping) or not cell:
         return False
-    return all(kind_of_cell(value) == "number" for value in cell.values())
+    return all(
+        kind_of_cell(value) == "number" and not value > ABOVE_ZERO
+        for value in cell.values()
+    )
 
 
 def _floats_of(cell: Any) -> Distribution:

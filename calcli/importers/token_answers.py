@@ -14,12 +14,15 @@ from calcli.importers.json_columns import columns_of_records
 from calcli.importers.positions import reduced
 from calcli.importers.remarks import remark
 from calcli.importers.table import Table
-from calcli.importers.token_classes import UNLIKELY, bare, by_token, of_classes
+from calcli.importers.token_classes import (
+    ABOVE_ZERO,
+    UNLIKELY,
+    bare,
+    by_token,
+    of_classes,
+)
 from calcli.io.cells import words
 from calcli.numerics import AnyArray
-
-ABOVE_ZERO = 1e-6
-"""Rounding by which a log-probability may exceed 0."""
 
 
 def no_log_probabilities(where: object, more: str = "") -> DataError:

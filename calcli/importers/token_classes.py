@@ -8,6 +8,9 @@ import numpy as np
 
 from calcli.numerics import FloatArray
 
+ABOVE_ZERO = 1e-6
+"""Rounding by which a log-probability may exceed 0."""
+
 UNLIKELY = -9999.0
 """Written by servers for a token without a known log-probability."""
 

@@ -181,6 +181,21 @@ def test_log_probabilities_of_the_best_tokens_by_name(tmp_path):
         bring(tmp_path, text())
     two = bring(tmp_path, text(), class_names=("A", "B", "C"))
     assert two["log_probs"].shape == (3, 3)
+    inner = [{"out": {"logprobs": row["logprobs"]}, "label": "A"} for row in rows]
+    inside = bring(tmp_path, lines(inner), class_names=("A", "B", "C"))
+    assert np.array_equal(inside["log_probs"], two["log_probs"])
+
+
+@pytest.mark.parametrize("name", ["logprobs", "log_probs"])
+@pytest.mark.parametrize("where", ["outside", "inside"])
+def test_probabilities_are_no_log_probabilities_of_tokens(tmp_path, name, where):
+    """Taken as such, all would be 0, every class as likely: e^.5 + e^.3 + e^.2 = 4.21998."""
+    rows = []
+    for label in "ABC":
+        row = {name: {"A": 0.5, "B": 0.3, "C": 0.2}, "label": label}
+        rows.append(row if where == "outside" else {"out": row})
+    with pytest.raises(DataError, match="sum to 4.21998, expected 1"):
+        bring(tmp_path, lines(rows))
 
 
 def test_a_calibrator_is_no_scores(tmp_path):
