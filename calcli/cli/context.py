@@ -12,7 +12,7 @@ from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
 from calcli.fitting.compatibility import check_fits
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact
-from calcli.io.atomic import discard_abandoned, real_place
+from calcli.io.atomic import check_output, discard_abandoned, real_place
 from calcli.io.dataset import DataSet
 from calcli.io.inputs import noting
 from calcli.io.read_line import read_line
@@ -181,6 +181,19 @@ def check_weights(rows: DataSet) -> None:
             f"{rows.name}: all rows that are left have weight 0, expected one above;"
             " nothing can be shown"
         )
+
+
+def artifact_target(default: str, output: str | None, *, force: bool) -> str:
+    """Path of the one artifact that a command writes, - for stdout. Raises UsageError."""
+    target = default if output is None else output
+    if target in ("-", "/dev/stdout"):
+        return "-"
+    if target.endswith("/"):
+        raise UsageError(
+            f"-o {target!r}: expected a file's name, e.g. -o {target}{default}"
+        )
+    check_output(Path(target), force=force)
+    return target
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 AnswerType = Literal["yes/no", "choice", "score"]
 Path = tuple[str | int, ...]
+Pairs = tuple[tuple[str, ...], tuple[float, ...]]
+"""Options and their probabilities."""
 
 YES_NO: AnswerType = "yes/no"
 YES = "yes"
@@ -144,9 +146,7 @@ def _walk(
         elif _is_yes_by_question(path) and is_probability(child):
             question = question_of(path, parents, key)
             yes_no = (1.0 - float(child), float(child))
-            yield Answer(
-                question, YES_NO, (NO, YES), yes_no, path, str(key), stated=None
-            )
+            yield Answer(question, YES_NO, (NO, YES), yes_no, path, str(key))
 
 
 def _is_request(path: Path) -> bool:
@@ -166,32 +166,37 @@ def _read(
     value: Mapping[str, Any], path: Path, parents: Sequence[Any]
 ) -> Answer | Unanswered | None:
     """The answer that an object is; None where it is none."""
-    declared = value.get("type")
-    if declared == "refusal":
-        return Unanswered(question_of(path, parents), "refused", path)
-    if declared == "box" and "box" in value:
-        return Unanswered(question_of(path, parents), "boxes", path)
+    reason = _why_unanswered(value)
+    if reason:
+        return Unanswered(question_of(path, parents), reason, path)
     if _is_yes_by_question(path):
         return None
-    yes = _yes_key(value, declared)
+    yes = _yes_key(value)
     if yes is not None:
         p = float(value[yes])
-        return _answer(value, path, parents, yes, (NO, YES), (1.0 - p, p))
+        return _answer(value, path, parents, yes, ((NO, YES), (1.0 - p, p)))
     for key in DISTRIBUTIONS:
-        if key in value:
-            pairs = _pairs(value[key], value, is_named=True)
-            if pairs is not None:
-                options, probabilities = pairs
-                return _answer(value, path, parents, key, options, probabilities)
-            if _has_equal_options(value[key]):
-                reason = 'with two options of one text, as true and "true"'
-                return Unanswered(question_of(path, parents), reason, path)
+        pairs = _pairs(value.get(key), value, is_named=True)
+        if pairs is not None:
+            return _answer(value, path, parents, key, pairs)
+        if _has_equal_options(value.get(key)):
+            reason = 'with two options of one text, as true and "true"'
+            return Unanswered(question_of(path, parents), reason, path)
     if path and not _is_no_distribution(path[-1]) and not _are_labels(value, path):
         pairs = _pairs(value, value, is_named=False)
         if pairs is not None:
-            options, probabilities = pairs
-            return _answer(value, path, parents, "", options, probabilities)
+            return _answer(value, path, parents, "", pairs)
     return None
+
+
+def _why_unanswered(value: Mapping[str, Any]) -> str:
+    """Why a question has no distribution; "" for objects that may have one."""
+    declared = value.get("type")
+    if declared == "refusal":
+        return "refused"
+    if declared == "box" and "box" in value:
+        return "boxes"
+    return ""
 
 
 def is_label_word(name: str) -> bool:
@@ -214,11 +219,11 @@ def _is_no_distribution(key: str | int) -> bool:
     return isinstance(key, str) and is_measure(key)
 
 
-def _yes_key(value: Mapping[str, Any], declared: Any) -> str | None:
+def _yes_key(value: Mapping[str, Any]) -> str | None:
     """Key of the one number of a yes/no answer; None where there is none."""
     keys: Sequence[str] = YES_KEYS
-    is_yes_no = isinstance(declared, str) and TYPES.get(declared) == YES_NO
-    if is_yes_no:
+    declared = value.get("type")
+    if isinstance(declared, str) and TYPES.get(declared) == YES_NO:
         keys = (*YES_KEYS, "probability", "p")
     for key in keys:
         if is_probability(value.get(key)):
@@ -245,9 +250,7 @@ def is_probability(value: Any) -> bool:
     return 0.0 <= value <= 1.0
 
 
-def _pairs(
-    value: Any, parent: Mapping[str, Any], *, is_named: bool
-) -> tuple[tuple[str, ...], tuple[float, ...]] | None:
+def _pairs(value: Any, parent: Mapping[str, Any], *, is_named: bool) -> Pairs | None:
     """Options and probabilities of a distribution in any form; None for none.
 
     is_named : it has the name of a distribution, so that it may be rounded coarsely.
@@ -356,11 +359,11 @@ def _answer(
     path: Path,
     parents: Sequence[Any],
     key: str,
-    options: tuple[str, ...],
-    probabilities: tuple[float, ...],
+    pairs: Pairs,
 ) -> Answer:
     """The answer of an object whose distribution stands under a key."""
-    confidence = value.get("confidence")
+    options, probabilities = pairs
+    confidence: Any = value.get("confidence")
     question = question_of(path, parents)
     return Answer(
         question=question,
@@ -370,13 +373,9 @@ def _answer(
         path=path,
         key=key,
         legend=_legend(value, parents, question, options, key),
-        confidence=_number(confidence),
+        confidence=float(confidence) if is_probability(confidence) else None,
         stated=value.get("choice"),
     )
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if is_probability(value) else None
 
 
 def _type_of(
@@ -499,6 +498,11 @@ def question_of(
         if name is not None:
             return name
     return None
+
+
+def is_named_by_path(answer: Answer | Unanswered) -> bool:
+    """True for an item of ``answers`` and the like, which names the question."""
+    return any(key in NAMED_ANSWERS for key in answer.path)
 
 
 def _name_in_answers(keys: Path, place: int, parents: Sequence[Any]) -> str:

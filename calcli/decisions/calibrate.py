@@ -16,7 +16,6 @@ from typing import Any
 
 from calcli import __version__
 from calcli.decisions.answers import (
-    NAMED_ANSWERS,
     ONLY,
     YES_NO,
     Answer,
@@ -24,6 +23,7 @@ from calcli.decisions.answers import (
     Unanswered,
     by_level,
     find_answers,
+    is_named_by_path,
     level_key,
     text_of_option,
     yes_place,
@@ -226,8 +226,7 @@ class AnswerCalibrator:
         name = answer.question
         if name is not None and name in self.questions:
             return self.questions[name]
-        is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
-        return None if is_by_path else self.questions.get(ONLY)
+        return None if is_named_by_path(answer) else self.questions.get(ONLY)
 
     def _unknown(
         self, answer: Answer, answer_map: AnswerMap | None, where: str

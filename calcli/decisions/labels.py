@@ -248,12 +248,11 @@ class LabelSearch:
 
     def add(
         self,
-        record: Mapping[str, Any],
+        fields: Mapping[Field, Any],
         answers: Sequence[Answer],
         name_of: Callable[[Answer], str],
     ) -> None:
         """Take the fields of one record into account."""
-        fields = fields_of(record)
         is_alone = len(answers) == 1
         for answer in answers[:MOST_QUESTIONS_LOOKED_AT]:
             question = name_of(answer)

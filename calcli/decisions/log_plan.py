@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from calcli.decisions.answers import (
-    NAMED_ANSWERS,
     ONLY,
     Answer,
     AnswerType,
@@ -18,6 +17,7 @@ from calcli.decisions.answers import (
     find_answers,
     is_label_word,
     is_measure,
+    is_named_by_path,
 )
 from calcli.decisions.labels import (
     THE_QUESTION,
@@ -93,10 +93,9 @@ class LogPlan:
 
 def question_name(answer: Answer | Unanswered, is_merged: bool) -> str:
     """Name of the question of an answer, ``ONLY`` where there is none."""
-    if answer.question is None:
+    if answer.question is None or (is_merged and not is_named_by_path(answer)):
         return ONLY
-    is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
-    return ONLY if is_merged and not is_by_path else answer.question
+    return answer.question
 
 
 def answers_of(record: Record, is_merged: bool) -> list[Answer | Unanswered]:
@@ -136,13 +135,16 @@ def plan_log(
             types.setdefault(question, answer.type)
             if types[question] != answer.type:
                 types[question] = "choice"
-        search.add(record, answers, name_of)
-        names.add(record, {name_of(answer) for answer in answers})
+        fields = fields_of(record)
+        search.add(fields, answers, name_of)
+        names.add(fields, set(map(name_of, answers)))
     if not types:
         reasons = [f"{number} {reason}" for reason, number in unanswered.items()]
-        message = f"none of its {n_records} records holds answers with probabilities"
         listing = f" ({', '.join(reasons)})" if reasons else ""
-        raise DataError(f"{where}: {message}{listing}")
+        raise DataError(
+            f"{where}: none of its {n_records} records holds answers with"
+            f" probabilities{listing}"
+        )
     return LogPlan(
         is_merged=is_merged,
         types=types,
@@ -162,8 +164,7 @@ def _are_texts(source: Iterable[Numbered]) -> bool:
         if place == ENOUGH_RECORDS and not names:
             return False  # questions are named by keys
         for answer in find_answers(record):
-            is_by_path = any(key in NAMED_ANSWERS for key in answer.path)
-            if answer.question is not None and not is_by_path:
+            if answer.question is not None and not is_named_by_path(answer):
                 names.add(answer.question)
                 n_answers += 1
     return len(names) > 1 and n_answers < FEWEST_ROWS_OF_NAME * len(names)
@@ -215,9 +216,9 @@ class _Names:
         self._ids: Counter[Field] = Counter()
         self._values: dict[Field, set[Any] | None] = {}
 
-    def add(self, record: Record, questions: set[str]) -> None:
+    def add(self, fields: Mapping[Field, Any], questions: set[str]) -> None:
         """Take the fields of one record into account."""
-        for path, value in fields_of(record).items():
+        for path, value in fields.items():
             name = path[-1].lower()
             if len(path) == 1 and name in ID_WORDS and value not in questions:
                 self._ids[path] += isinstance(value, str | int)
@@ -231,11 +232,8 @@ class _Names:
         values = self._values.setdefault(path, set())
         if values is None:
             return
-        if isinstance(value, float):
-            self._values[path] = None
-            return
         values.add(value)
-        if len(values) > MOST_GROUPS:
+        if isinstance(value, float) or len(values) > MOST_GROUPS:
             self._values[path] = None
 
     def id_field(self, n_records: int) -> Field | None:
@@ -246,11 +244,7 @@ class _Names:
 
     def groups(self) -> list[Field]:
         """Fields with 2 to ``MOST_GROUPS`` values."""
-        return [
-            path
-            for path, values in self._values.items()
-            if values is not None and len(values) > 1
-        ]
+        return [path for path, values in self._values.items() if len(values or ()) > 1]
 
 
 def _is_about_answers(path: Field) -> bool:

@@ -241,8 +241,18 @@ def write_log(
 ) -> None:
     """Write a bundle for every question, with remarks on what was read."""
     remark_log(read)
+    names = group_names(read.log)
     with remarks() as doubts:
-        _write_questions(read, out, report, splitting, request, ignore)
+        for rows in read.log.questions:
+            if not rows.n:
+                continue
+            imported = _imported(read, rows, names[rows.name], request)
+            dealt = deal(imported, splitting, ignore, request)
+            origin = {**read.source, "arrays": {}, "question": rows.name}
+            attributes = _attributes(read.log, rows)
+            report.bundles += write_groups(
+                out, imported, dealt, origin, splitting, attributes
+            )
     for doubt in doubts[:MOST_DESCRIBED]:
         remark(doubt)
     if len(doubts) > MOST_DESCRIBED:
@@ -256,37 +266,21 @@ def write_log(
         raise DataError(f"{read.path}: no question has a row that can be used")
 
 
-def _write_questions(
-    read: DecisionLog,
-    out: BundleWriter,
-    report: ImportReport,
-    splitting: Splitting,
-    request: ImportRequest,
-    ignore: Sequence[float],
-) -> None:
-    """Write the bundles of all questions that have rows."""
-    names = group_names(read.log)
-    links = _links(read.log)
-    for rows in read.log.questions:
-        if not rows.n:
-            continue
-        imported = _imported(read, rows, names[rows.name], request)
-        attributes: dict[str, Any] = {QUESTION: rows.name, QUESTION_TYPE: rows.type}
-        if rows.proof is not None and rows.proof.formula is not None:
-            attributes[CONFIDENCE_FORMULA] = rows.proof.formula
-        if rows.type == "score" and rows.classes is not None:
-            attributes["ordered"] = "1"
-        if rows.classes is None:
-            attributes[COLUMNS] = OPTIONS
-            zeros = zeros_of_options(rows.probabilities(), rows.n_options)
-            attributes |= zeros.attributes
-        if links:
-            attributes["calibrated_by"] = chain_text(links)
-        dealt = deal(imported, splitting, ignore, request)
-        origin = {**read.source, "arrays": {}, "question": rows.name}
-        report.bundles += write_groups(
-            out, imported, dealt, origin, splitting, attributes
-        )
+def _attributes(log: Log, rows: QuestionRows) -> dict[str, Any]:
+    """Attributes of the bundle of a question."""
+    attributes: dict[str, Any] = {QUESTION: rows.name, QUESTION_TYPE: rows.type}
+    if rows.proof is not None and rows.proof.formula is not None:
+        attributes[CONFIDENCE_FORMULA] = rows.proof.formula
+    if rows.type == "score" and rows.classes is not None:
+        attributes["ordered"] = "1"
+    if rows.classes is None:
+        attributes[COLUMNS] = OPTIONS
+        zeros = zeros_of_options(rows.probabilities(), rows.n_options)
+        attributes |= zeros.attributes
+    links = _links(log)
+    if links:
+        attributes["calibrated_by"] = chain_text(links)
+    return attributes
 
 
 def _links(log: Log) -> list[Link]:

@@ -30,7 +30,7 @@ import typer
 
 from calcli.calibrator import Context, CrossFitting, Options
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, job_file
+from calcli.cli.context import CommandContext, artifact_target, job_file
 from calcli.cli.decision_logs.fit import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import (
@@ -231,16 +231,7 @@ class FitArgs(o.MethodOptions, o.ReadingSeveral, o.WorkerOptions, o.OutputOption
 
         Raises UsageError.
         """
-        default = self.default_name
-        output = default if self.output is None else self.output
-        if output in ("-", "/dev/stdout"):
-            return "-"
-        if output.endswith("/"):
-            raise UsageError(
-                f"-o {output!r}: expected a file's name, e.g. -o {output}{default}"
-            )
-        check_output(Path(output), force=self.force)
-        return output
+        return artifact_target(self.default_name, self.output, force=self.force)
 
 
 # ---- --method all: every method that applies, ranked by held-out NLL

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcli.calibrator import Context
-from calcli.cli.context import CommandContext
+from calcli.cli.context import CommandContext, artifact_target
 from calcli.cli.render import Cell, print_table
 from calcli.errors import DataError, UsageError
 from calcli.importers.open_any_file import expand_log, is_log, logs_once
-from calcli.io.atomic import check_output
 from calcli.io.locate import Layout, split_where
 from calcli.io.question_artifact import METHOD, save
 from calcli.records import JsonObject
@@ -56,19 +55,6 @@ def default_name(name: str) -> str:
     return f"{Path(name).stem}.{METHOD}.json"
 
 
-def target_of(name: str, output: str | None, *, force: bool) -> str:
-    """Path of the artifact, - for stdout. Raises UsageError."""
-    target = default_name(name) if output is None else output
-    if target in ("-", "/dev/stdout"):
-        return "-"
-    if target.endswith("/"):
-        raise UsageError(
-            f"-o {target}: expected a file's name, e.g. -o {target}{default_name(name)}"
-        )
-    check_output(Path(target), force=force)
-    return target
-
-
 def say_more(n_questions: int, command: CommandContext) -> None:
     """Say how many questions a table leaves out."""
     if n_questions > MOST_LINES:
@@ -86,7 +72,7 @@ def fit_log_command(args: Any) -> int:
             f"--method {args.method}: a log has a map for each question, method"
             f" {METHOD}; name a question, {name}:QUESTION, for another method"
         )
-    target = target_of(name, args.output, force=args.force)
+    target = artifact_target(default_name(name), args.output, force=args.force)
     with logs_once([name], args.where), CommandContext(args) as command:
         context = Context(args.seed, progress=command.progress)
         with opened_questions(
