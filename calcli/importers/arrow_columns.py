@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from calcli.importers.table import Cells, Column, Table
 from calcli.importers.text_cells import (
     CELLS_SEEN,
     are_lists,
+    held_column,
     mostly_numbers,
     read_lists,
     words,
@@ -99,23 +101,17 @@ def columns_of_arrow(
 ) -> dict[str, Column]:
     """Columns of a pyarrow table. classes : declared names of values, by column."""
     columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        read = partial(_values, path, name)
+    for name, cells in zip(table.column_names, table.columns, strict=True):
         empty_row = None
-        may_be_nan = str(column.type).startswith((*FLOATS, *LISTS))
-        if column.null_count and not may_be_nan:
-            empty_row = column.is_null().index(True).as_py()
-        attributes = {"classes": classes[name]} if classes and name in classes else {}
-        columns[name] = Column(
-            path,
-            name,
-            partial(read, column),
-            _cells_of(column),
-            partial(_some_values, read, column),
-            empty_row,
-            attributes=attributes,
-            written=partial(_written_cells, column),
-        )
+        may_be_nan = str(cells.type).startswith((*FLOATS, *LISTS))
+        if cells.null_count and not may_be_nan:
+            empty_row = cells.is_null().index(True).as_py()
+        parse = partial(_values, path, name)
+        column = held_column(path, name, cells, _cells_of(cells), empty_row, parse)
+        columns[name] = replace(column, written=partial(_written_cells, cells))
+        if classes and name in classes:
+            attributes = {"classes": classes[name]}
+            columns[name] = replace(columns[name], attributes=attributes)
     return columns
 
 
@@ -127,10 +123,6 @@ def _written_cells(column: Any) -> Any:
     if kind.startswith("timestamp") and "tz=" not in kind:
         return column.to_numpy()  # nanoseconds, which Python's own type lacks
     return column.to_pylist()
-
-
-def _some_values(read: Any, column: Any, rows: slice) -> Any:
-    return read(column[rows])
 
 
 def _cells_of(column: Any) -> Cells:

@@ -138,14 +138,13 @@ def _taken(column: Column, rows: IntArray) -> Column:
             return np.stack(arrays)
         return Parts.held(arrays, values.where)
 
-    def get_rows(which: slice) -> Any:
-        return get()[which]
-
     empty_row = None
     if column.empty_row is not None:
         empty_row = _first_empty(get())
     some_rows = column.ordered(lambda array: array[rows])
-    return replace(some_rows, get=get, get_rows=get_rows, empty_row=empty_row)
+    return replace(
+        some_rows, get=get, get_rows=lambda which: get()[which], empty_row=empty_row
+    )
 
 
 def _first_empty(values: Any) -> int | None:

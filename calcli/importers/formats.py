@@ -60,11 +60,12 @@ def reader(
     It stands in a module of ``readers``, or in a plug-in: a module that an installed
     package declares as an entry point of the group ``calcli.readers``. The arguments
     are the fields of ``Format``. What the table keeps open is opened by
-    ``file.keep_open``. A reader lists arrays or columns under the names that the file
-    gives them, and knows nothing of scores and labels; only readers of logs, which do,
-    give their arrays the names of ``names.ROLES`` (logits, labels, ids, …) and look at
-    ``file.request``. Readers raise DataError for broken files, and import heavy
-    packages inside the function.
+    ``file.keep_open``. A file of rows makes them objects: ``table_of_rows``, or the
+    records of a table where what belongs together is still to be found. A reader lists
+    arrays or columns under the names that the file gives them, and knows nothing of
+    scores and labels; only readers of logs, which do, give their arrays the names of
+    ``names.ROLES`` (logits, labels, ids, …) and look at ``file.request``. Readers raise
+    DataError for broken files, and import heavy packages inside the function.
     """
 
     def register(read: Read) -> Read:

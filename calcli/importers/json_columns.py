@@ -13,7 +13,7 @@ import numpy as np
 from calcli.errors import DataError
 from calcli.importers.nested import are_all
 from calcli.importers.ragged import Parts, array_of_objects
-from calcli.importers.table import Cells, Column, Record, constant
+from calcli.importers.table import Cells, Column, Record, Table, constant
 from calcli.importers.text_cells import (
     FEWEST_DECIMALS,
     are_lists,
@@ -25,6 +25,22 @@ from calcli.io.cells import is_number, text_of
 from calcli.numerics import AnyArray
 
 CellKind = Literal["truth", "number", "text", "lists", "object"]
+
+
+def table_of_rows(file: Path, format: str, rows: Sequence[Record]) -> Table:
+    """Arrays of rows that are objects, as of ``columns_of_records``.
+
+    The numbers were text: zeros among them may have been rounded.
+    """
+    return Table(file, format, columns_of_records(file, rows))
+
+
+def with_class_names(table: Table, names: Sequence[str]) -> Table:
+    """The table with names of the classes, unless none are known or it has such."""
+    if not names or "class_names" in table.columns:
+        return table
+    column = Column(table.file, "class_names", constant(np.array(names)))
+    return replace(table, columns={**table.columns, "class_names": column})
 
 
 def columns_of_records(file: Path, rows: Sequence[Record]) -> dict[str, Column]:

@@ -1,6 +1,7 @@
 """Where the rows are in a JSON object: in a list of it, by ids, or by columns."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,9 @@ def _records_of_objects(path: Path, value: Mapping[str, Any]) -> Sequence[Record
     """A row per key, which is its id, or from the columns of pandas' ``to_json``."""
     if any(parse_name(name).role for name in value):  # {column: {index: cell}}
         return _records_of_columns(path, value)
-    n_cells = 0
-    for row in value.values():
-        n_cells += len(row)
-        if any(map(_is_matrix, row.values())):
-            return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
-    if not n_cells:
-        return []
+    cells = chain.from_iterable(row.values() for row in value.values())
+    if any(map(_is_matrix, cells)):
+        return []  # sets of rows: {"val": {"logits": [[…], …], "labels": […]}, …}
     return [{"ids": key, **row} for key, row in value.items()]
 
 

@@ -205,12 +205,6 @@ def _with_advice(
     return with_advice(problem, [source], request, ignored, Arrays({}))
 
 
-def _import_of(file: Path, report: "ImportReport") -> Import:
-    """An import whose remarks are still to be said; what was read is said by bundle."""
-    notes = [note for note in report.notes if note not in report.lines]
-    return Import(file, notes, report)
-
-
 def _tell(made: Import, rows: BundleRows, tell: Callable[[str], None]) -> None:
     """Say, once, what was read, and the remarks of the import."""
     name = rows.group or ""
@@ -248,7 +242,9 @@ def _imported(
                 report = import_scores([source], file, request, ignore_labels=ignored)
             except CalcliError as problem:
                 raise _with_owner_of_options(problem) from None
-            imports.known[key] = _import_of(file, report)
+            # what was read is said by bundle
+            notes = [note for note in report.notes if note not in report.lines]
+            imports.known[key] = Import(file, notes, report)
         yield imports.known[key]
 
 

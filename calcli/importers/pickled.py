@@ -17,13 +17,15 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.nested import (
+    IsArray,
+    Leaf,
     flatten,
     merge_batches,
     rebuilt,
     with_known_names,
 )
 from calcli.importers.ragged import Parts
-from calcli.importers.table import Table
+from calcli.importers.table import Table, constant
 from calcli.io.inputs import refuse_more
 from calcli.numerics import AnyArray
 
@@ -323,20 +325,38 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> 
 # ---- arrays of the content of a pickle
 
 
-def table_of_content(path: Path, format: str, content: Any) -> Table:
-    """Arrays of the content of a pickle.
+def is_array(value: Any) -> bool:
+    """True for an array, or for several of different sizes."""
+    return isinstance(value, np.ndarray | Parts)
+
+
+def table_of_content(
+    path: Path,
+    format: str,
+    content: Any,
+    *,
+    is_array: IsArray = is_array,
+    leaf: Leaf | None = None,
+    loader_of: Callable[[Any], Callable[[], Any]] = constant,
+    names_places: bool = False,
+) -> Table:
+    """Arrays of nested content.
 
     Dicts of arrays are read by their names, known tuples by their layout (see
-    ``with_known_names``), other nestings by position: ``0/1``.
+    ``with_known_names``), other nestings by position: ``0/1``. leaf : see
+    ``merge_batches``. loader_of : makes the function that returns an array.
+    names_places : the user names arrays by their position.
     """
-    named = with_known_names(content)
+    named = content if names_places else with_known_names(content)
     if named is content:
-        named = with_known_names(merge_batches(content, path))
-    arrays = flatten(named, lambda value: isinstance(value, np.ndarray | Parts), path)
+        named = merge_batches(content, path, leaf)
+        if not names_places:
+            named = with_known_names(named)
+    arrays = flatten(named, is_array, path)
     if not arrays:
         raise DataError(
-            f"{path}: the pickle holds no arrays; expected (logits, labels) or two such"
-            " pairs"
+            f"{path}: holds no arrays; expected (logits, labels), two such pairs, or a"
+            " dict such as {'logits': …, 'labels': …}"
         )
-    by_name = {name or path.stem: array for name, array in arrays.items()}
-    return Table.held(path, format, by_name, is_single=set(arrays) == {""})
+    loaders = {name or path.stem: loader_of(array) for name, array in arrays.items()}
+    return Table.of(path, format, loaders, is_single=set(arrays) == {""})

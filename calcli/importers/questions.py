@@ -11,7 +11,7 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.import_request import ImportRequest
-from calcli.importers.table import Table
+from calcli.importers.table import Record, Table
 from calcli.io.cells import is_number, text_of
 
 Floats = Sequence[float]
@@ -157,10 +157,17 @@ def table_of_questions(
         row |= {"ids": row_id, "group": task}
         row["unit"] = text_of(row_id if question.of is None else question.of)
         rows.append(row)
-    if len({row["unit"] for row in rows}) == len(rows):
-        for row in rows:
-            del row["unit"]
-    return Table(path, format, {}, records=rows)
+    return Table(path, format, {}, records=without_lone_units(rows))
+
+
+def without_lone_units(rows: Sequence[Record]) -> Sequence[Record]:
+    """The rows; where no two have the same unit, they have none."""
+    if len({row["unit"] for row in rows}) < len(rows):
+        return rows
+    fewer = []
+    for row in rows:
+        fewer.append({name: cell for name, cell in row.items() if name != "unit"})
+    return fewer
 
 
 def _is_plain_number(value: Any) -> bool:

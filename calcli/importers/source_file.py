@@ -3,7 +3,7 @@
 import json
 import zipfile
 from codecs import getincrementaldecoder
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from struct import unpack
@@ -184,14 +184,12 @@ def _is_json_lines(data: bytes) -> bool:
 
 def _decode(data: bytes, where: str, check_keys: bool) -> Any:
     """Parse JSON. check_keys : refuse objects with doubled keys. Raises DataError."""
-    import msgspec  # takes time that few formats need
+    from calcli.decisions.records import decode  # msgspec takes time to import
 
     try:
         if check_keys:
             json.loads(data, object_pairs_hook=once)
-        with suppress(msgspec.DecodeError, RecursionError):
-            return msgspec.json.decode(data)
-        return json.loads(data)  # accepts NaN, which Python writes
+        return decode(data)
     except DoubledKey as problem:
         raise DataError(f"{where}: {problem}; keep one of the two") from None
     except (ValueError, RecursionError) as problem:

@@ -19,6 +19,7 @@ from calcli.io.cells import (
     is_blank,
     is_number,
     number,
+    printed_list,
     real_numbers,
     whole_numbers,
 )
@@ -192,30 +193,30 @@ def without_percent_signs(column: Column, *, as_fractions: bool) -> Column:
     if column.cells != "text":
         return column
     try:
-        first = column.rows(slice(CELLS_SEEN)).tolist()
-        stripped = [str(word).strip() for word in first]
-        if not any(stripped) or not all(map(PERCENTAGE.fullmatch, stripped)):
+        if not _are_percentages(_words_of(column, slice(CELLS_SEEN))):
             return column
-        cells = [str(word).strip() for word in column.rows(slice(None)).tolist()]
-        numbers = np.array(list(map(_percent, cells)))
+        cells = _words_of(column, slice(None))
+        numbers = np.array([number(cell.removesuffix("%") or "nan") for cell in cells])
     except (DataError, ValueError):  # the column may not be needed
         return column
+    decimals = written_decimals(list(compress(cells, numbers == 0.0)))
     if as_fractions:
         numbers = numbers / 100.0
+        decimals += DECIMALS_OF_PERCENT
         remark(
             f"{column.file.name}: column {column.name!r} is in percent and was divided"
             " by 100"
         )
-    decimals = written_decimals(list(compress(cells, numbers == 0.0)))
-    if as_fractions:
-        decimals += DECIMALS_OF_PERCENT
     plain = held_column(column.file, column.name, numbers, "number", column.empty_row)
     return replace(plain, written=column.written_cells, decimals=decimals)
 
 
-def _percent(cell: str) -> float:
-    """The number of ``50%``; NaN for an empty cell."""
-    return number(cell.removesuffix("%") or "nan")
+def _words_of(column: Column, rows: slice) -> list[str]:
+    return [str(word).strip() for word in column.rows(rows).tolist()]
+
+
+def _are_percentages(cells: Sequence[str]) -> bool:
+    return any(cells) and all(map(PERCENTAGE.fullmatch, cells))
 
 
 # ---- lists of numbers as text: as Python, NumPy and torch print them, or spaced
@@ -252,7 +253,7 @@ def read_lists(file: Path, name: str, cells: Sequence[str]) -> AnyArray:
     A printed list may go over several lines. Raises DataError.
     """
     if all("'" in cell for cell in cells):
-        return np.array([re.findall(r"'([^']*)'", cell) for cell in cells])
+        return np.array(list(map(printed_list, cells)))
     rows: list[list[float]] = []
     for row, cell in enumerate(cells):
         pieces = GAP.sub(",", _inside(cell)).split(",")

@@ -147,7 +147,7 @@ def _by_question(
     for row, question in enumerate(asked):
         rows_of.setdefault(question, []).append(row)
     for question, rows in rows_of.items():
-        if len({truths[row] for row in rows}) > 1:
+        if any(truths[row] != truths[rows[0]] for row in rows):
             raise DataError(
                 f"{gold.where}: question {question!r} has several right answers,"
                 " expected one"

@@ -73,7 +73,7 @@ def test_endless_tensors_end(run, tmp_path):
         nested = {"a": nested, "b": nested}
     logits = torch.from_numpy(Z)
     files = {
-        "laugh.pt": (nested, "holds no tensors"),
+        "laugh.pt": (nested, "holds no arrays"),
         "self.pt": ({"logits": logits, "more": circle()}, "nested too deeply"),
         "long.pt": (
             {"logits": torch.ones(1, 2).expand(2**40, 2)},

@@ -740,7 +740,7 @@ def test_training_and_test_rows_of_a_report_of_mallet_stay_apart(run):
 
 
 BROKEN = {
-    "orange.tab": (orange, "row 9 has 1 cells, expected 7"),
+    "orange.tab": (orange, "row 13 of the file has 1 cells, expected 7"),
     "testResample0.csv": (tsml, "line 13: expected class, predicted class"),
     "vw.txt": (vowpal_wabbit, "line 10: expected classes with probabilities"),
 }

@@ -129,9 +129,10 @@ def _large_table(
         reread = partial(
             _by_pyarrow, file.path, opening.separator, header is None, arrow_name
         )
-        written = partial(_written_texts, reread, is_ours)
         columns[name] = replace(
-            columns[name], written=written, decimals=FEWEST_DECIMALS
+            columns[name],
+            written=partial(_written_texts, reread, is_ours),
+            decimals=FEWEST_DECIMALS,
         )
     return Table(file.path, "csv", columns, table.num_rows)
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from calcli.errors import DataError, one_line
 from calcli.importers.formats import reader
+from calcli.importers.json_columns import table_of_rows, with_class_names
 from calcli.importers.predicted_names import names_by_place
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Record, Table
+from calcli.importers.table import Table
 from calcli.numerics import AnyArray
 
 CLASSIFICATION = "Classification"
@@ -67,35 +68,29 @@ def read_fiftyone(file: SourceFile) -> Table:
     fields_of_samples = list(map(_classifications, samples))
     predicted, truth = _fields(file.path, fields_of_samples)
     predictions = [fields[predicted] for fields in fields_of_samples]
-    answers = list(map(_label_of, predictions))
-    labels = [_label_of(fields[truth]) for fields in fields_of_samples]
-    arrays = {"ids": np.array(list(map(_name_of, samples)))}
-    logits = [prediction.get("logits") for prediction in predictions]
-    if None in logits:
-        confidences = [float(prediction["confidence"]) for prediction in predictions]
-        arrays["confidence"] = np.array(confidences)
-        arrays["correct"] = np.array(answers) == np.array(labels)
-    else:
-        arrays["logits"] = _matrix_of(logits, file.path)
-        arrays["labels"] = np.array(labels)
-        arrays["class_names"] = _class_names(file.path, arrays["logits"], answers)
-    return Table.held(file.path, "fiftyone", arrays)
-
-
-def _name_of(sample: Record) -> str:
-    return str(sample.get("filepath", sample.get("_id")))
-
-
-def _label_of(classification: Record) -> str:
-    return str(classification["label"])
-
-
-def _matrix_of(cells: Sequence[Any], path: Path) -> AnyArray:
-    """The logits of all samples (n, k)."""
-    logits = [_array_of(cell, path) for cell in cells]
-    if len({vector.shape for vector in logits}) > 1:
-        raise DataError(f"{path}: the logits of samples differ in length")
-    return np.stack(logits)
+    have_logits = all(
+        prediction.get("logits") is not None for prediction in predictions
+    )
+    rows = []
+    for sample, fields in zip(samples, fields_of_samples, strict=True):
+        prediction = fields[predicted]
+        label = str(fields[truth]["label"])
+        row: dict[str, Any] = {"ids": str(sample.get("filepath", sample.get("_id")))}
+        if have_logits:
+            row["logits"] = _numbers_of(prediction["logits"], file.path)
+            row["labels"] = label
+        else:
+            row["confidence"] = float(prediction["confidence"])
+            row["correct"] = str(prediction["label"]) == label
+        rows.append(row)
+    classes: Sequence[str] = ()
+    if have_logits:
+        if len({len(row["logits"]) for row in rows}) > 1:
+            raise DataError(f"{file.path}: the logits of samples differ in length")
+        logits = np.array([row["logits"] for row in rows])
+        answers = [str(prediction["label"]) for prediction in predictions]
+        classes = _class_names(file.path, logits, answers)
+    return with_class_names(table_of_rows(file.path, "fiftyone", rows), classes)
 
 
 def _fields(
@@ -123,7 +118,7 @@ def _fields(
     )
 
 
-def _array_of(cell: Any, path: Path) -> AnyArray:
+def _numbers_of(cell: Any, path: Path) -> list[float]:
     """The logits of a sample: numbers, or a packed array of NumPy."""
     is_packed = isinstance(cell, dict) and "$binary" in cell
     if not cell or not (is_packed or isinstance(cell, list)):
@@ -133,19 +128,20 @@ def _array_of(cell: Any, path: Path) -> AnyArray:
         )
     try:
         if isinstance(cell, list):
-            return np.array(cell, dtype=float)
+            return list(map(float, cell))
         packed = cell["$binary"]
         if isinstance(packed, dict):
             packed = packed["base64"]
         unpacked = zlib.decompressobj().decompress(base64.b64decode(packed), MOST_BYTES)
         array = np.load(io.BytesIO(unpacked), allow_pickle=False)
-        return np.asarray(array, dtype=float).reshape(-1)
+        numbers: list[float] = np.asarray(array, dtype=float).reshape(-1).tolist()
+        return numbers
     except UNREADABLE as problem:
         reason = one_line(problem)
         raise DataError(f"{path}: logits cannot be read: {reason}") from None
 
 
-def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArray:
+def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> list[str]:
     """Names of the classes, from the file beside it or from the predictions.
 
     A prediction is the class of the largest logit. Raises DataError where they do not
@@ -162,13 +158,13 @@ def _class_names(path: Path, logits: AnyArray, answers: Sequence[str]) -> AnyArr
     if metadata_file.exists():
         for names in _lists_of_classes(SourceFile(metadata_file).json):
             if len(names) == k and known.items() <= dict(enumerate(names)).items():
-                return np.array(names)
+                return names
     if len(known) < k:
         raise DataError(
             f"{path}: the predictions name {len(known)} of {k} classes; put {METADATA}"
             " of the export beside it, which lists them"
         )
-    return np.array([known[place] for place in range(k)])
+    return [known[place] for place in range(k)]
 
 
 def _lists_of_classes(metadata: Any) -> list[list[str]]:

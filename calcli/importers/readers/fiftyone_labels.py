@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from calcli.errors import DataError
 from calcli.importers.formats import reader
+from calcli.importers.json_columns import table_of_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
-from calcli.numerics import AnyArray
 
 
 def _labels(file: SourceFile) -> Mapping[str, Any]:
@@ -51,26 +49,24 @@ def read_fiftyone_labels(file: SourceFile) -> Table:
 
     A label that is a number is the place of a class.
     """
-    classes = file.json["classes"]
-    names: list[str] = []
-    confidences: list[float | None] = []
+    rows: list[dict[str, Any]] = []
     for image, cell in _labels(file).items():
-        label, confidence = cell, None
-        if isinstance(cell, dict):
-            label, confidence = cell.get("label"), cell.get("confidence")
-        if label is None:
-            raise DataError(
-                f"{file.path}: {image} has no label; export labelled images"
-            )
-        names.append(_name(label, classes, f"{file.path}: {image}"))
-        confidences.append(confidence)
-    arrays: dict[str, AnyArray] = {"ids": np.array(list(_labels(file)))}
-    if any(confidence is None for confidence in confidences):
-        arrays["labels"] = np.array(names)
-    else:
-        arrays["predicted_label"] = np.array(names)
-        arrays["confidence"] = np.array(confidences, dtype=float)
-    return Table.held(file.path, "fiftyone-labels", arrays)
+        fields = cell if isinstance(cell, dict) else {"label": cell}
+        where = f"{file.path}: {image}"
+        if fields.get("label") is None:
+            raise DataError(f"{where} has no label; export labelled images")
+        name = _name(fields["label"], file.json["classes"], where)
+        row = {"ids": image, "name": name, "confidence": fields.get("confidence")}
+        rows.append(row)
+    are_predictions = all(row["confidence"] is not None for row in rows)
+    for row in rows:
+        name = row.pop("name")
+        if are_predictions:
+            row["predicted_label"] = name
+        else:
+            del row["confidence"]
+            row["labels"] = name
+    return table_of_rows(file.path, "fiftyone-labels", rows)
 
 
 def _name(label: str | int, classes: Any, where: str) -> str:

@@ -8,11 +8,11 @@ import numpy as np
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.json_columns import columns_of_records
+from calcli.importers.json_columns import table_of_rows, with_class_names
 from calcli.importers.names import role_of
 from calcli.importers.predicted_names import names_by_place
 from calcli.importers.source_file import SourceFile
-from calcli.importers.table import Column, Record, Table, constant
+from calcli.importers.table import Column, Record, Table
 from calcli.numerics import AnyArray
 
 TENSOR = {"name", "shape", "datatype", "data"}
@@ -55,16 +55,12 @@ def read_kserve(file: SourceFile) -> Table:
     rows = []
     for number, record in enumerate(file.records):
         rows += _rows_of(record, f"{file.path}: response {number}")
-    columns = columns_of_records(file.path, rows)
+    table = table_of_rows(file.path, "kserve", rows)
     outputs = []
-    for name, column in columns.items():
+    for name, column in table.columns.items():
         if name.partition(".")[0] not in file.records[0]:
             outputs.append(column)
-    class_names = _class_names(outputs)
-    if class_names is not None:
-        named = Column(file.path, "class_names", constant(class_names))
-        columns.setdefault("class_names", named)
-    return Table(file.path, "kserve", columns)
+    return with_class_names(table, _class_names(outputs))
 
 
 def _rows_of(record: Record, where: str) -> list[dict[str, Any]]:
@@ -106,10 +102,10 @@ def _tensor(output: Mapping[str, Any], where: str) -> AnyArray:
     return flat.reshape(shape)
 
 
-def _class_names(outputs: Sequence[Column]) -> AnyArray | None:
-    """Names of the classes (k,), of an output of words and one of scores.
+def _class_names(outputs: Sequence[Column]) -> Sequence[str]:
+    """Names of the classes, of an output of words and one of scores.
 
-    None unless every place of the largest score goes with one word, and every class is
+    None are known unless every place of the largest score goes with one word, and every class is
     predicted.
     """
     arrays = []
@@ -119,9 +115,9 @@ def _class_names(outputs: Sequence[Column]) -> AnyArray | None:
     words = [array for array in arrays if array.dtype.kind == "U"]
     scores = [array for array in arrays if array.dtype.kind == "f" and array.ndim == 2]
     if len(words) != 1 or len(scores) != 1 or words[0].size != len(scores[0]):
-        return None
+        return ()
     names = names_by_place(scores[0], words[0].ravel().tolist())
     k = scores[0].shape[1]
     if names is None or len(set(names.values())) < k:
-        return None
-    return np.array([names[place] for place in range(k)])
+        return ()
+    return [names[place] for place in range(k)]

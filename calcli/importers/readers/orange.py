@@ -1,14 +1,12 @@
 """Tables of Orange: names, types and roles of the columns in three lines."""
 
-import csv
 import re
 
-from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.text_cells import text_column
-from calcli.importers.text_table import refuse_doubles
+from calcli.importers.text_table import Opening, read_grid, refuse_doubles
 
 TYPES = {"c", "continuous", "d", "discrete", "s", "string", "t", "time", "basket"}
 ROLE = re.compile(r"(|c|class|m|meta|i|ignore|w|weight)( [-\w]+=.*)?|[-\w]+=.*")
@@ -28,25 +26,19 @@ HEADER_LINES = 3
 )
 def read_orange(file: SourceFile) -> Table:
     """Read all columns; the one whose role is the class holds the labels."""
-    text = file.path.read_text("utf-8-sig")
-    rows = [row for row in csv.reader(text.splitlines(), delimiter="\t") if row]
-    names, _, roles, *cells = rows
-    names = [name.strip() for name in names]
-    for place, role in enumerate(roles):
-        if _is_class(role):
-            names[place] = "labels"
+    opening = Opening(file.first_lines[0].split("\t"), "\t", n_skipped=0)
+    grid = read_grid(file.path, opening, opening.cells)
+    texts_by_name = {}
+    names = []
+    for name, (_, role, *texts) in zip(grid.names, grid.columns, strict=True):
+        names.append("labels" if _is_class(role) else name.strip())
+        texts_by_name[names[-1]] = texts
     refuse_doubles(file.path, names)
-    for number, row in enumerate(cells):
-        if len(row) != len(names):
-            raise DataError(
-                f"{file.path}: row {number} has {len(row)} cells, expected"
-                f" {len(names)}, one a column"
-            )
     columns = {}
-    for place, name in enumerate(names):
-        texts = [row[place] for row in cells]
+    for name, texts in texts_by_name.items():
         columns[name] = text_column(file.path, name, texts)
-    return Table(file.path, "orange", columns, len(cells))
+    n_header_rows = HEADER_LINES - 1
+    return Table(file.path, "orange", columns, grid.n_rows - n_header_rows)
 
 
 def _is_class(role: str) -> bool:

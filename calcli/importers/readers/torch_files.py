@@ -4,12 +4,9 @@ import pickle
 import warnings
 from typing import Any
 
-import numpy as np
-
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.nested import flatten, merge_batches, with_known_names
-from calcli.importers.ragged import Parts
+from calcli.importers.pickled import is_array, table_of_content
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.importers.torch_tensors import check_structure, loader_of, refusal
@@ -55,22 +52,18 @@ def read_pt(file: SourceFile) -> Table:
             return loader_of(leaf, path)()[...]
         return leaf
 
-    def is_array(value: Any) -> bool:
-        return isinstance(value, torch.Tensor | np.ndarray | Parts)
+    def is_array_or_tensor(value: Any) -> bool:
+        return is_array(value) or isinstance(value, torch.Tensor)
 
-    content = merge_batches(content, path, as_array)
-    if not file.request.names_places:
-        content = with_known_names(content)
-    arrays = flatten(content, is_array, path)
-    if not arrays:
-        raise DataError(
-            f"{path}: holds no tensors; save a dict such as {{'logits': …, 'labels':"
-            " …} with torch.save"
-        )
-    loaders = {}
-    for name, value in arrays.items():
-        loaders[name or path.stem] = loader_of(value, path)
-    return Table.of(path, "pt", loaders, is_single=set(arrays) == {""})
+    return table_of_content(
+        path,
+        "pt",
+        content,
+        is_array=is_array_or_tensor,
+        leaf=as_array,
+        loader_of=lambda value: loader_of(value, path),
+        names_places=file.request.names_places,
+    )
 
 
 def _load(file: SourceFile) -> Any:

@@ -1,11 +1,12 @@
 """Predictions of time series classifiers, as tsml, aeon and sktime save them."""
 
 import re
-
-import numpy as np
+from itertools import takewhile
+from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
+from calcli.importers.json_columns import table_of_rows
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -32,30 +33,32 @@ def read_tsml(file: SourceFile) -> Table:
 
     After an empty cell come the probabilities, after another one times and notes.
     """
-    labels, predictions, scores = [], [], []
+    rows: list[dict[str, Any]] = []
     with file.path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, start=1):
             if number <= LINES_ABOVE or not line.strip():
                 continue
-            try:
-                actual, predicted, _, *rest = line.rstrip("\r\n").split(",")
-                last = rest.index("") if "" in rest else len(rest)
-                labels.append(int(actual))
-                predictions.append(int(predicted))
-                scores.append([float(cell) for cell in rest[:last]])
-            except ValueError:
+            where = f"{file.path}: line {number}"
+            row = _row(line, where)
+            rows.append(row)
+            if len(row["probs"]) != len(rows[0]["probs"]):
                 raise DataError(
-                    f"{file.path}: line {number}: expected class, predicted class,"
-                    " nothing, probabilities"
-                ) from None
-            if len(scores[-1]) != len(scores[0]):
-                raise DataError(
-                    f"{file.path}: line {number}: {len(scores[-1])} probabilities,"
-                    f" expected {len(scores[0])} as in the first row"
+                    f"{where}: {len(row['probs'])} probabilities, expected"
+                    f" {len(rows[0]['probs'])} as in the first row"
                 )
-    arrays = {
-        "probs": np.array(scores),
-        "labels": np.array(labels),
-        "prediction": np.array(predictions),
-    }
-    return Table.held(file.path, "tsml", arrays)
+    return table_of_rows(file.path, "tsml", rows)
+
+
+def _row(line: str, where: str) -> dict[str, Any]:
+    try:
+        actual, predicted, _, *rest = line.rstrip("\r\n").split(",")
+        scores = list(takewhile(bool, rest))
+        return {
+            "probs": list(map(float, scores)),
+            "labels": int(actual),
+            "prediction": int(predicted),
+        }
+    except ValueError:
+        raise DataError(
+            f"{where}: expected class, predicted class, nothing, probabilities"
+        ) from None

@@ -3,10 +3,9 @@
 import re
 from typing import Any
 
-import numpy as np
-
 from calcli.errors import DataError
 from calcli.importers.formats import reader
+from calcli.importers.json_columns import table_of_rows, with_class_names
 from calcli.importers.readers.mallet import is_distribution
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
@@ -62,16 +61,18 @@ def read_vowpal_wabbit(file: SourceFile) -> Table:
             if line.strip():
                 rows.append(_row(line, f"{file.path}: line {number}"))
     classes = sorted(rows[0]["probs"], key=int)
-    probs = []
+    fields = ["probs"]
+    for name in ("labels", "ids"):
+        if all(row[name] for row in rows):
+            fields.append(name)
+    made = []
     for number, row in enumerate(rows):
         if row["probs"].keys() != set(classes):
             raise DataError(f"{file.path}: row {number} has other classes than row 0")
-        probs.append([row["probs"][name] for name in classes])
-    arrays = {"probs": np.array(probs), "class_names": np.array(classes)}
-    for name in ("labels", "ids"):
-        if all(row[name] for row in rows):
-            arrays[name] = np.array([row[name] for row in rows])
-    return Table.held(file.path, "vowpal-wabbit", arrays)
+        row["probs"] = [row["probs"][name] for name in classes]
+        made.append({name: row[name] for name in fields})
+    table = table_of_rows(file.path, "vowpal-wabbit", made)
+    return with_class_names(table, classes)
 
 
 def _row(line: str, where: str) -> dict[str, Any]:

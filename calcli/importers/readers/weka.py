@@ -2,12 +2,11 @@
 
 import csv
 import re
-from operator import eq
-
-import numpy as np
+from typing import Any
 
 from calcli.errors import DataError
 from calcli.importers.formats import reader
+from calcli.importers.json_columns import table_of_rows, with_class_names
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 
@@ -31,35 +30,26 @@ def read_weka(file: SourceFile) -> Table:
     """
     text = file.path.read_text("utf-8-sig")
     lines = text[text.index(HEADER) :].splitlines()
-    rows = [row for row in csv.reader(lines[1:]) if row]
-    ids = []
-    actual = []
-    predicted = []
-    scores = []
-    for row in rows:
-        ids.append(int(row[0]))
-        actual.append(_class_of(file, row[1]))
-        predicted.append(_class_of(file, row[2]))
-        cells = filter(None, row[4:])
-        scores.append([float(cell.lstrip("*")) for cell in cells])
-    if "distribution" not in lines[0]:
-        arrays = {
-            "ids": np.array(ids),
-            "confidence": np.array([row[0] for row in scores]),
-            "correct": np.array(list(map(eq, actual, predicted))),
-        }
-        return Table.held(file.path, "weka", arrays)
-    names = dict(actual + predicted)
+    has_distribution = "distribution" in lines[0]
+    names: dict[int, str] = {}
+    rows = []
+    for cells in filter(None, csv.reader(lines[1:])):
+        actual = _class_of(file, cells[1])
+        predicted = _class_of(file, cells[2])
+        names.update((actual, predicted))
+        scores = [float(cell.lstrip("*")) for cell in filter(None, cells[4:])]
+        row: dict[str, Any]
+        if has_distribution:
+            row = {"probs": scores, "labels": actual[1], "prediction": predicted[1]}
+        else:
+            row = {"ids": int(cells[0]), "confidence": scores[0]}
+            row["correct"] = actual == predicted
+        rows.append(row)
     classes = []
-    for number in range(1, len(scores[0]) + 1):
-        classes.append(names.get(number, str(number)))
-    arrays = {
-        "probs": np.array(scores),
-        "labels": np.array([name for _, name in actual]),
-        "class_names": np.array(classes),
-        "prediction": np.array([name for _, name in predicted]),
-    }
-    return Table.held(file.path, "weka", arrays)
+    if has_distribution:
+        for number in range(1, len(rows[0]["probs"]) + 1):
+            classes.append(names.get(number, str(number)))
+    return with_class_names(table_of_rows(file.path, "weka", rows), classes)
 
 
 def _class_of(file: SourceFile, cell: str) -> tuple[int, str]:

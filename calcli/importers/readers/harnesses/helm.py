@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 
-import numpy as np
-
 from calcli.errors import DataError
 from calcli.importers.formats import reader
-from calcli.importers.questions import Question, table_of_questions
+from calcli.importers.json_columns import table_of_rows
+from calcli.importers.questions import Question, table_of_questions, without_lone_units
 from calcli.importers.remarks import remark
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Record, Table
@@ -71,22 +70,15 @@ def read_helm(file: SourceFile) -> Table:
     if not all(state.get("output_mapping") for state in states):
         method = (file.json.get("adapter_spec") or {}).get("method") or "its method"
         raise DataError(f"{path}: {method} has no choices; take {MARKS_FILE}")
-    return _table_of_outcomes(path, [_outcome(path, state, marks) for state in states])
+    return _table_of_outcomes(
+        path, [_outcome_of_state(path, state, marks) for state in states]
+    )
 
 
 # ---- one request: confidence and correctness
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Confidence of the answer of an instance, and whether it is right: 0 or 1."""
-
-    instance: "Instance"
-    confidence: float
-    correct: float
-
-
-def _outcomes_of_stats(path: Path, entries: Sequence[Record]) -> list[Outcome]:
+def _outcomes_of_stats(path: Path, entries: Sequence[Record]) -> list[Record]:
     """Outcomes of per_instance_stats.json. Raises DataError where it has none."""
     outcomes = []
     for entry in entries:
@@ -96,16 +88,14 @@ def _outcomes_of_stats(path: Path, entries: Sequence[Record]) -> list[Outcome]:
                 f"{path}: has no max_prob and exact_match of every instance; take"
                 " scenario_state.json"
             )
-        if means["exact_match"] not in (0, 1):
-            raise DataError(
-                f"{path}: exact_match is {means['exact_match']}, expected 0 or 1"
-            )
-        instance = Instance.of(entry)
-        outcomes.append(Outcome(instance, means["max_prob"], means["exact_match"]))
+        is_right = means["exact_match"]
+        if is_right not in (0, 1):
+            raise DataError(f"{path}: exact_match is {is_right}, expected 0 or 1")
+        outcomes.append(_outcome(Instance.of(entry), means["max_prob"], is_right))
     return outcomes
 
 
-def _outcome(path: Path, state: Record, marks: Marks) -> Outcome:
+def _outcome_of_state(path: Path, state: Record, marks: Marks) -> Record:
     """Probability of the generated letter, and whether its reference is right."""
     instance = Instance.of(state)
     completion = state["result"]["completions"][0]
@@ -115,32 +105,29 @@ def _outcome(path: Path, state: Record, marks: Marks) -> Outcome:
         for reference in state["instance"]["references"]
     )
     _check_mark(path, instance, float(is_right), marks)
-    confidence = exp(min(float(completion["logprob"]), 0.0))
-    return Outcome(instance, confidence, float(is_right))
+    return _outcome(instance, exp(min(float(completion["logprob"]), 0.0)), is_right)
 
 
-def _table_of_outcomes(path: Path, outcomes: Sequence[Outcome]) -> Table:
-    """Confidences and correctness.
+def _outcome(instance: "Instance", confidence: float, is_right: float) -> Record:
+    """Row of an answer. Later trials and perturbations of an instance are its unit."""
+    return {
+        "confidence": confidence,
+        "correct": int(is_right),
+        "ids": instance.id,
+        "unit": instance.asked,
+    }
 
-    Later trials and perturbations of an instance are its unit.
-    """
+
+def _table_of_outcomes(path: Path, outcomes: Sequence[Record]) -> Table:
     if not outcomes:
         raise DataError(f"{path}: has no request with a result; is the run complete?")
-    if all(outcome.confidence == 1 for outcome in outcomes):
+    if all(outcome["confidence"] == 1 for outcome in outcomes):
         raise DataError(f"{path}: {ALL_ZERO}")
-    asked = [outcome.instance.asked for outcome in outcomes]
-    arrays = {
-        "confidence": np.array([outcome.confidence for outcome in outcomes]),
-        "correct": np.array([outcome.correct for outcome in outcomes], np.int64),
-        "ids": np.array([outcome.instance.id for outcome in outcomes]),
-    }
-    if len(set(asked)) < len(asked):
-        arrays["unit"] = np.array(asked)
     remark(
         f"{path.name}: confidence is the probability of the answer that was given,"
         " correct its mark"
     )
-    return Table.held(path, "helm", arrays)
+    return table_of_rows(path, "helm", without_lone_units(outcomes))
 
 
 # ---- a request for every reference: scores of the references

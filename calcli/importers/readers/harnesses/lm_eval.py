@@ -136,13 +136,12 @@ def _sample(record: Record, row: str) -> Sample:
     doc_id = question_id(record["doc_id"], f"{row}: doc_id")
     where = f"{row} (doc_id {doc_id})"
     likelihoods = _likelihoods(record["filtered_resps"], where)
-    arguments = _items(record.get("arguments") or [])
-    if arguments and len(arguments) != len(likelihoods):
+    requests = _requests(record.get("arguments") or [])
+    if requests and len(requests) != len(likelihoods):
         raise DataError(
-            f"{where}: has {len(likelihoods)} filtered_resps for {len(arguments)}"
+            f"{where}: has {len(likelihoods)} filtered_resps for {len(requests)}"
             " arguments, expected one each; is the line complete?"
         )
-    requests = [_request(item) for item in arguments]
     unconditional = None
     if _is_doubled(requests):
         half = len(requests) // 2
@@ -172,16 +171,17 @@ def _is_pair(response: Any) -> bool:
     return isinstance(response, list) and len(response) == 2
 
 
-def _items(arguments: Any) -> list[Any]:
-    return list(arguments.values()) if isinstance(arguments, dict) else list(arguments)
-
-
-def _request(item: Any) -> tuple[Any, Any]:
-    """Context and choice of a request, in either layout."""
-    if isinstance(item, dict):
-        return item.get("arg_0"), item.get("arg_1")
-    context, choice = tuple(item)[:2]
-    return context, choice
+def _requests(arguments: Any) -> list[tuple[Any, Any]]:
+    """Context and choice of every request, in either layout."""
+    items = arguments.values() if isinstance(arguments, dict) else arguments
+    requests = []
+    for item in items:
+        if isinstance(item, dict):
+            requests.append((item.get("arg_0"), item.get("arg_1")))
+        else:
+            context, choice = tuple(item)[:2]
+            requests.append((context, choice))
+    return requests
 
 
 def _is_doubled(requests: Sequence[tuple[Any, Any]]) -> bool:
