@@ -57,7 +57,11 @@ class TestedGroup:
     @property
     def observed(self) -> float:
         """Frequency of class 1, or accuracy."""
-        return self.part.context.labelled(_label(self.gap.of_positive)).observed
+        labelled = self.part.context.labelled(_label(self.gap.of_positive))
+        weight = labelled.table.weight
+        if weight is None:
+            return float(labelled.outcomes.mean())
+        return float(weight @ labelled.outcomes) / float(weight.sum())
 
     @property
     def predicted(self) -> float:

@@ -146,7 +146,10 @@ def _class_one(context: MetricContext, scores: Mapping[str, Score]) -> ClassOne 
         return None
     gap = direction_of(context, "positive")
     estimate = _gap_estimate(context, "positive")
-    observed = context.labelled("positive").observed
+    observed = float(table.label_counts[1]) / table.n
+    if table.weight is not None:
+        total = float(table.weight.sum())
+        observed = float(table.weight @ (table.y == 1)) / total
     slope = scores.get("slope")
     slope_estimate = None
     if slope is not None and slope.value is not None and slope.interval is not None:

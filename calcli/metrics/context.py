@@ -185,14 +185,6 @@ class MetricContext:
         return self.table.correct
 
     @property
-    def observed(self) -> float:
-        """Mean of the outcomes: accuracy, or frequency of class 1."""
-        weight = self.table.weight
-        if weight is None:
-            return float(self.outcomes.mean())
-        return float(weight @ self.outcomes) / float(weight.sum())
-
-    @property
     def n(self) -> int:
         return self.table.n
 
