@@ -19,6 +19,7 @@ from calcli.metrics.settings import Label, MetricSettings
 from calcli.numerics import AnyArray
 from calcli.registry import is_by_group
 from calcli.rows import Rows, SubsetRows
+from calcli.statistics.weights import effective_number
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,10 @@ def cross_fitted_candidate(
 ) -> Candidate:
     """The candidate of which every row is scored by a fit to the other folds."""
     units = rows.units()
+    weight = rows.weights()
+    effective_rows = None
+    if weight is not None:
+        effective_rows = effective_number(weight) * (n_folds - 1) / n_folds
     return Candidate(
         name=path,
         method=method,
@@ -135,6 +140,7 @@ def cross_fitted_candidate(
         fit_size=FitSize(
             n=max(1, rows.n * (n_folds - 1) // n_folds),
             units=None if units is None else units.n * (n_folds - 1) // n_folds,
+            effective_rows=effective_rows,
             by_group=is_by_group(method),
         ),
         n_folds=n_folds,

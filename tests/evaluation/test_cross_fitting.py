@@ -9,6 +9,7 @@ from synthetic import truth
 from calcli.calibrator import Context
 from calcli.evaluation import cross_fitting
 from calcli.evaluation.cross_fitting import FOLD_COLUMN, cross_fitted
+from calcli.evaluation.subjects import cross_fitted_candidate
 from calcli.importers.open_any_file import open_rows
 from calcli.registry import method, parse_options
 from calcli.rows import ArrayRows
@@ -218,3 +219,14 @@ def test_shuffled_rows_with_weights_and_ties_are_judged_alike(tmp_path, run, k):
     assert first[0] == pytest.approx(second[0], rel=1e-9)  # sums are rounded
     assert first[1] == second[1] and first[3] == second[3]
     assert first[2]["significant_classes"] == second[2]["significant_classes"]
+
+
+def test_weights_count_alike_in_the_fits_and_in_what_they_are_judged_on(tmp_path):
+    """Five folds: the variance 1 + 5/4 of that of the rows, whatever their weights."""
+    weights = np.random.default_rng(8).exponential(size=300)
+    written(tmp_path / "a.npz", weights=weights)
+    with open_rows(str(tmp_path / "a.npz")) as rows:
+        crossed = cross_fitted("ts", parse_options("ts", {}), rows, Context())
+        fit_size = cross_fitted_candidate("a.json", "ts", crossed, 5, rows).fit_size
+    n = float(weights.sum() ** 2 / (weights @ weights))
+    assert fit_size.error_factor(n, None) == pytest.approx(1.5)
