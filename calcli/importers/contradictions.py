@@ -202,7 +202,7 @@ def check_logs(
     is_calibrated = any(
         parse_name(other).core.lower() == "confidence" for other in columns
     )
-    from_1 = names is None and columns[path].attributes.get("first_number")
+    from_1 = names is None and bool(columns[path].attributes.get("first_number"))
     as_they_are = ("--scores", ",".join(columns[path].parts) or path)
     agreeing = []
     for other, column in columns.items():
@@ -213,11 +213,7 @@ def check_logs(
         if says_correct(name.core):
             logged = None if labels is None else _outcomes(column, labels, is_binary)
         elif is_prediction(name.core) and not is_calibrated:
-            predictions = logged_predictions(column, n, names)
-            if predictions is not None:
-                if from_1 and counts_from_1(predictions, k):
-                    predictions = predictions - 1
-                logged = _Logged(predictions)
+            logged = _predictions(column, n, k, names, from_1=from_1)
         if logged is None:
             continue
         if is_binary:
@@ -244,6 +240,18 @@ def _outcomes(column: Column, labels: IntArray, is_binary: bool) -> "_Logged | N
         return None
     if_wrong = 1 - labels if is_binary else np.full(len(labels), -1)
     return _Logged(np.where(values == 1, labels, if_wrong), labels)
+
+
+def _predictions(
+    column: Column, n: int, k: int, names: Sequence[str] | None, *, from_1: bool
+) -> "_Logged | None":
+    """Logged classes; None for other arrays. from_1 : as their columns may count."""
+    predictions = logged_predictions(column, n, names)
+    if predictions is None:
+        return None
+    if from_1 and counts_from_1(predictions, k):
+        predictions = predictions - 1
+    return _Logged(predictions)
 
 
 def logged_predictions(
