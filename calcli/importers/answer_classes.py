@@ -58,12 +58,8 @@ def guess_of(answers: Sequence[Answer]) -> Guess:
     words = [word for word in map(_word_of, answers) if word is not None]
     if len(words) < NEARLY_ALL * len(answers):
         words = []
-    listed = [_listed(answer) for answer in answers]
-    n_labelled = sum(map(bool, labels))
-    n_listing = 0
-    for text, tokens in zip(labels, listed, strict=True):
-        n_listing += bool(text) and not tokens.isdisjoint(by_token([text]))
-    are_tokens = n_labelled > 0 and n_listing >= OWN_LABELS * n_labelled
+    listed = list(map(_listed, answers))
+    are_tokens = _are_tokens(labels, listed)
     classes = _distinct(filter(None, labels) if are_tokens else [], words)
     if not 2 <= len(classes) <= MOST_CLASSES:
         return Guess((), label, False)
@@ -71,10 +67,27 @@ def guess_of(answers: Sequence[Answer]) -> Guess:
     n_naming = sum(_names(answer, index) for answer in answers)
     if n_naming < NEARLY_ALL * len(answers):
         return Guess((), label, False)
-    # each class is a token of some answer; a label that is none may be a slip
+    # a class that is a token of no answer may be a slip in its label
     tokens_of_all = set().union(*listed)
-    are_listed = all(not tokens_of_all.isdisjoint(by_token([name])) for name in classes)
-    return Guess(classes, label, are_tokens and all(labels) and are_listed)
+    n_listed = sum(_is_among(tokens_of_all, name) for name in classes)
+    are_proven = are_tokens and all(labels) and n_listed == len(classes)
+    return Guess(classes, label, are_proven)
+
+
+def _are_tokens(labels: Sequence[str], listed: Sequence[set[str]]) -> bool:
+    """True if nearly all answers that have a label list its token."""
+    n_labelled = 0
+    n_listing = 0
+    for label, tokens in zip(labels, listed, strict=True):
+        if label:
+            n_labelled += 1
+            n_listing += _is_among(tokens, label)
+    return n_labelled > 0 and n_listing >= OWN_LABELS * n_labelled
+
+
+def _is_among(tokens: set[str], name: str) -> bool:
+    """True if one of the tokens stands for a class of this name."""
+    return not tokens.isdisjoint(by_token([name]))
 
 
 def _listed(answer: Answer) -> set[str]:
