@@ -239,8 +239,10 @@ class Facts:
     judged : the same up to the error of the fit where one is known (``fit``), else the
     same test. bins : by confidence. class_one_bin : the bin of P(class 1) that
     miscalibration shows in most. errors : p-values of calibration errors, adjusted for
-    each other. doubts : reasons to doubt that the labels belong to the scores.
-    too_good : are all errors smaller than calibrated scores would show?
+    each other. exact_p_values : of the parts of a verdict but the joint test, as tests
+    find that know nothing of a fit; empty where no fit is known. doubts : reasons to
+    doubt that the labels belong to the scores. too_good : are all errors smaller than
+    calibrated scores would show?
     """
 
     data: DataSummary
@@ -258,6 +260,7 @@ class Facts:
     groups: GroupFindings | None
     split: LossSplit | None
     errors: Mapping[str, float]
+    exact_p_values: Mapping[str, float]
     fit: FitSize | None
     doubts: tuple[str, ...]
     too_good: bool

@@ -96,6 +96,9 @@ def measure_facts(
     entropy_gap = direction_of(context, "entropy")
     overconfidence = _gap_estimate(context, "top")
     accuracy = mean_named(context, "accuracy").value
+    exact_p_values: dict[str, float] = {}
+    if fit is not None:
+        exact_p_values = _exact_p_values(context, scores, groups, positive)
     return Facts(
         data=data,
         confidence=accuracy + overconfidence.value,
@@ -112,6 +115,7 @@ def measure_facts(
         groups=group_findings(groups),
         split=_usable_split(context, split),
         errors=_error_p_values(scores, factor),
+        exact_p_values=exact_p_values,
         fit=fit,
         doubts=tuple(doubts),
         too_good=data.distinct_confidences > 2 and _is_too_good(exact, scores),
@@ -165,6 +169,29 @@ def _class_one(context: MetricContext, scores: Mapping[str, Score]) -> ClassOne 
 
 
 # ---- parts of the rows
+
+
+def _exact_p_values(
+    context: MetricContext,
+    scores: Mapping[str, Score],
+    groups: Sequence[TestedGroup],
+    positive: bool,
+) -> dict[str, float]:
+    """P-values of the parts of a verdict, of tests that know nothing of a fit."""
+    p_values = {}
+    of_classes = class_p_values_of(context)
+    if of_classes is not None and not positive:
+        p_values["classes"] = float(adjusted(of_classes).min())
+    of_groups = [group.gap.p_value for group in groups]
+    if group_findings(groups) is not None:
+        p_values["groups"] = float(adjusted(np.array(of_groups)).min())
+    of_bins = [one.p_adjusted for one in confidence_bins(context)]
+    if of_bins:
+        p_values["bins"] = min(of_bins)
+    of_errors = _error_p_values(scores, 1.0)
+    if of_errors:
+        p_values["errors"] = min(of_errors.values())
+    return p_values
 
 
 def _bins(

@@ -93,7 +93,8 @@ def judge(facts: Facts) -> Verdict:
     outcome = _outcome(facts, facts.judged, p_values)
     exact = outcome
     if facts.fit is not None:
-        exact = _outcome(facts, facts.test, _part_p_values(facts, facts.test))
+        of_judged = _part_p_values(facts, facts.test)
+        exact = _outcome(facts, facts.test, {**of_judged, **facts.exact_p_values})
     gates = dict.fromkeys(PARTS, 1.0)
     if not too_few_to_test:
         gates = {part: _gate(outcome.p_value, part, p_values[part]) for part in PARTS}

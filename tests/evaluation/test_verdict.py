@@ -250,6 +250,30 @@ def test_bins_are_judged_up_to_the_error_of_the_fit(k):
     assert n_changed > 0
 
 
+@pytest.mark.parametrize("k", [2, 4])
+def test_the_exact_test_of_a_calibrator_knows_nothing_of_its_fit(k):
+    """It finds what is found where its probabilities come without a fit."""
+    kinds = set()
+    for seed in range(12):
+        rng = np.random.RandomState(seed)
+        z = rng.normal(size=(1000, k)) * 2.5 + np.linspace(0.0, 0.05 * seed, k)
+        y = draw_labels(softmax(z), rng)
+        group = rng.choice(["a", "b", "c"], 1000)
+        shifted = z + 0.12 * seed * np.isin(group, "a")[:, None] * np.eye(k)[0]
+        cal = calcli.fit(shifted[:500], y[:500], "ts", kind="logits")
+        test = shifted[500:], y[500:]
+        log_p = np.log(cal.predict_proba(test[0]))
+        asked = {"groups": group[500:]}
+        known = calcli.evaluate(*test, [cal], kind="logits", **asked).results[-1]
+        unknown = calcli.evaluate(log_p, y[500:], kind="log_probs", **asked).results[0]
+        exact = known.report.verdict.exact
+        assert exact.kind == unknown.report.verdict.kind
+        assert exact.significant == unknown.report.verdict.significant
+        assert exact.p_overall == pytest.approx(unknown.report.verdict.p_overall, 1e-6)
+        kinds.add((known.report.verdict.kind, exact.kind))
+    assert any(judged != exact for judged, exact in kinds)
+
+
 @pytest.mark.parametrize(
     ("experiment", "name", "most"),
     [
