@@ -77,8 +77,8 @@ def batch_table(evaluation: Evaluation, form: str) -> Table:
                 row += [line.gap, low, high, line.p_adjusted]
             else:
                 star = "*" if line.significant else ""
-                row += [f"{line.gap:+.4f}{star}", f"[{low:+.4f}, {high:+.4f}]"]
-                row.append(p_cell(line.p_adjusted))
+                interval = f"[{low:+.4f}, {high:+.4f}]" if line.interval.known else "-"
+                row += [f"{line.gap:+.4f}{star}", interval, p_cell(line.p_adjusted)]
             ece = line.scores.get("ece")
             expected = None if ece is None or ece.null is None else ece.null.mean
             row += [values.get("ece"), expected, values.get("nll")]

@@ -465,8 +465,12 @@ def attributes_of(reading: Reading) -> dict[str, str]:
     if "calibrated_by" in reading.extras:
         marks["calibrated_by"] = reading.extra("calibrated_by")
     attributes = past_of(reading.score_column, marks)
-    if reading.score_column.attributes.get(OPTIONS):
+    scores = reading.score_column
+    if scores.attributes.get(OPTIONS):
         attributes[COLUMNS_ATTRIBUTE] = OPTIONS
+    is_ordered = scores.attributes.get(validate.ORDERED)
+    if validate.check_ordered(is_ordered, scores.where):
+        attributes[validate.ORDERED] = "1"
     names = {}
     for role, column in reading.kept.items():
         names[role] = [*column.parts] or [parse_name(column.name).core]

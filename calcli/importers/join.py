@@ -20,7 +20,9 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Table
 from calcli.io.cells import sortable
 from calcli.io.locate import natural
+from calcli.io.option_columns import OPTIONS
 from calcli.io.provenance import chain_of, words
+from calcli.io.validate import ORDERED
 from calcli.numerics import IntArray
 
 SHARD = re.compile(
@@ -153,13 +155,23 @@ def _joined(name: str, columns: Sequence[Column]) -> Column:
         first.file,
         name,
         partial(_concatenated, name, columns),
-        attributes=counting,
+        attributes={**counting, **_common_attributes(columns)},
         joined_from=tuple(columns),
     )
     is_of_rows = parse_name(name).role in (*COLUMNS, "split")
     if is_of_rows or any(column.written is not None for column in columns):
         joined = replace(joined, written=partial(_joined_cells, columns))
     return joined
+
+
+def _common_attributes(columns: Sequence[Column]) -> dict[str, Any]:
+    """What all parts say alike: that columns are levels, or options."""
+    common = {}
+    for name in (ORDERED, OPTIONS):
+        said = [column.attributes.get(name) for column in columns]
+        if said[0] is not None and all(value == said[0] for value in said):
+            common[name] = said[0]
+    return common
 
 
 def _joined_cells(columns: Sequence[Column]) -> Any:

@@ -124,7 +124,7 @@ class BundleRows(DataSet):
         self.name = f"{shown}:{group}" if group else shown
         self._group = BundleGroup(lookup(file, group), self.name, path, layout)
         check_bundle_format(self._group.node, self.name)
-        is_ordered = self._group.node.attrs.get("ordered")
+        is_ordered = self._group.node.attrs.get(validate.ORDERED)
         self.ordered = validate.check_ordered(is_ordered, self.name)
         self._take_scores()
         self._columns = BundleColumns(self._group, self.total)

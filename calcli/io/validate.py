@@ -517,6 +517,10 @@ def to_ignore(labels: AnyArray, ignore: tuple[float, ...]) -> BoolArray:
     return np.isin(labels.astype(np.int64), known) & inside
 
 
+ORDERED = "ordered"
+"""Attribute of a bundle whose classes are levels from low to high."""
+
+
 def check_ordered(value: object, where: str) -> bool:
     """Read the attribute ``ordered`` of a bundle: 1 where classes are levels, else 0.
 

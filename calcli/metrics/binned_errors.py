@@ -289,7 +289,9 @@ def _drawn_by_unit(context: MetricContext, units: Units) -> FloatArray:
     edges = width_edges(s.bins)
     for c, p, outcome in context.each_class():
         share = SharedLuck.of(p, outcome, units, t.weight, both=True).share
-        drawn = SharedOutcomes.drawn(p, units, share, draws, context.rng(f"cwece {c}"))
+        rng = context.rng(f"cwece {c}")
+        weights = [] if t.weight is None else [t.weight]
+        drawn = SharedOutcomes.drawn(p, units, share, draws, rng, drawn_with=weights)
         index = bin_index(p, edges)
         stats = BinStats.at(index, s.bins, p, outcome, t.weight)
         total += binned_error(

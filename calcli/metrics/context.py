@@ -277,7 +277,13 @@ class MetricContext:
             opposed = opposed_luck(self.scores, self.outcomes, t.units, t.weight)
             share = [0.0, 1.0] if right.share == 1.0 else opposed
         return SharedOutcomes.drawn(
-            self.scores, t.units, share[0], max(draws, 1), self.rng("shared"), share[1]
+            self.scores,
+            t.units,
+            share[0],
+            max(draws, 1),
+            self.rng("shared"),
+            share[1],
+            self._drawn_with,
         )
 
     def drawn(self, name: str, draws: int) -> Iterator[tuple[slice, AnyArray]]:
@@ -302,12 +308,16 @@ class MetricContext:
         ordered = self.scores[order]
         if (ordered[1:] != ordered[:-1]).all():
             return order
+        return np.lexsort([*self._drawn_with, self.scores])
+
+    @property
+    def _drawn_with(self) -> list[FloatArray]:
+        """What draws add up beside the scores, (n,) each."""
         t = self.table
         keys = [t.varentropy, t.entropy]
         if t.weight is not None:
             keys.append(t.weight)
-        keys = [key for key in keys if len(key) == t.n]
-        return np.lexsort([*keys, self.scores])
+        return [key for key in keys if len(key) == t.n]
 
     @property
     def variance(self) -> float:

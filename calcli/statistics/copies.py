@@ -53,13 +53,33 @@ def first_copies(keys: FloatArray, labels: IntArray, units: Units) -> IntArray |
     # Number the rows of each group of equal rows 0, 1, …; row 0 is kept.
     place = np.arange(n) - np.repeat(begins, times)
     divisor = int(np.gcd.reduce(times))
-    if divisor > 1 and len(times) >= FEWEST_CONTENTS:
+    all_are_copied = divisor > 1 and len(times) >= FEWEST_CONTENTS
+    if all_are_copied:
         place %= divisor  # of a row that was there twice anyway both are kept
     elif not _are_copies(same_scores, same_in_unit, times, units):
         return None
     first = np.empty(n, dtype=np.int64)
     first[order] = order[np.arange(n) - place]
+    if all_are_copied:
+        return _first_of_some(first, keys, labels, units)
     return first
+
+
+def _first_of_some(
+    first: IntArray, keys: FloatArray, labels: IntArray, units: Units
+) -> IntArray:
+    """The first copies (n,) where some rows were copied before all of them were.
+
+    first : the first copies of all rows. Other arguments are those of ``first_copies``.
+    """
+    kept = np.unique(first)
+    units_kept = units.take(kept)
+    if units_kept is None:
+        return first
+    earlier = first_copies(keys[kept], labels[kept], units_kept)
+    if earlier is None:
+        return first
+    return kept[earlier][np.searchsorted(kept, first)]
 
 
 def _equal_neighbours(values: FloatArray) -> int:

@@ -133,7 +133,8 @@ def merge_cells(
     confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
     weight : (n,) > 0 or None.
     """
-    order = np.argsort(confidence, kind="stable")
+    # Weighted rows of equal confidence are in one order, whatever that of the file.
+    order = np.lexsort((row_weights(weight, len(confidence)), confidence))
     x = confidence[order]
     bins = bin_of[order]
     new_value = distinct = np.concatenate([[True], np.diff(x) > 0])
@@ -290,8 +291,9 @@ def _draw_right(
         index[cells.order] = np.repeat(
             np.arange(len(p)), np.diff(np.append(cells.first, len(confidence)))
         )
+        weights = [] if weight is None else [weight]
         drawn = SharedOutcomes.drawn(
-            confidence, rng.units, rng.share, resamples, rng.rng
+            confidence, rng.units, rng.share, resamples, rng.rng, drawn_with=weights
         )
         return drawn.by_bin(index, len(p), weight)
     if weight is None:

@@ -1,7 +1,7 @@
 """Outcomes under calibration of rows in units, which share their luck."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,14 +36,16 @@ class SharedOutcomes:
         draws: int,
         rng: np.random.Generator,
         opposed: float = 0.0,
+        drawn_with: Sequence[FloatArray] = (),
     ) -> "SharedOutcomes":
         """Draw outcomes from probabilities (n,).
 
         share : a^2 of ``SharedLuck``; a row takes its unit's number with chance a.
         opposed : b^2 of ``opposed_luck``; with chance b a row takes a second number of
-        its unit, mirrored (1 - V) for probabilities below one half.
+        its unit, mirrored (1 - V) for probabilities below one half. drawn_with : what
+        else the draws add up, (n,) each; it orders rows of equal scores.
         """
-        order = _order_of_draws(score, units)
+        order = _order_of_draws(score, units, drawn_with)
         n = len(order)
         code = by_first_row(units.code[order])
         c = score[order].astype(np.float32)
@@ -150,18 +152,24 @@ class SharedOutcomes:
         return counts
 
 
-def _order_of_draws(score: FloatArray, units: Units) -> IntArray:
+def _order_of_draws(
+    score: FloatArray, units: Units, drawn_with: Sequence[FloatArray]
+) -> IntArray:
     """Order of the rows by ascending score, (n,); that of the file changes no draw.
 
-    Rows with equal scores are in the order of the sums and squares of their units; of
-    units with the same scores one is before the other throughout.
+    Rows with equal scores are in the order of the sums of their units: of scores, their
+    squares and ``drawn_with``. Of units with the same sums one is before the other
+    throughout.
     """
     by_score = np.argsort(score, kind="stable")
     ordered = score[by_score]
     if not (ordered[1:] == ordered[:-1]).any():
         return by_score
     # Sums of numbers in order are rounded alike, however the rows were stored.
+    by_score = np.lexsort((*drawn_with, score))
     sorted_units = Units(units.code[by_score], units.count)
-    sums = sorted_units.sums(ordered)[units.code]
-    squares = sorted_units.sums(ordered**2)[units.code]
-    return np.lexsort((units.code, squares, sums, score))
+    sums = []
+    for values in (score, score**2, *drawn_with):
+        sums.append(sorted_units.sums(values[by_score])[units.code])
+    # The first key of a lexsort is the last to decide.
+    return np.lexsort((*drawn_with, units.code, *sums[::-1], score))

@@ -158,3 +158,45 @@ def test_multiple_choice_of_2_to_10_answers_is_one_bundle(run):
         assert file.attrs["columns"] == "options"
     assert run("fit", "mc.jsonl", "-m", "ts", "-o", "ts.json").code == 0
     assert run("evaluate", "mc.jsonl", "-c", "ts.json").code == 0
+
+
+@pytest.mark.parametrize("kind", ["probs", "log_probs"])
+def test_a_bundle_of_options_or_levels_can_be_extracted_and_joined(run, kind):
+    """Its padding of -inf was refused, and levels became classes without an order."""
+    assert run("extract", "log.jsonl", "-o", "d.h5").code == 0
+    with h5py.File("d.h5") as file:
+        group = file["tool"]
+        scores, sizes = group["log_probs"][:], group["n_options"][:]
+        labels = group["labels"][:]
+    if kind == "probs":
+        scores = np.exp(scores)
+    for name, rows in (("a", slice(0, 150)), ("b", slice(150, N)), ("w", slice(0, N))):
+        with h5py.File(f"{name}.h5", "w") as file:
+            file[kind] = scores[rows]
+            file["n_options"] = sizes[rows]
+            file["labels"] = labels[rows]
+            file.attrs["columns"] = "options"
+    parts = ("--split", "cal=0.5", "--split", "test=rest")
+    assert run("extract", "w.h5", "-o", "parts.h5", *parts).code == 0
+    assert run("extract", "w.h5", "-o", "copy.h5").code == 0
+    assert run("extract", "a.h5", "b.h5", "--join", "-o", "joined.h5").code == 0
+    with h5py.File("parts.h5") as file:
+        assert file["cal"].attrs["columns"] == "options"
+    expected = nlls(run("evaluate", "w.h5", "--json"))
+    for name in ("copy.h5", "joined.h5"):
+        found = nlls(run("evaluate", name, "--json"))
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_levels_stay_levels_when_they_are_extracted_and_joined(run):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        with h5py.File(f"{name}.h5", "w") as file:
+            file["probs"] = rng.dirichlet(np.ones(3), 30)
+            file["labels"] = rng.integers(0, 3, 30)
+            file.attrs["ordered"] = 1
+    assert run("extract", "a.h5", "-o", "copy.h5").code == 0
+    assert run("extract", "a.h5", "b.h5", "--join", "-o", "joined.h5").code == 0
+    for name in ("copy.h5", "joined.h5"):
+        (result,) = json.loads(run("evaluate", name, "--json").out)["results"]
+        assert "rps" in result["metrics"]

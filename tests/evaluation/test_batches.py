@@ -172,6 +172,23 @@ def test_the_order_is_said(folder, run, command, days, told):
     )
 
 
+def test_a_batch_of_few_wrong_units_has_no_interval(tmp_path, monkeypatch, run):
+    """The table said [+nan, +nan]."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    month, unit = np.repeat([1, 2], 20), np.arange(40) // 4
+    probs = np.full((40, 3), [0.9, 0.04, 0.06]) + rng.uniform(0, 0.01, (40, 3))
+    probs /= probs.sum(axis=1, keepdims=True)
+    np.savez("b.npz", probs=probs, labels=np.zeros(40, int), month=month, unit=unit)
+    done = run("evaluate", "b.npz", *BY_MONTH)
+    assert done.code == 0, done.err
+    assert "nan" not in done.out
+    (line,) = [
+        x.split() for x in done.out.splitlines() if x.startswith("uncalibrated  2")
+    ]
+    assert line[5] == "-"
+
+
 @pytest.mark.parametrize("command", ["evaluate", "diagram", "report"])
 def test_ordered_needs_a_column(folder, run, command):
     done = run(

@@ -90,6 +90,18 @@ def test_a_unit_of_doubled_rows_weighs_twice_and_is_no_more_evidence(k):
     assert metrics["accuracy"] == pytest.approx(correct.mean(), abs=1e-12)
 
 
+def test_copies_of_rows_of_which_some_were_copies_are_found_too():
+    """Every row there twice, some four times: the copies among these counted."""
+    logits, labels = drawn(300, 3, 87, 60)
+    unit = np.arange(300) % 60
+    some = np.concatenate([np.arange(300), np.arange(0, 300, 3)])
+    times = np.random.default_rng(2).permutation(np.tile(some, 2))
+    verdict = judged(logits[times], labels[times], unit[times])
+    expected = judged(logits[some], labels[some], unit[some])
+    assert expected["n"] == verdict["n"] == 300
+    assert_same(verdict, expected)
+
+
 @pytest.mark.parametrize("name", [n for n in method_names() if n not in OF_OTHER_ROWS])
 def test_a_fit_does_not_see_copies_inside_units(name):
     logits, labels = drawn(300, 2, 86, 60)
