@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from calcli.digits import Digits, FloatType, digits_of_values
 from calcli.logits import ScoreKind, to_logits
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
 from calcli.records import cached_property
+from calcli.rounding import Digits, FloatType, digits_of_values
 from calcli.zeros import Zeros
 
 PADDING = -1e5

@@ -4,9 +4,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.numerics import AnyArray, FloatArray
+from calcli.rounding import SUM_TOLERANCE
 from calcli.zeros import Zeros
 
 ClassScoreKind = Literal["logits", "log_probs", "probs"]

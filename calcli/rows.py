@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from calcli.block import Block, Codes, digits_of, rows_of_column, score_keys
-from calcli.digits import Digits, FloatType, float_type
 from calcli.errors import DataError
 from calcli.logits import SCORE_KINDS as SCORE_KINDS
 from calcli.logits import ScoreKind as ScoreKind
@@ -30,6 +29,7 @@ from calcli.numerics import (
 )
 from calcli.parallel import check_memory, in_order
 from calcli.records import cached_property
+from calcli.rounding import Digits, FloatType, float_type
 from calcli.statistics.copies import MOST_ROWS, first_copies
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_number, effective_weights

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import (
+from calcli.errors import DataError
+from calcli.numerics import TINY, AnyArray, FloatArray, IntArray
+from calcli.rounding import (
     CLIP_GAP,
     FEWEST_BETWEEN,
     FLOAT64,
@@ -28,8 +30,6 @@ from calcli.digits import (
     types_that_hold,
     written_decimals,
 )
-from calcli.errors import DataError
-from calcli.numerics import TINY, AnyArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)

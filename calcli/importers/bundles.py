@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcli.block import PADDING
-from calcli.digits import FloatType, float_type
 from calcli.errors import DataError, UsageError
 from calcli.importers import contradictions
 from calcli.importers.array_names import parse_name
@@ -41,6 +40,7 @@ from calcli.io.option_columns import (
     without_padding,
 )
 from calcli.numerics import AnyArray, IntArray
+from calcli.rounding import FloatType, float_type
 from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 

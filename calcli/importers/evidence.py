@@ -16,17 +16,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from calcli.digits import (
+from calcli.importers.ragged import Parts
+from calcli.io.validate import look_like_probabilities
+from calcli.numerics import AnyArray, BoolArray, IntArray
+from calcli.records import Sums
+from calcli.rounding import (
     MOST_TOLERANCE,
     SUM_TOLERANCE,
     Digits,
     digits_of_values,
     float_type,
 )
-from calcli.importers.ragged import Parts
-from calcli.io.validate import look_like_probabilities
-from calcli.numerics import AnyArray, BoolArray, IntArray
-from calcli.records import Sums
 from calcli.rows import ScoreKind
 from calcli.statistics.areas import area_under_roc
 from calcli.statistics.ties import Ranked

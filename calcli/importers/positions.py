@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import FLOAT64, digits_of_values
 from calcli.errors import DataError, UsageError
 from calcli.importers.import_request import ImportRequest
 from calcli.importers.labels import to_labels
@@ -21,6 +20,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record
 from calcli.io.validate import check_labels
 from calcli.numerics import AnyArray, FloatArray, IntArray
+from calcli.rounding import FLOAT64, digits_of_values
 from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 

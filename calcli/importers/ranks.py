@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from calcli.digits import SUM_TOLERANCE, digits_of_values, float_type
 from calcli.errors import DataError, UsageError
 from calcli.importers.evidence import places_of_words
 from calcli.importers.import_request import ImportRequest
@@ -16,6 +15,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Column, Columns, Table, constant, most_decimals
 from calcli.io.validate import tolerance_of
 from calcli.numerics import AnyArray, FloatArray
+from calcli.rounding import SUM_TOLERANCE, digits_of_values, float_type
 from calcli.zeros import Zeros
 
 SCORE_STEMS = ("prob", "probs", "probability", "score", "scores", "p")

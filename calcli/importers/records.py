@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError, UsageError
 from calcli.importers.array_names import parse_name
 from calcli.importers.import_request import ImportRequest
@@ -27,6 +26,7 @@ from calcli.importers.remarks import remark
 from calcli.importers.table import Record, Table
 from calcli.importers.token_classes import ABOVE_ZERO, by_token, of_classes
 from calcli.io.locate import natural
+from calcli.rounding import SUM_TOLERANCE
 
 WORD_KEYS = frozenset(
     {

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import written_decimals
 from calcli.errors import DataError, one_line
 from calcli.importers.remarks import remark
 from calcli.importers.table import Cells, Column
@@ -24,6 +23,7 @@ from calcli.io.cells import (
     whole_numbers,
 )
 from calcli.numerics import AnyArray
+from calcli.rounding import written_decimals
 
 LONGEST_WORD = 200
 """Most characters of a word; longer ones are texts."""

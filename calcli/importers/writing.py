@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import Digits, digits_of_values
 from calcli.importers.bundles import Imported, Slab
 from calcli.importers.dealing import Dealt, Splitting
 from calcli.importers.evidence import (
@@ -22,6 +21,7 @@ from calcli.importers.ragged import Positions
 from calcli.importers.remarks import remark
 from calcli.io.writer import BundleWriter, GroupWriter, NewBundle
 from calcli.numerics import AnyArray, IntArray
+from calcli.rounding import Digits, digits_of_values
 from calcli.zeros import Zeros
 
 FEWEST_JUDGED = 30

@@ -10,9 +10,9 @@ number.
 import numpy as np
 
 from calcli.block import PADDING
-from calcli.digits import FLOAT64, digits_of_values
 from calcli.errors import DataError
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray
+from calcli.rounding import FLOAT64, digits_of_values
 from calcli.rows import ScoreKind
 from calcli.zeros import Zeros
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcli.block import Block
-from calcli.digits import by_bits, float_type
 from calcli.errors import DataError
 from calcli.io.artifact import Link
 from calcli.io.cells import together
@@ -15,6 +14,7 @@ from calcli.io.dataset import CACHE_BYTES, DataSet
 from calcli.io.provenance import of_several, words
 from calcli.numerics import AnyArray, FloatArray, IntArray
 from calcli.records import cached_property
+from calcli.rounding import by_bits, float_type
 from calcli.statistics.units import Units
 from calcli.zeros import Zeros, pooled
 

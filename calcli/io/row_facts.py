@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.folds import hashes_of_block
 from calcli.io.row_signatures import (
@@ -18,6 +17,7 @@ from calcli.io.row_signatures import (
     signatures,
     total_of,
 )
+from calcli.rounding import SUM_TOLERANCE
 
 if TYPE_CHECKING:
     from calcli.block import Block

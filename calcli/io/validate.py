@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from calcli.digits import SUM_TOLERANCE, digits_of_values, float_type
 from calcli.errors import InvalidRows
 from calcli.io.row_facts import HUGE, copies, cut_off, unwritten
 from calcli.numerics import AnyArray, BoolArray, FloatArray, IntArray, log_normalizer
+from calcli.rounding import SUM_TOLERANCE, digits_of_values, float_type
 from calcli.rows import SCORE_KINDS, Rows, ScoreKind
 from calcli.zeros import Zeros
 

@@ -14,7 +14,6 @@ from synthetic import truth
 import calcli
 from calcli.calibrator import Context
 from calcli.diagrams.styles.temperature import sweep_temperature
-from calcli.digits import digits_of_values, float_type, written_decimals
 from calcli.errors import DataError
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import load
@@ -23,6 +22,7 @@ from calcli.methods.compared.identity import Identity
 from calcli.metrics.collect import collect, summarise
 from calcli.numerics import softmax
 from calcli.registry import method
+from calcli.rounding import digits_of_values, float_type, written_decimals
 from calcli.rows import ArrayRows
 from calcli.zeros import OLD, Zeros
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from calcli.digits import SUM_TOLERANCE
 from calcli.errors import DataError
 from calcli.importers.formats import reader
 from calcli.importers.records import Ranks
 from calcli.importers.source_file import SourceFile
 from calcli.importers.table import Table
 from calcli.io.cells import is_number
+from calcli.rounding import SUM_TOLERANCE
 
 RAW = re.compile(r"(?P<id>\S+) (?P<label>\S+)(?P<pairs>( \S+:[-+.\deE]+)+) ?")
 """A line of ``--report test:raw``: document, its label, the labels with their scores."""
