@@ -50,14 +50,14 @@ def plain_number(value: Any) -> Any:
     return float(value) if math.isfinite(value) else None
 
 
-class Verdict(Output):
+class Verdict(Output, kw_only=True):
     """Kind and p-value of a verdict."""
 
     kind: str
     p_value: Number
 
 
-class Data(Output):
+class Data(Output, kw_only=True):
     """The evaluated rows. n_classes is null for confidences without classes."""
 
     n: int
@@ -71,7 +71,7 @@ class Data(Output):
     class_1: str | None
 
 
-class Direction(Output):
+class Direction(Output, kw_only=True):
     """Mean confidence minus accuracy, and NLL minus entropy, each with its z."""
 
     gap: Number
@@ -80,7 +80,7 @@ class Direction(Output):
     entropy_z: Number
 
 
-class Classwise(Output):
+class Classwise(Output, kw_only=True):
     """Calibration class by class; significant_classes holds the clearest twenty."""
 
     value: Number
@@ -90,7 +90,7 @@ class Classwise(Output):
     significant_classes: list[int]
 
 
-class Groups(Output):
+class Groups(Output, kw_only=True):
     """Calibration group by group, and the group with the clearest gap.
 
     worst_predicted and worst_observed are mean P(class 1) and frequency of class 1
@@ -108,7 +108,7 @@ class Groups(Output):
     of_positive: bool
 
 
-class Gap(Output):
+class Gap(Output, kw_only=True):
     """A mean gap with its interval; without one, ci is null and ci_reason says why."""
 
     value: Number
@@ -118,7 +118,7 @@ class Gap(Output):
     ci_reason: str | UnsetType = UNSET
 
 
-class Positive(Output):
+class Positive(Output, kw_only=True):
     """Mean P(class 1) minus the frequency of class 1, and the logistic slope."""
 
     predicted: Number
@@ -133,7 +133,7 @@ class Positive(Output):
     ci_reason: str | UnsetType = UNSET
 
 
-class Part(Output):
+class Part(Output, kw_only=True):
     """A loss: value = refinement + calibration."""
 
     value: Number
@@ -143,13 +143,13 @@ class Part(Output):
     calibration_share: Number
 
 
-class Temperature(Output):
+class Temperature(Output, kw_only=True):
     """Decomposition of the NLL by temperature scaling alone."""
 
     nll: Part
 
 
-class Split(Output):
+class Split(Output, kw_only=True):
     """Cross-fitted decompositions of the losses."""
 
     method: str
@@ -159,7 +159,7 @@ class Split(Output):
     temperature: Temperature
 
 
-class Bin(Output):
+class Bin(Output, kw_only=True):
     """Rows whose confidence lies in (low, high]."""
 
     low: float
@@ -173,7 +173,7 @@ class Bin(Output):
     significant: bool
 
 
-class Report(Output):
+class Report(Output, kw_only=True):
     """Verdict on one set of rows, and its evidence.
 
     verdict is the headline, messages are the findings as objects with kind, text and
@@ -204,7 +204,7 @@ class Report(Output):
     p_overall: Number
 
 
-class ScoreOutput(Output):
+class ScoreOutput(Output, kw_only=True):
     """One metric. Some metrics have further keys of their own, numbers or words."""
 
     value: Number
@@ -221,7 +221,7 @@ class ScoreOutput(Output):
     p_value: Number | UnsetType = UNSET
 
 
-class DifferenceOutput(Output):
+class DifferenceOutput(Output, kw_only=True):
     """Paired difference of a metric, calibrator minus baseline."""
 
     value: Number
@@ -235,14 +235,14 @@ class DifferenceOutput(Output):
     become_wrong: int | UnsetType = UNSET
 
 
-class PairedOutput(Output):
+class PairedOutput(Output, kw_only=True):
     """Paired differences; baseline is null for the uncalibrated scores."""
 
     baseline: str | None
     differences: dict[str, DifferenceOutput]
 
 
-class ClassOutput(Output):
+class ClassOutput(Output, kw_only=True):
     """One class: p_adjusted is adjusted for all classes and the verdict."""
 
     index: int = msgspec.field(name="class")
@@ -260,7 +260,7 @@ class ClassOutput(Output):
     ece: Number
 
 
-class GroupOutput(Output):
+class GroupOutput(Output, kw_only=True):
     """One group of rows: gap = predicted - observed.
 
     These are mean P(class 1) and frequency of class 1 where of_positive, else mean
@@ -284,7 +284,7 @@ class GroupOutput(Output):
     ci_reason: str | UnsetType = UNSET
 
 
-class UnitsOutput(Output):
+class UnitsOutput(Output, kw_only=True):
     """Units of the rows; the name alone where rows are declared independent."""
 
     name: str
@@ -296,7 +296,7 @@ class UnitsOutput(Output):
     wrong_units: Number | UnsetType = UNSET
 
 
-class ResultOutput(Output):
+class ResultOutput(Output, kw_only=True):
     """One bundle with one calibrator; calibrator is null for the scores as given."""
 
     bundle: str
@@ -315,7 +315,7 @@ class ResultOutput(Output):
     cross_fitted_folds: int | UnsetType = UNSET
 
 
-class RanksOutput(Output):
+class RanksOutput(Output, kw_only=True):
     """Average ranks of the calibrators over bundles, by metric; 1 is best."""
 
     calibrators: list[str]
@@ -323,7 +323,7 @@ class RanksOutput(Output):
     metrics: dict[str, JsonObject]
 
 
-class EvaluationOutput(Output):
+class EvaluationOutput(Output, kw_only=True):
     """The whole object."""
 
     calcli_evaluation: int

@@ -160,7 +160,7 @@ def _numbers(cls: type[Calibrator], k: int) -> int:
 # ---- scores
 
 
-class EntryOutput(Output):
+class EntryOutput(Output, kw_only=True):
     """The JSON of one method on one bundle."""
 
     bundle: str
@@ -177,7 +177,7 @@ class EntryOutput(Output):
     exit_code: int | UnsetType = UNSET
 
 
-class DifferencesOutput(Output):
+class DifferencesOutput(Output, kw_only=True):
     """The JSON of one method's paired differences to the baseline."""
 
     bundle: str
@@ -187,7 +187,7 @@ class DifferencesOutput(Output):
     metrics: JsonObject
 
 
-class ComparisonOutput(Output):
+class ComparisonOutput(Output, kw_only=True):
     """The JSON of ``calcli compare``."""
 
     calcli_compare: int

@@ -298,7 +298,7 @@ def _distance(a: float, b: float) -> float:
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)  # coverages of the table
 
 
-class ThresholdUnits(Output):
+class ThresholdUnits(Output, kw_only=True):
     """Units of the rows; the name alone where rows are declared independent."""
 
     name: str
@@ -308,7 +308,7 @@ class ThresholdUnits(Output):
     effective_rows: float | UnsetType = UNSET
 
 
-class ThresholdOutput(Output):
+class ThresholdOutput(Output, kw_only=True):
     """The JSON of ``calcli threshold``.
 
     From threshold to right the numbers are null where there is no threshold.

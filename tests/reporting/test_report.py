@@ -227,6 +227,36 @@ def test_tables_are_named_by_their_captions():
     assert len(regions) > 4 and all(a["aria-labelledby"] in idents for a in regions)
 
 
+class Rows(HTMLParser):
+    """Widths of the rows of every table, in columns, heads first."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.tables = []
+        self.feed(source)
+
+    def handle_starttag(self, kind, attributes):
+        if kind == "table":
+            self.tables.append([])
+        elif kind == "tr":
+            self.tables[-1].append(0)
+        elif kind in ("td", "th"):
+            self.tables[-1][-1] += int(dict(attributes).get("colspan", 1))
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("n_calibrators", [0, 1])
+def test_rows_of_tables_have_a_cell_under_every_head(k, n_calibrators):
+    z, y = truth(2000, k, temperature=1.5)
+    group = np.array(["a", "b", "c"])[np.arange(2000) % 3]
+    calibrators = [fitted(z[:500], y[:500])] * n_calibrators
+    model = model_of(z, y, *calibrators, group=group)[0]
+    tables = Rows(page_of(model)).tables
+    assert len(tables) > 4
+    for widths in tables:
+        assert len(set(widths)) == 1, tables
+
+
 ESCAPED = (
     "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩&#39;&#34;&amp;{{x}}"
 )
