@@ -19,7 +19,7 @@ from calcli.calibrator import (
 )
 from calcli.composition import STATUSES, FittedPrefixes
 from calcli.errors import FitError, UsageError
-from calcli.methods._auto.after import (
+from calcli.methods._auto.after_averaging import (
     Predictions,
     judged_predictions,
     last_step,

@@ -12,7 +12,7 @@ from synthetic import fit, predict, truth
 import calcli
 from calcli.calibrator import Context
 from calcli.errors import UsageError
-from calcli.methods._auto.after import (
+from calcli.methods._auto.after_averaging import (
     BY_PREDICTION,
     GENTLE,
     better_p_value,

@@ -23,7 +23,7 @@ from calcli.methods._auto.candidates import (
     parse_candidate,
     stored_numbers,
 )
-from calcli.methods._auto.mixture import likelihood_weights
+from calcli.methods._auto.likelihood_weights import likelihood_weights
 from calcli.methods._auto.weights import guarded_error, pick, sparse_weights
 from calcli.methods.auto import Auto
 from calcli.methods.compared.identity import Identity

@@ -15,7 +15,7 @@ from calcli.methods._auto.candidates import (
     fit_candidate,
 )
 from calcli.methods._auto.held_out import CHEAP_SCORES
-from calcli.methods._auto.mixture import LEAST_WEIGHT
+from calcli.methods._auto.likelihood_weights import LEAST_WEIGHT
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.methods._auto.trials import (
     FINAL,

@@ -25,7 +25,7 @@ from calcli.methods._auto.held_out import (
     in_memory,
     rows_of_some_classes,
 )
-from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
+from calcli.methods._auto.likelihood_weights import LEAST_WEIGHT, likelihood_weights
 from calcli.methods._auto.progress import Work, cost_of
 from calcli.numerics import FloatArray, IntArray, in_column, shares_of
 from calcli.parallel import in_order

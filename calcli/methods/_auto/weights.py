@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from calcli.methods._auto.candidates import stored_numbers
-from calcli.methods._auto.mixture import LEAST_WEIGHT, likelihood_weights
+from calcli.methods._auto.likelihood_weights import LEAST_WEIGHT, likelihood_weights
 from calcli.methods._auto.trials import Trial
 from calcli.numerics import FloatArray
 
