@@ -48,8 +48,8 @@ class EvaluationJob:
 
     templates : paths of calibrators as typed. baseline : another one, None for the
     uncalibrated scores. prints_warnings : print warnings that are findings, too.
-    notes : doubts about calibrators on the rows, by name. by_question : calibrator
-    that is not yet in its file, in place of those of templates.
+    notes : doubts about calibrators on the rows, by name. made : calibrator that is not
+    yet in its file, where an older one may lie, in place of that of ``templates``.
     """
 
     command: CommandContext
@@ -59,7 +59,7 @@ class EvaluationJob:
     prints_warnings: bool = True
     load: Callable[[str], Artifact] = field(default_factory=lambda: cache(load))
     notes: dict[str, list[str]] = field(default_factory=dict)
-    by_question: QuestionsArtifact | None = None
+    made: Artifact | QuestionsArtifact | None = None
 
     # ---- calibrators
 
@@ -68,9 +68,11 @@ class EvaluationJob:
         path, group = split_where(bundle)
         name = template.replace("{stem}", path.stem).replace("{group}", group or "")
         shown = "<stdin>" if name == "-" else name
-        if self.by_question is not None:
-            entry = self.by_question.map_of(group or "", name)
+        if isinstance(self.made, QuestionsArtifact):
+            entry = self.made.map_of(group or "", name)
             return NamedArtifact(shown, entry.artifact(name))
+        if self.made is not None:
+            return NamedArtifact(shown, self.made)
         if group is not None and is_file_by_question(name):
             name = f"{name}:{group}"
         return NamedArtifact(shown, self.load(name))

@@ -425,3 +425,35 @@ def test_groups_of_which_the_verdict_speaks_have_a_table(run):
             groups == 2
         )
     assert run("run", "val.npz", "groups.npz", "--force", "--json").code == 0
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ("split.h5",),
+        ("split.h5:cal",),
+        ("split.h5:cal", "split.h5:test"),
+        ("val.npz",),
+        ("val.npz", "test.npz"),
+        ("log.jsonl",),
+        ("log.jsonl:team",),
+    ],
+    ids=" ".join,
+)
+def test_run_with_force_replaces_what_it_wrote(run, inputs):
+    """The calibrator that lay there was read for one of the same name, and then an input."""
+    shutil.copy(REPOSITORY / "sample_data" / "decisions.jsonl", "log.jsonl")
+    splits = ("--split", "cal=0.5", "--split", "test=0.5")
+    assert run("extract", "val.npz", *splits, "-o", "split.h5").code == 0
+    written = []
+    for temperature in (1.0, 3.0, 1.0):
+        z, y = truth(300, 4, temperature=temperature, seed=1)
+        np.savez("val.npz", logits=z.astype(np.float32), labels=y)
+        made = run("extract", "val.npz", *splits, "-o", "split.h5", "--force")
+        assert made.code == 0
+        done = run("run", *inputs, "-o", "out", "--force", "--json")
+        assert done.code == 0, done.err
+        facts = json.loads(done.out)
+        written.append(Path(facts["calibrator"]).read_bytes())
+    assert written[0] == written[2]
+    assert (written[0] != written[1]) == (not inputs[0].startswith("log"))

@@ -343,7 +343,7 @@ def _job(
         plan,
         templates=[str(outputs.calibrator)],
         prints_warnings=False,
-        load=lambda _: artifact,
+        made=artifact,
     )
 
 

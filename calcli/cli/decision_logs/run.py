@@ -77,7 +77,7 @@ def fit_and_judge_log(
             plan,
             templates=[calibrator],
             prints_warnings=False,
-            by_question=fitted.artifact,
+            made=fitted.artifact,
         )
         if test is None:
             crossed = cross_fits(questions, context)
