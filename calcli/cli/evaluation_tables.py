@@ -310,15 +310,12 @@ def side_by_side(table: Table, fixed: int = 1) -> Iterator[str]:
 
     fixed : first columns that stand before all others.
     """
-    start = fixed
-    while start < len(table.columns):
-        stop = start + 1
-        while stop < len(table.columns):
-            if (
-                table.only([*range(fixed), *range(start, stop + 1)]).width
-                > width_of_output()
-            ):
-                break
-            stop += 1
-        yield from table_lines(table.only([*range(fixed), *range(start, stop)]).lines)
-        start = stop
+    part = list(range(fixed))
+    for place in range(fixed, len(table.columns)):
+        is_full = table.only([*part, place]).width > width_of_output()
+        if is_full and len(part) > fixed:
+            yield from table_lines(table.only(part).lines)
+            part = list(range(fixed))
+        part.append(place)
+    if len(part) > fixed:
+        yield from table_lines(table.only(part).lines)

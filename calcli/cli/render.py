@@ -387,8 +387,8 @@ class Table(NamedTuple):
         for name in least:
             if table.width <= width_of_output():
                 break
-            places = enumerate(table.columns)
-            table = table.only([place for place, own in places if own != name])
+            others = [i for i, column in enumerate(table.columns) if column != name]
+            table = table.only(others)
         return table
 
     def only(self, places: Sequence[int]) -> "Table":

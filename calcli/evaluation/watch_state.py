@@ -133,8 +133,8 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Stored(Protocol):
     """Content of a state file, a struct.
 
-    batches : of all episodes, each with the evidence after it. level : chance of a false
-    alarm in an episode. sha256 : of all the rest.
+    batches : of all episodes, each with the evidence after it. level : chance of a
+    false alarm in an episode. sha256 : of all the rest.
     """
 
     calcli_watch: int
@@ -175,7 +175,10 @@ class EpisodeState(msgspec.Struct, forbid_unknown_fields=True):
         return None
 
     def facts(self: Stored, log_e: float, **own: Any) -> JsonObject:
-        """Content of ``calcli watch --json``. own : what the two say in ways of their own."""
+        """Content of ``calcli watch --json``.
+
+        own : what the state of one bundle and that of a log say each in its own way.
+        """
         return {
             "alarm": self.alarm_at is not None,
             "e": math.exp(min(log_e, LARGEST_LOG)),

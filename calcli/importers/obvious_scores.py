@@ -93,9 +93,8 @@ def _pairs(free: Sequence[Name], arrays: Arrays) -> dict[str, str]:
 
 def _remark_two_words(scores: str, labels: str, where: str) -> None:
     remark(
-        f"{where}: {scores!r} lies in [0, 1] and {labels!r} has two words: read as"
-        f" with --scores {shlex.quote(scores)} --labels {shlex.quote(labels)} --kind"
-        " probs"
+        f"{where}: {scores!r} lies in [0, 1] and {labels!r} has two words: read as with"
+        f" --scores {shlex.quote(scores)} --labels {shlex.quote(labels)} --kind probs"
     )
 
 

@@ -115,11 +115,10 @@ class PooledRows(DataSet):
                 cut = int(np.flatnonzero(first != last)[0])
                 name = self.column("unit")[units.order[units.starts[cut]]]  # type: ignore[index]
                 raise DataError(
-                    f"{self.own_name('unit')} {name} is"
-                    f" cut: {self.parts[first[cut]].name}"
-                    f" and {self.parts[last[cut]].name} hold rows of it; keep the rows"
-                    " of a unit in one file, give others names of their own, or pass"
-                    " --unit none"
+                    f"{self.own_name('unit')} {name} is cut:"
+                    f" {self.parts[first[cut]].name} and {self.parts[last[cut]].name}"
+                    " hold rows of it; keep the rows of a unit in one file, give others"
+                    " names of their own, or pass --unit none"
                 )
         return units
 

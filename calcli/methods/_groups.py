@@ -359,7 +359,8 @@ class ByGroup(Calibrator):
     """Base of the methods by group: a common map, and every group's difference.
 
     COMMON, OF_COMMON : name and class of the common map's method. FARTHEST : largest
-    deviation of each parameter of a map from the common one. by : the column. groups : differences by group name.
+    deviation of each parameter of a map from the common one. by : the column. groups :
+    differences by group name.
     """
 
     by: str

@@ -133,8 +133,10 @@ def merge_cells(
     confidence : (n,). bin_of : (n,) bin of every row, non-decreasing in the confidence.
     weight : (n,) > 0 or None.
     """
-    # Weighted rows of equal confidence are in one order, whatever that of the file.
-    order = np.lexsort((row_weights(weight, len(confidence)), confidence))
+    if weight is None:
+        order = np.argsort(confidence, kind="stable")
+    else:  # rows of equal confidence are in one order, whatever that of the file
+        order = np.lexsort((weight, confidence))
     x = confidence[order]
     bins = bin_of[order]
     new_value = distinct = np.concatenate([[True], np.diff(x) > 0])

@@ -94,9 +94,8 @@ class Uncertain:
 class ClassRanges(Sums):
     """Weight and range of log-odds of the rows of each class, and the moments of all.
 
-    left_out : weight of the
-    rows with a probability of exactly 0 or 1, of which nothing else here knows. wrong :
-    of those among them whose outcome is the other one.
+    left_out : weight of the rows with a probability of exactly 0 or 1, of which nothing
+    else here knows. wrong : of those among them whose outcome is the other one.
     """
 
     ones: float

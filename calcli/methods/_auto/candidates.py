@@ -55,8 +55,7 @@ MATRIX = (
 costs more than all else."""
 MANY = (
     "ts, ft, mono, iop, iop+mono(iop.knots=4), iop+mono(iop.knots=6), ft+svs,"
-    " iop+ft+svs,"
-    " ft+svs+beta"
+    " iop+ft+svs, ft+svs+beta"
 )
 """``mono`` bends log-probabilities, ``iop`` logits. Few rows cannot tell which is
 right, so the lists, also for few classes, hold both in sequence too: a stiff curve of
@@ -73,12 +72,14 @@ PER_CLASS = {"svs", "sms", "ms-odir", "dir-odir", "vs", "ms", "dir"}
 HOLDING = {"svs", "sms"}
 """Those of them that can leave the probability of some classes as it is."""
 
-# Classes without rows are held where calibrated scores lack such classes with at most
-# this chance,
 LACKING_LEVEL = 0.01
-# or where the scores expect this share of all rows of them, or more: what is lost by
-# learning from few rows that they never come grows with it.
+"""Classes without rows are held where the chance that calibrated scores lack such
+classes is at most this.
+"""
 LACKING_SHARE = 0.03
+"""They are held too from this share on of all rows that the scores expect of them: what
+is lost by learning from few rows that they never come grows with it.
+"""
 
 Candidate = tuple[str, Options]  # name and options of a method
 
@@ -132,8 +133,7 @@ def candidates_for(
     if not candidates:
         raise FitError(
             "no candidate is left: those listed need scores under transforms, which"
-            " this"
-            " bundle lacks"
+            " this bundle lacks"
         )
     return candidates
 
