@@ -86,7 +86,7 @@ def crossed(cell, r):
         fit = method(name).fit(rows, options, Context())
         fits = cross_fitted(name, options, rows, Context(), fit.cross_fits)
         fitted = cross_fitted_candidate("kept.json", name, fits, len(fits.parts), rows)
-        plan = Plan(metrics=("nll",), split=False)
+        plan = Plan(metrics=("nll",), decomposition=False)
         result = assess(Subject.of(rows, None), [UNCALIBRATED, fitted], plan).results[1]
     kept = gaps_of_kept(fit.calibrator, cell)
     return figures_of(result.report, kept)

@@ -11,7 +11,7 @@ import numpy as np
 from _draws import normal_share
 from _levels_shared import calibrated, judgement
 
-from calcli.evaluation.cross_validation import cross_fitted_split
+from calcli.evaluation.cross_validation import decomposed_loss
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.scores import Score
 from calcli.evaluation.selective_threshold import ThresholdSearch
@@ -113,7 +113,7 @@ def units(cell, r):
     else:
         rows = rows_with_classes(cell, k, rng)
         table = collect(rows, class_bins=15)
-        split = cross_fitted_split(rows, None, table, r)
+        split = decomposed_loss(rows, None, table, r)
     context = MetricContext(table, settings, partial(class_columns, rows, None))
     report = judgement(context, rows.kind, split)
     is_clean = report.p_overall > LEVEL and report.p_value > LEVEL

@@ -58,7 +58,7 @@ def change_by_temperature(p, y):
         fit_size = FitSize(n=n, units=None, by_group=False)
         fitted = Candidate("ts", "ts", crossed, fit_size=fit_size, n_folds=n_folds)
         candidates = [UNCALIBRATED, fitted]
-        plan = Plan(metrics=("nll",), split=False)
+        plan = Plan(metrics=("nll",), decomposition=False)
         results = assess(Subject.of(rows, None), candidates, plan).results
     return results[1].paired.differences["nll"]
 

@@ -140,7 +140,7 @@ def judged(rows: DataSet, calibrator: Calibrator, nll_of_truth: float) -> Judged
         n_folds = len(calibrator.parts)
         candidate = cross_fitted_candidate("kept", "any", calibrator, n_folds, rows)
     candidates = [Candidate(None, "uncalibrated", None), candidate]
-    plan = Plan(metrics=("nll",), split=False)
+    plan = Plan(metrics=("nll",), decomposition=False)
     result = assess(Subject.of(rows, None), candidates, plan).results[1]
     report = result.report
     assert report is not None

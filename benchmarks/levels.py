@@ -49,7 +49,7 @@ from _levels_shared import SCORES, calibrated, judgement
 from _measure import parser_of
 from _stored import read_entries, write_entries
 
-from calcli.evaluation.cross_validation import cross_fitted_split
+from calcli.evaluation.cross_validation import decomposed_loss
 from calcli.evaluation.levels import LEVEL, TEST_LEVELS
 from calcli.metrics.catalog import measure
 from calcli.metrics.collect import collect
@@ -93,7 +93,7 @@ def verdict(z, y, seed, with_split):
     rows = ArrayRows(z, y)
     table = collect(rows, class_bins=15)
     context = MetricContext(table, MetricSettings(seed=seed, interval="t"))
-    split = cross_fitted_split(rows, None, table, seed) if with_split else None
+    split = decomposed_loss(rows, None, table, seed) if with_split else None
     report = judgement(context, rows.kind, split)
     figures = {"not clean": float(report.p_overall <= LEVEL)}
     figures["joint test"] = float("confidence" in report.significant)
@@ -106,7 +106,7 @@ def split(cell, r):
     n, k = cell["rows"], cell["classes"]
     z, y = calibrated(n, k, np.random.default_rng([3, n, k, r]))
     rows = ArrayRows(z, y)
-    part = cross_fitted_split(rows, None, collect(rows), r)
+    part = decomposed_loss(rows, None, collect(rows), r)
     p_value = normal_tail(part.nll.z)
     return {
         "log loss": part.nll.calibration,

@@ -15,7 +15,13 @@ from calcli.cli.render import (
     wrapped,
 )
 from calcli.evaluation.facts import Difference, LossPart
-from calcli.evaluation.results import ClassLine, GroupLine, Judgement, Ranks, Result
+from calcli.evaluation.results import (
+    ClassSummary,
+    GroupSummary,
+    Judgement,
+    Ranks,
+    Result,
+)
 from calcli.evaluation.scores import Score
 from calcli.evaluation.subjects import Plan
 from calcli.evaluation.term_meanings import meaning
@@ -47,7 +53,7 @@ def metrics_lines(results: Sequence[Result], names: Sequence[str]) -> Iterator[s
     yield from _mark_lines(results, names)
 
 
-def _score_cell(name: str, measured: Result | GroupLine) -> str:
+def _score_cell(name: str, measured: Result | GroupSummary) -> str:
     return score_cell(measured.scores[name])
 
 
@@ -241,12 +247,16 @@ def evidence_lines(result: Result, report: Judgement) -> Iterator[str]:
         worst = f"clearest {groups.worst} ({samples(groups.worst_n)})"
         gap = f"{points(groups.worst_gap)} points"
         yield f"groups: {share}; {worst} {gap} ({p_text(groups.p_value)}, adjusted)"
-    if facts.split is not None:
-        yield _split_line("NLL", facts.split.nll, facts.split.method)
-        yield _split_line("Brier score", facts.split.brier, facts.split.method)
+    if facts.decomposition is not None:
+        yield _decomposition_line(
+            "NLL", facts.decomposition.nll, facts.decomposition.method
+        )
+        yield _decomposition_line(
+            "Brier score", facts.decomposition.brier, facts.decomposition.method
+        )
 
 
-def _split_line(loss: str, part: LossPart, method: str) -> str:
+def _decomposition_line(loss: str, part: LossPart, method: str) -> str:
     calibration = f"{number(part.calibration)} ±{number(part.se)}"
     by = f"(cross-validated {method})"
     if not part.is_detected:
@@ -270,9 +280,9 @@ def metrics_by_group_lines(
             yield from group_metrics_lines(result, result.per_group[:most])
 
 
-def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[str]:
+def group_metrics_lines(result: Result, lines: Sequence[GroupSummary]) -> Iterator[str]:
     """The metrics in every group, as many side by side as fit."""
-    columns: dict[str, Callable[[GroupLine], str]] = {
+    columns: dict[str, Callable[[GroupSummary], str]] = {
         "group": lambda line: name_words(line.group),
         "samples": lambda line: f"{line.n:,}",
     }
@@ -284,12 +294,12 @@ def group_metrics_lines(result: Result, lines: Sequence[GroupLine]) -> Iterator[
     yield from side_by_side(Table.of(columns, lines), fixed=2)
 
 
-def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
+def class_lines(result: Result, lines: Sequence[ClassSummary]) -> Iterator[str]:
     """A line per class."""
     yield ""
     adjusted = "p: adjusted for all classes and the verdict; * significant"
     yield from wrapped(f"{result.bundle}, {result.title}, by class ({adjusted})")
-    columns: dict[str, Callable[[ClassLine], Cell]] = {
+    columns: dict[str, Callable[[ClassSummary], Cell]] = {
         "class": _class_cell,
         "samples": lambda line: f"{line.n:,}",
         "predicted": lambda line: f"{line.predicted:,}",
@@ -305,7 +315,7 @@ def class_lines(result: Result, lines: Sequence[ClassLine]) -> Iterator[str]:
     yield from table_lines(table.fitting(table.columns[:1:-1]).lines)
 
 
-def _class_cell(line: ClassLine) -> str:
+def _class_cell(line: ClassSummary) -> str:
     if line.name is None:
         return str(line.index)
     return f"{line.index} ({name_words(line.name, 16)})"

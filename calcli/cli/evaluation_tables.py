@@ -15,7 +15,7 @@ from calcli.cli.render import (
 from calcli.evaluation.evaluation import Evaluation
 from calcli.evaluation.facts import Difference
 from calcli.evaluation.levels import LEVEL
-from calcli.evaluation.results import GroupLine, Judgement, Result
+from calcli.evaluation.results import GroupSummary, Judgement, Result
 from calcli.evaluation.words import (
     LONGEST_NAME,
     gap_words,
@@ -195,28 +195,28 @@ class GroupColumn:
     """A column of the table of groups. title : of its version, above the head."""
 
     head: str
-    cell: Callable[[GroupLine], str]
+    cell: Callable[[GroupSummary], str]
     title: str = ""
 
 
-def _lines_by_group(result: Result) -> dict[object, GroupLine]:
+def _lines_by_group(result: Result) -> dict[object, GroupSummary]:
     return {line.group: line for line in result.per_group or ()}
 
 
 def gap_columns(
-    title: str, lines_of_version: Mapping[object, GroupLine], of_positive: bool
+    title: str, lines_of_version: Mapping[object, GroupSummary], of_positive: bool
 ) -> list[GroupColumn]:
     """Mean score, gap and p-value of every group in one version."""
 
-    def predicted(line: GroupLine) -> str:
+    def predicted(line: GroupSummary) -> str:
         return percent(lines_of_version[line.group].predicted)
 
-    def gap(line: GroupLine) -> str:
+    def gap(line: GroupSummary) -> str:
         line_of_version = lines_of_version[line.group]
         star = "*" if line_of_version.significant else " "
         return f"{points(line_of_version.gap)}{star}"
 
-    def p_value(line: GroupLine) -> str:
+    def p_value(line: GroupSummary) -> str:
         cell = p_cell(lines_of_version[line.group].p_adjusted)
         return cell.replace("< 0.", "<.").removeprefix("0")
 
@@ -232,7 +232,7 @@ SHORTEST_GROUP = 16
 
 
 def fitting_group_table(
-    kept: Sequence[GroupLine], columns: Sequence[GroupColumn]
+    kept: Sequence[GroupSummary], columns: Sequence[GroupColumn]
 ) -> list[list[str]]:
     """The table of groups: shorter names, then fewer columns, where there is no room."""
     for without in ((), ("samples",), ("samples", "observed", "right")):
@@ -245,7 +245,7 @@ def fitting_group_table(
 
 
 def _group_table(
-    kept: Sequence[GroupLine], columns: Sequence[GroupColumn], longest: int
+    kept: Sequence[GroupSummary], columns: Sequence[GroupColumn], longest: int
 ) -> list[list[str]]:
     """Heads and lines of the table of groups. longest : characters of a name."""
     titles = ["", *(name_words(column.title, longest) for column in columns)]

@@ -4,7 +4,7 @@ import numpy as np
 
 from calcli.evaluation.levels import LEVEL
 from calcli.evaluation.p_values import widened_p_value
-from calcli.evaluation.results import ClassLine
+from calcli.evaluation.results import ClassSummary
 from calcli.metrics.binned_errors import per_class_errors
 from calcli.metrics.context import MetricContext
 from calcli.metrics.debiased import class_p_values_of
@@ -17,7 +17,7 @@ def class_lines(
     names: list[str] | None,
     gate: float = 0.0,
     factor: float = 1.0,
-) -> list[ClassLine]:
+) -> list[ClassSummary]:
     """Lines by class, the most significant gap first.
 
     gate : p-value that a class must pass before it is called significant. factor : by
@@ -46,7 +46,7 @@ def class_lines(
     lines = []
     for c in range(table.k):
         lines.append(
-            ClassLine(
+            ClassSummary(
                 index=c,
                 name=None if names is None else names[c],
                 n=int(n_labels[c]),
@@ -65,7 +65,7 @@ def class_lines(
     return sorted(lines, key=_rank)
 
 
-def _rank(line: ClassLine) -> tuple[float, float, int]:
+def _rank(line: ClassSummary) -> tuple[float, float, int]:
     """Order of lines, which rounding does not change."""
     return round(line.p_value, 12), -round(abs(line.gap), 12), line.index
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calcli.calibrator import Calibrator, Context, Fit, Options, Progress
 from calcli.errors import FitError
-from calcli.evaluation.facts import LossPart, LossSplit
+from calcli.evaluation.facts import LossDecomposition, LossPart
 from calcli.folds import content_folds
 from calcli.metrics.collect import collect, collect_all, predicted
 from calcli.metrics.rowtable import RowTable
@@ -167,25 +167,25 @@ def cross_validated_nll(name: str, folds: Sequence[Fold], context: Context) -> f
 
 
 FOLDS = 5
-# rows times classes up to which the split belongs to the default report
+# rows times classes up to which the decomposition belongs to the default report
 CHEAP_SCORES = 2_000_000
 RECALIBRATION = "svs"
 
 
-def split_is_cheap(n: int, k: int) -> bool:
-    """True if the split is fast enough for the default report, and there are enough
+def decomposition_is_cheap(n: int, k: int) -> bool:
+    """True if the decomposition is fast enough for the default report, and there are enough
     rows.
     """
     return n * k <= CHEAP_SCORES and n >= 20 * FOLDS
 
 
-def cross_fitted_split(
+def decomposed_loss(
     rows: Rows,
     calibrator: Calibrator | None,
     table: RowTable,
     seed: int,
     progress: Progress | None = None,
-) -> LossSplit | None:
+) -> LossDecomposition | None:
     """Split mean NLL and Brier score into refinement and calibration.
 
     For a loss l: Cal = l(p) - l(g(p)), Ref = l(g(p)), where g is fitted on four fifths
@@ -219,7 +219,7 @@ def cross_fitted_split(
         temperature = _held_out("ts", folds, seed, progress)
     except FitError:
         return None
-    return LossSplit(
+    return LossDecomposition(
         RECALIBRATION,
         count,
         _part(table.nll, best.nll, table),

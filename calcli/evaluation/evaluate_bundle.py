@@ -9,9 +9,9 @@ from functools import partial
 from calcli.calibrator import Calibrator, Progress
 from calcli.errors import DataError
 from calcli.evaluation.class_lines import class_lines
-from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
+from calcli.evaluation.cross_validation import decomposed_loss, decomposition_is_cheap
 from calcli.evaluation.differences import compared, differences
-from calcli.evaluation.facts import Difference, LossSplit, Paired
+from calcli.evaluation.facts import Difference, LossDecomposition, Paired
 from calcli.evaluation.findings import effect_finding, find
 from calcli.evaluation.group_remedy import (
     best_by_group,
@@ -390,7 +390,7 @@ def _sums_suffice(subject: Subject, plan: Plan, names: Sequence[str]) -> bool:
     rows = subject.rows
     if rows.units() is not None or rows.weights() is not None:
         return False
-    if plan.per_class or plan.per_group or plan.split or plan.tables:
+    if plan.per_class or plan.per_group or plan.decomposition or plan.tables:
         return False
     if plan.report and subject.group is not None:
         return False
@@ -413,9 +413,9 @@ def _result(
     groups = _tested_groups(subject, candidate, context, plan)
     report = None
     if plan.report:
-        split = _split(subject, candidate, context, plan, progress)
+        decomposition = _decomposition(subject, candidate, context, plan, progress)
         report = _judgement(
-            subject, candidate, context, plan, scores, doubts, split, groups
+            subject, candidate, context, plan, scores, doubts, decomposition, groups
         )
     gates = {} if report is None else report.verdict.gates
     per_class = None
@@ -460,22 +460,26 @@ def _tested_groups(
     return gaps_of_groups(context, margins, positive, candidate.fit_size)
 
 
-def _split(
+def _decomposition(
     subject: Subject,
     candidate: Candidate,
     context: MetricContext,
     plan: Plan,
     progress: Progress | None,
-) -> LossSplit | None:
+) -> LossDecomposition | None:
     """Cross-fitted decomposition of the losses, if asked for or cheap."""
     k = context.table.k
     n = context.n
     if k == 1 or isinstance(context, LongContext):
         return None
-    wanted = split_is_cheap(n, k) if plan.split is None else plan.split
+    wanted = (
+        decomposition_is_cheap(n, k)
+        if plan.decomposition is None
+        else plan.decomposition
+    )
     if not wanted:
         return None
-    return cross_fitted_split(
+    return decomposed_loss(
         subject.rows,
         candidate.calibrator,
         context.table,
@@ -491,7 +495,7 @@ def _judgement(
     plan: Plan,
     scores: Mapping[str, Score],
     doubts: Sequence[str],
-    split: LossSplit | None,
+    decomposition: LossDecomposition | None,
     groups: Sequence[TestedGroup],
 ) -> Judgement:
     facts = measure_facts(
@@ -499,7 +503,7 @@ def _judgement(
         context,
         scores,
         positive=_is_about_class_one(context, plan),
-        split=split,
+        decomposition=decomposition,
         fit=candidate.fit_size,
         groups=groups,
         doubts=() if candidate.is_cross_fitted else doubts,

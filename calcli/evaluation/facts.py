@@ -191,7 +191,7 @@ class LossPart:
 
 
 @dataclass(frozen=True)
-class LossSplit:
+class LossDecomposition:
     """Decompositions of NLL and Brier score by one recalibration method.
 
     temperature_nll : decomposition of the NLL by temperature scaling alone.
@@ -258,7 +258,7 @@ class Facts:
     class_one_bin: ConfidenceBin | None
     classes: ClassFindings | None
     groups: GroupFindings | None
-    split: LossSplit | None
+    decomposition: LossDecomposition | None
     errors: Mapping[str, float]
     exact_p_values: Mapping[str, float]
     fit: FitSize | None

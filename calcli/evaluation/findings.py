@@ -240,15 +240,19 @@ def significant_errors(facts: Facts, verdict: Verdict) -> Finding | None:
 
 def possible_gain(facts: Facts, verdict: Verdict) -> Finding | None:
     """Loss that recalibration could remove, by cross-validation on these rows."""
-    split = facts.split
-    if split is None or not split.nll.is_detected or not verdict.has_findings:
+    decomposition = facts.decomposition
+    if (
+        decomposition is None
+        or not decomposition.nll.is_detected
+        or not verdict.has_findings
+    ):
         return None
     return Finding(
         "gain",
         {
-            "nll": split.nll.calibration,
-            "at_least": split.nll.at_least,
-            "method": split.method,
+            "nll": decomposition.nll.calibration,
+            "at_least": decomposition.nll.at_least,
+            "method": decomposition.method,
         },
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from calcli.evaluation.facts import FitSize, GroupFindings
 from calcli.evaluation.levels import LEVEL, MOST_GROUPS
 from calcli.evaluation.p_values import widened_p_value
-from calcli.evaluation.results import GroupLine
+from calcli.evaluation.results import GroupSummary
 from calcli.evaluation.scores import measured
 from calcli.metrics.catalog import metric
 from calcli.metrics.context import MetricContext
@@ -166,7 +166,7 @@ def group_lines(
     metric_names: Sequence[str],
     gate: float = 0.0,
     order: AnyArray | None = None,
-) -> list[GroupLine]:
+) -> list[GroupSummary]:
     """Lines by group with the metrics that need no class sums.
 
     gate : p-value that a group must pass before it is called significant. order : the
@@ -182,7 +182,7 @@ def group_lines(
     for group, context in zip(groups, contexts, strict=True):
         p_adjusted = max(group.p_adjusted, gate)
         lines.append(
-            GroupLine(
+            GroupSummary(
                 group=group.part.name,
                 n=context.table.n,
                 gap=group.gap.gap,

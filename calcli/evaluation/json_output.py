@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 from calcli.evaluation.facts import (
     Difference,
     Facts,
+    LossDecomposition,
     LossPart,
-    LossSplit,
     Paired,
 )
 from calcli.evaluation.json_structs import (
@@ -38,8 +38,8 @@ from calcli.evaluation.json_structs import (
     plain_number,
 )
 from calcli.evaluation.results import (
-    ClassLine,
-    GroupLine,
+    ClassSummary,
+    GroupSummary,
     Judgement,
     Ranks,
     Result,
@@ -144,7 +144,9 @@ def _report(report: Judgement) -> Report:
         positive=_positive(facts),
         classwise=_classwise(verdict),
         groups=None if verdict.groups is None else Groups.of(verdict.groups),
-        split=None if facts.split is None else _split(facts.split),
+        split=None
+        if facts.decomposition is None
+        else _decomposition(facts.decomposition),
         bins=[Bin.of(one) for one in verdict.bins if not math.isnan(one.accuracy)],
         findings=list(verdict.significant),
         rows_needed=samples_needed(facts),
@@ -182,12 +184,12 @@ def _classwise(verdict: JudgedVerdict) -> Classwise | None:
     )
 
 
-def _split(split: LossSplit) -> Split:
+def _decomposition(losses: LossDecomposition) -> Split:
     return Split.of(
-        split,
-        nll=_part(split.nll),
-        brier=_part(split.brier),
-        temperature=Temperature(nll=_part(split.temperature_nll)),
+        losses,
+        nll=_part(losses.nll),
+        brier=_part(losses.brier),
+        temperature=Temperature(nll=_part(losses.temperature_nll)),
     )
 
 
@@ -218,15 +220,15 @@ def _paired(paired: Paired) -> PairedOutput:
     return PairedOutput.of(paired, differences=differences)
 
 
-def _classes(lines: Sequence[ClassLine]) -> list[ClassOutput]:
+def _classes(lines: Sequence[ClassSummary]) -> list[ClassOutput]:
     return [ClassOutput.of(line) for line in lines]
 
 
-def _groups(lines: Sequence[GroupLine]) -> list[GroupOutput]:
+def _groups(lines: Sequence[GroupSummary]) -> list[GroupOutput]:
     return [_group(line) for line in lines]
 
 
-def _group(line: GroupLine) -> GroupOutput:
+def _group(line: GroupSummary) -> GroupOutput:
     metrics = scores_json(line.scores)
     return GroupOutput.of(line, metrics=metrics, **line.interval.to_dict())
 

@@ -14,7 +14,7 @@ from calcli.evaluation.facts import (
     Estimate,
     Facts,
     FitSize,
-    LossSplit,
+    LossDecomposition,
 )
 from calcli.evaluation.groups import TestedGroup, group_findings
 from calcli.evaluation.levels import ERROR_METRICS, LEVEL
@@ -75,7 +75,7 @@ def measure_facts(
     scores: Mapping[str, Score],
     *,
     positive: bool,
-    split: LossSplit | None,
+    decomposition: LossDecomposition | None,
     fit: FitSize | None = None,
     groups: Sequence[TestedGroup] = (),
     doubts: Sequence[str] = (),
@@ -83,7 +83,7 @@ def measure_facts(
     """Measure all facts of one set of rows.
 
     scores : metrics already measured on them. positive : judge P(class 1) of two
-    classes, not the confidence. split : the cross-fitted decomposition of the loss.
+    classes, not the confidence. decomposition : the cross-fitted decomposition of the loss.
     fit : size of the fit of the calibrator that made the scores, None for uncalibrated
     scores. groups : with their gaps tested. doubts : see ``Facts``.
     """
@@ -113,7 +113,7 @@ def measure_facts(
         class_one_bin=_class_one_bin(context, positive, factor),
         classes=_class_findings(context, factor),
         groups=group_findings(groups),
-        split=_usable_split(context, split),
+        decomposition=_usable_decomposition(context, decomposition),
         errors=_error_p_values(scores, factor),
         exact_p_values=exact_p_values,
         fit=fit,
@@ -264,17 +264,19 @@ def _lacking_classes(
     return tuple(sorted(lacking, key=lambda entry: -entry[1]))
 
 
-def _usable_split(context: MetricContext, split: LossSplit | None) -> LossSplit | None:
+def _usable_decomposition(
+    context: MetricContext, decomposition: LossDecomposition | None
+) -> LossDecomposition | None:
     """The decomposition of the loss, None where few rows carry the NLL.
 
     Its standard error does not tell how uncertain a gain is that a few rows carry.
     """
-    if split is None:
+    if decomposition is None:
         return None
     labelled = context.labelled("top")
     if few_rows_carry(labelled, "nll", mean_named(labelled, "nll")) is not None:
         return None
-    return split
+    return decomposition
 
 
 # ---- calibration errors

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from calcli.errors import UsageError, unknown_name
 from calcli.evaluation.json_output import difference_json, score_json
 from calcli.evaluation.json_structs import Output
-from calcli.evaluation.results import GroupLine, Result
+from calcli.evaluation.results import GroupSummary, Result
 from calcli.evaluation.scores import Score
 from calcli.metrics.catalog import metric
 from calcli.records import JsonObject
@@ -204,8 +204,8 @@ def check(
 def _outcome(
     limit: Limit,
     result: Result,
-    part: Result | GroupLine,
-    against: Result | GroupLine | None,
+    part: Result | GroupSummary,
+    against: Result | GroupSummary | None,
 ) -> Outcome:
     score = part.scores[limit.metric]
     value, reason = _limited_value(limit, part, against)
@@ -225,13 +225,13 @@ def _outcome(
         reason=reason,
         false_alarm=false_alarm,
         q95=q95,
-        group=part.group if isinstance(part, GroupLine) else None,
+        group=part.group if isinstance(part, GroupSummary) else None,
         title=result.title,
     )
 
 
 def _limited_value(
-    limit: Limit, part: Result | GroupLine, against: Result | GroupLine | None
+    limit: Limit, part: Result | GroupSummary, against: Result | GroupSummary | None
 ) -> tuple[float | None, str | None]:
     """The number that the limit is on, or None with the reason."""
     if limit.change:
@@ -264,7 +264,7 @@ def _false_alarm(limit: Limit, score: Score) -> tuple[float, float]:
 
 
 def _change(
-    limit: Limit, result: Result | GroupLine, baseline: Result | GroupLine | None
+    limit: Limit, result: Result | GroupSummary, baseline: Result | GroupSummary | None
 ) -> tuple[float | None, str | None]:
     """Increase (``_increase``) or decrease (``_drop``) of the metric from the
     baseline's, or the reason for none.
@@ -287,7 +287,7 @@ OTHER_END = {"lo": "hi", "hi": "lo"}
 
 
 def _end_of_change(
-    limit: Limit, result: Result | GroupLine
+    limit: Limit, result: Result | GroupSummary
 ) -> tuple[float | None, str | None]:
     """A fact about the increase or decrease, such as an end of its interval.
 

@@ -70,7 +70,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class ClassLine:
+class ClassSummary:
     """Line of one class: rows, predictions, frequency, mean probability, errors.
 
     p_value : of the gap of mean probability and frequency. p_adjusted : adjusted for
@@ -93,13 +93,13 @@ class ClassLine:
 
 
 @dataclass(frozen=True)
-class GroupLine:
+class GroupSummary:
     """Line of one group of rows: mean gap with its p-value, and the metrics.
 
     gap : mean confidence minus accuracy, or, where ``of_positive`` (two classes only,
     the same in every line), mean P(class 1) minus the frequency of class 1: predicted
     minus observed. interval : of the gap. p_adjusted, significant : as in
-    ``ClassLine``. margin : is the group of one column where there are several?
+    ``ClassSummary``. margin : is the group of one column where there are several?
     """
 
     group: Any
@@ -162,8 +162,8 @@ class Result:
     paired: Paired | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     report: Judgement | None = None
-    per_class: Sequence[ClassLine] | None = None
-    per_group: Sequence[GroupLine] | None = None
+    per_class: Sequence[ClassSummary] | None = None
+    per_group: Sequence[GroupSummary] | None = None
     warnings: Sequence[str] = ()
     units: UnitFacts | None = None
     given_name: str = "uncalibrated"

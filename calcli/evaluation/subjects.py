@@ -152,7 +152,7 @@ class Plan:
     """Plan of an evaluation.
 
     metrics : names, in order; ``report`` adds those for two classes. report : compute
-    the judgement too. split : the cross-fitted split of the losses; None: only if it is
+    the judgement too. decomposition : the cross-fitted decomposition of the losses; None: only if it is
     cheap. about : quantity judged, ``top`` or ``positive``; None: by the number of
     classes. per_class, per_group : lines by class and by group. ordered : groups are
     batches in order of time, judged by their overconfidence. tables : are row tables
@@ -163,7 +163,7 @@ class Plan:
     metrics: Sequence[str]
     settings: MetricSettings = field(default_factory=MetricSettings)
     report: bool = True
-    split: bool | None = None
+    decomposition: bool | None = None
     about: Label | None = None
     per_class: bool = False
     per_group: bool = False

@@ -146,8 +146,8 @@ def _part_p_values(facts: Facts, test: JointTest) -> dict[str, float]:
         p_values["groups"] = facts.groups.p_value
     if facts.bins:
         p_values["bins"] = min(one.p_adjusted for one in facts.bins)
-    if facts.split is not None:
-        p_values["split"] = normal_tail(facts.split.nll.z)
+    if facts.decomposition is not None:
+        p_values["split"] = normal_tail(facts.decomposition.nll.z)
     if facts.errors:
         p_values["errors"] = min(facts.errors.values())
     return p_values

@@ -17,7 +17,7 @@ from calcli.diagrams.styles.risk import Coverage, coverage_curve, most_confident
 from calcli.diagrams.styles.temperature import TemperatureSweep, sweep_temperature
 from calcli.evaluation.evaluate_bundle import Assessed, assess
 from calcli.evaluation.groups import gaps_of_groups, group_lines
-from calcli.evaluation.results import GroupLine, Judgement, Result
+from calcli.evaluation.results import GroupSummary, Judgement, Result
 from calcli.evaluation.subjects import Candidate, Plan, Subject
 from calcli.io.artifact import Artifact
 from calcli.io.provenance import title_of
@@ -401,7 +401,7 @@ def _groups(
 
 def _group_lines(
     subject: Subject, candidate: Candidate, result: Result, table: RowTable, plan: Plan
-) -> Sequence[GroupLine]:
+) -> Sequence[GroupSummary]:
     """Lines by group without further metrics, as ``evaluate --per-group`` has them."""
     report = result.report
     if table.group is None or report is None:

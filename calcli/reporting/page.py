@@ -21,10 +21,10 @@ from calcli.reporting.script_data import data_of
 from calcli.reporting.views.batches import batch_tables
 from calcli.reporting.views.benefit import benefit_view
 from calcli.reporting.views.evidence import (
+    decomposition_view,
     files_view,
     numbers_view,
     signatures,
-    split_view,
     temperature_view,
     test_lines,
 )
@@ -245,7 +245,7 @@ def _body(chapter: Chapter, drawn: Chapter) -> Markup:
         selective=selective_view(drawn),
         temperature=temperature_view(drawn),
         tests=test_lines(drawn),
-        split=split_view(drawn),
+        decomposition=decomposition_view(drawn),
         files=files_view(drawn),
         numbers=numbers_view(drawn),
     )

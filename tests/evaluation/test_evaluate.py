@@ -12,7 +12,7 @@ from metric_cases import draw_labels, softmax
 from run_calcli import process
 
 from calcli.calibrator import Context
-from calcli.evaluation.cross_validation import cross_fitted_split
+from calcli.evaluation.cross_validation import decomposed_loss
 from calcli.evaluation.metric_limits import limits
 from calcli.folds import stratified_folds
 from calcli.metrics.collect import collect
@@ -713,7 +713,7 @@ def test_folds_are_stratified():
 def test_split_is_never_an_overestimate_for_calibrated_scores():
     """Calibrated logits: the calibration part is 0 or slightly below, within chance (2 standard errors)."""
     rows = ArrayRows(LOGITS, LABELS)
-    split = cross_fitted_split(rows, None, collect(rows), seed=0)
+    split = decomposed_loss(rows, None, collect(rows), seed=0)
     assert split.nll.calibration <= 2 * split.nll.se
     assert split.temperature_nll.calibration <= 2 * split.temperature_nll.se
     assert Context().seed == 0

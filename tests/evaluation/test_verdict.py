@@ -12,8 +12,8 @@ from run_calcli import runner
 from scipy.stats import norm
 
 import calcli
-from calcli.evaluation.cross_validation import cross_fitted_split
-from calcli.evaluation.facts import FitSize, LossPart, LossSplit
+from calcli.evaluation.cross_validation import decomposed_loss
+from calcli.evaluation.facts import FitSize, LossDecomposition, LossPart
 from calcli.evaluation.findings import find
 from calcli.evaluation.groups import gaps_of_groups
 from calcli.evaluation.levels import LEVEL, TEST_LEVELS
@@ -35,7 +35,7 @@ def rows_of(n, k, rng, scale=1.0, weight=None):
     return ArrayRows(scale * z, draw_labels(softmax(z), rng), weight=weight)
 
 
-def judgement_of(rows, seed=0, split=None, group=None, fit=None):
+def judgement_of(rows, seed=0, decomposition=None, group=None, fit=None):
     """The judgement on rows, without metrics. fit : size of the calibrator's fit."""
     table = collect(rows, class_bins=15, group=group)
     context = MetricContext(table, MetricSettings(seed=seed))
@@ -45,7 +45,7 @@ def judgement_of(rows, seed=0, split=None, group=None, fit=None):
         context,
         {},
         positive=positive,
-        split=split,
+        decomposition=decomposition,
         fit=fit,
         groups=gaps_of_groups(context, {}, positive),
     )
@@ -111,7 +111,9 @@ def test_a_calibration_loss_is_a_finding_at_its_own_level():
     plain = judgement_of(rows)
     assert plain.verdict.p_overall > LEVEL
     gain = LossPart(0.9, 0.8, 0.1, 0.01)
-    improvable = judgement_of(rows, split=LossSplit("svs", 5, gain, gain, gain))
+    improvable = judgement_of(
+        rows, decomposition=LossDecomposition("svs", 5, gain, gain, gain)
+    )
     assert improvable.kind == "mixed"
     assert improvable.verdict.significant == ("split",)
     assert improvable.headline.startswith("miscalibrated in places: ")
@@ -121,7 +123,9 @@ def test_a_calibration_loss_is_a_finding_at_its_own_level():
     ]
     assert improvable.verdict.p_overall <= LEVEL < improvable.verdict.p_value
     faint = LossPart(0.9, 0.88, 0.02, 0.01)
-    with_faint = judgement_of(rows, split=LossSplit("svs", 5, faint, faint, faint))
+    with_faint = judgement_of(
+        rows, decomposition=LossDecomposition("svs", 5, faint, faint, faint)
+    )
     assert with_faint.headline == plain.headline
     assert with_faint.lines == plain.lines
 
@@ -175,9 +179,7 @@ def test_random_folds_do_not_find_what_is_not_there():
     found = []
     for seed in range(12):
         rows = rows_of(400, 20, rng)
-        found.append(
-            cross_fitted_split(rows, None, collect(rows), seed).nll.calibration
-        )
+        found.append(decomposed_loss(rows, None, collect(rows), seed).nll.calibration)
     assert np.mean(found) <= 4 * np.std(found) / np.sqrt(12)
 
 

@@ -145,7 +145,7 @@ def test_figures_that_rest_on_folds_are_the_same_too(run):
         results = json.loads(done.out)["results"]
         compared.append([result["metrics"]["nll"]["value"] for result in results])
         report = calcli.evaluate(z[index], y[index]).results[0].report
-        split.append(report.facts.split.nll.calibration)
+        split.append(report.facts.decomposition.nll.calibration)
     np.testing.assert_allclose(*compared, rtol=1e-7)
     assert split[0] == pytest.approx(split[1], rel=1e-7)
 

@@ -53,7 +53,10 @@ def candidates(k):
 
 def both(monkeypatch, data, names, who, report=False, **settings):
     plan = Plan(
-        names, MetricSettings(interval="t", **settings), report=report, split=False
+        names,
+        MetricSettings(interval="t", **settings),
+        report=report,
+        decomposition=False,
     )
     subject = Subject(data, "a", None, None)
     done = assess(subject, who, plan)

@@ -13,7 +13,7 @@ from metric_cases import draw_labels, measured, plain_scores, softmax, top_label
 import calcli
 from calcli.binning import BinStats, width_edges
 from calcli.errors import UsageError
-from calcli.evaluation.cross_validation import cross_fitted_split, split_is_cheap
+from calcli.evaluation.cross_validation import decomposed_loss, decomposition_is_cheap
 from calcli.evaluation.evaluate_bundle import class_lines, differences
 from calcli.evaluation.facts import Difference, Paired
 from calcli.evaluation.json_output import score_json
@@ -315,7 +315,7 @@ def test_what_a_temperature_removes_is_found_by_a_temperature():
     z = rng.normal(size=(900, 3)) * 2
     y = draw_labels(softmax(z), rng)
     rows = ArrayRows(z + np.array([1.5, 0.0, 0.0]), y, "logits")
-    split = cross_fitted_split(rows, None, collect(rows), seed=0)
+    split = decomposed_loss(rows, None, collect(rows), seed=0)
     assert split.nll.calibration > 0.05
     assert split.temperature_nll.calibration < 0.5 * split.nll.calibration
 
@@ -535,7 +535,7 @@ def test_weighted_accuracy_at_a_share_by_hand():
     [(99, 2, False), (100, 2, True), (10**6, 2, True), (10**6 + 1, 2, False)],
 )
 def test_which_splits_are_cheap(n, k, cheap):
-    assert split_is_cheap(n, k) == cheap
+    assert decomposition_is_cheap(n, k) == cheap
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,9 @@ from calcli.reporting.views.room import drawn_only, with_drawn_first
 from calcli.reporting.views.states import SIGNS
 from calcli.rows import ArrayRows
 
-PLAN = Plan((*report_metrics(), "gap"), MetricSettings(resamples=200), split=False)
+PLAN = Plan(
+    (*report_metrics(), "gap"), MetricSettings(resamples=200), decomposition=False
+)
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e'\"&{{x}}"
 
 
@@ -479,7 +481,7 @@ def test_intervals_and_bins_of_the_page_are_those_asked_for():
     plan = Plan(
         (*report_metrics(), "gap"),
         MetricSettings(resamples=200, level=0.9, bins=7),
-        split=False,
+        decomposition=False,
     )
     words = Elements(page_of(model_of(z, y, plan=plan)[0])).text()
     assert (

@@ -367,7 +367,7 @@ class EvaluateArgs(o.Pooling, o.WorkerOptions, o.OutputOptions, o.TableOptions):
         options = common_fields(Plan, self)
         options["per_group"] = self.per_group or self.asks_for_groups
         options["limited"] = limited
-        options["split"] = self.decomposition
+        options["decomposition"] = self.decomposition
         return Plan(
             tuple(dict.fromkeys([*names, *limited])),
             MetricSettings(**settings),

@@ -30,7 +30,7 @@ import typer
 
 from calcli.calibrator import Context, CrossFitting, Options
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, artifact_target, job_file
+from calcli.cli.context import CommandContext, artifact_target
 from calcli.cli.decision_logs.fit import fit_log_command, is_whole_log
 from calcli.cli.print_fit import print_fit
 from calcli.cli.render import (
@@ -41,6 +41,7 @@ from calcli.cli.render import (
     print_path,
     print_table,
 )
+from calcli.cli.shards import job_file
 from calcli.errors import CalcliError, DataError, FitError, UsageError
 from calcli.fitting.fit import fit_artifact, fit_with_cross_fits
 from calcli.io.artifact import Artifact, save

@@ -179,7 +179,7 @@ def compose(args: ReportArgs) -> Composed:
     plan = Plan(
         needed,
         settings,
-        split=args.decomposition,
+        decomposition=args.decomposition,
         per_group=args.ordered,
         ordered=args.ordered,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from calcli.evaluation.results import GroupLine
+from calcli.evaluation.results import GroupSummary
 from calcli.evaluation.scores import Score
 from calcli.reporting.figures.marks import GapAxis
 from calcli.reporting.gather import Part, Version
@@ -86,7 +86,7 @@ def _rows(version: Version) -> list[BatchRow]:
     return rows
 
 
-def _row(line: GroupLine, part: Part, axis: GapAxis) -> BatchRow:
+def _row(line: GroupSummary, part: Part, axis: GapAxis) -> BatchRow:
     error = line.scores.get("ece")
     expected = NONE
     if error is not None and error.null is not None:

@@ -87,7 +87,7 @@ def temperature_view(chapter: Chapter) -> TemperatureView | None:
 
 
 @dataclass(frozen=True)
-class SplitRow:
+class DecompositionRow:
     """The decomposition of one loss of one version."""
 
     version: str
@@ -100,33 +100,37 @@ class SplitRow:
 
 
 @dataclass(frozen=True)
-class SplitView:
+class DecompositionView:
     """Decompositions of the losses of all versions."""
 
     ident: str
-    rows: Sequence[SplitRow]
+    rows: Sequence[DecompositionRow]
 
 
-def split_view(chapter: Chapter) -> SplitView | None:
+def decomposition_view(chapter: Chapter) -> DecompositionView | None:
     """The decompositions, None where none was made."""
     rows = []
     for version in chapter.model.versions:
-        split = version.report.facts.split
-        if split is None:
+        losses = version.report.facts.decomposition
+        if losses is None:
             continue
-        rows.append(_split_row(version, "NLL", split.nll, split.method))
-        rows.append(_split_row(version, "Brier score", split.brier, split.method))
+        rows.append(_decomposition_row(version, "NLL", losses.nll, losses.method))
+        rows.append(
+            _decomposition_row(version, "Brier score", losses.brier, losses.method)
+        )
     if not rows:
         return None
-    return SplitView(chapter.ident("split"), rows)
+    return DecompositionView(chapter.ident("split"), rows)
 
 
-def _split_row(version: Version, loss: str, part: LossPart, method: str) -> SplitRow:
+def _decomposition_row(
+    version: Version, loss: str, part: LossPart, method: str
+) -> DecompositionRow:
     half = normal_quantile(0.5 + version.top.settings.level / 2.0) * part.se
     calibration = "none detected"
     if part.is_detected:
         calibration = fixed(part.calibration, 4)
-    return SplitRow(
+    return DecompositionRow(
         version=version.name,
         loss=loss,
         whole=fixed(part.loss, 4),
