@@ -1,7 +1,7 @@
 """Compare an exported calibrator with ``apply``, on random and difficult rows."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,6 @@ from calcli.numerics import (
     softmax,
 )
 from calcli.rows import ScoreKind
-from calcli.zeros import Zeros
 
 TOLERANCE = 1e-6
 """Largest allowed difference of a probability, as outputs are float32."""
@@ -118,12 +117,11 @@ def compare(
     artifact: Artifact,
     scores: AnyArray,
     columns: Mapping[str, Codes] | None = None,
-    zeros: Zeros | None = None,
 ) -> Agreement:
     """Compare an export with ``apply`` on scores (n, k), as they are.
 
-    columns : the groups of the rows, for a calibrator by group; left out, they take
-    turns. zeros : see ``Rows.zeros``.
+    Their zeros count as in the fit. columns : the groups of the rows, for a calibrator
+    by group; left out, they take turns.
     """
     groups = {}
     for name, known in groups_of(artifact).items():
@@ -136,7 +134,7 @@ def compare(
             code = np.array(known_places, dtype=np.int64)[column.code]
         groups[name] = Codes((*known, UNSEEN), code)
     probs, label = run(scores, *(column.code for column in groups.values()))
-    block = Block(0, scores, artifact.input_kind, columns=groups, zeros=zeros)
+    block = Block(0, scores, artifact.input_kind, columns=groups)
     with np.errstate(all="ignore"):
         applied = artifact.calibrator.apply(artifact.calibrator.reading(block))
         expected = np.exp(applied.log_probs)
@@ -154,6 +152,20 @@ def compare(
     return Agreement(
         len(scores), float(off.max(initial=0.0)), int(wrong.sum()), int(excused.sum())
     )
+
+
+def moved_by_zeros(artifact: Artifact, block: Block) -> FloatArray:
+    """Largest change of a probability in each row, (b,), as its zeros count as in the
+    fit, and not as the block's own digits say.
+    """
+    calibrator = artifact.calibrator
+    reading = calibrator.reading(block)
+    if reading.zeros == calibrator.zeros:
+        return np.zeros(len(block))
+    by_its_digits = calibrator.calibrate(block)
+    as_in_fit = calibrator.calibrate(replace(block, zeros=calibrator.zeros))
+    moves = np.exp(by_its_digits.log_probs) - np.exp(as_in_fit.log_probs)
+    return np.abs(moves).max(axis=1)
 
 
 def beside_a_jump(

@@ -33,12 +33,13 @@ from calcli.exporting.exporting import (
     export_facts,
     target_of,
 )
-from calcli.exporting.verify import Agreement, compare
+from calcli.exporting.verify import TOLERANCE, Agreement, compare, moved_by_zeros
 from calcli.importers.open_any_file import expand
 from calcli.io.artifact import Artifact
 from calcli.io.atomic import check_output, write_bytes
 from calcli.io.dataset import DataSet
 from calcli.io.question_artifact import load, read_questions
+from calcli.number_words import count
 
 TEMPERATURES = "temperatures"
 """Target that is a list: the temperature of each question of a log of decisions."""
@@ -126,14 +127,42 @@ class ExportArgs(o.Reading, o.OutputOptions):
 def checked_on(
     rows: DataSet, artifact: Artifact, made: Export, command: CommandContext
 ) -> Agreement:
-    """Agreement of an export with ``apply`` on rows as they are stored."""
+    """Agreement of an export with ``apply`` on rows as they are stored.
+
+    Their zeros count as those of the fit: an export sees no other rows that would show
+    how they were rounded.
+    """
     agreement = Agreement(0, 0.0, 0)
     for block in rows.blocks():
         command.progress("comparing with apply", block.start, rows.n)
-        agreement += compare(
-            made.run, artifact, block.scores, block.columns, block.zeros
-        )
+        agreement += compare(made.run, artifact, block.scores, block.columns)
     return agreement
+
+
+def zeros_warning(rows: DataSet, artifact: Artifact, checked: str) -> str | None:
+    """Warning of rows whose zeros ``apply`` of the whole file counts otherwise.
+
+    checked : name of the file. None where there are no such rows.
+    """
+    of_fit = artifact.calibrator.zeros
+    of_rows = rows.zeros
+    if of_fit is None or of_rows is None:
+        return None
+    n_rows = 0
+    largest = 0.0
+    for block in rows.blocks():
+        moves = moved_by_zeros(artifact, block)
+        n_rows += int((moves > TOLERANCE).sum())
+        largest = max(largest, float(moves.max()))
+    if not n_rows:
+        return None
+    return (
+        f"--check {checked}: in {count(n_rows)} rows calcli apply differs by up to"
+        f" {largest:.2g}. It sees that the file's probabilities were rounded, a zero"
+        f" counts as {of_rows.counts_as}; an export sees one row at a time, a zero"
+        f" counts as {of_fit.counts_as}, as in the fit. Fit to probabilities that"
+        " were rounded alike"
+    )
 
 
 def _target(output: str, to: str | None) -> str:
@@ -205,6 +234,9 @@ def run(args: ExportArgs) -> int:
                     " would calibrate these scores otherwise"
                 )
             agreement = made.agreement + checked
+            of_zeros = zeros_warning(rows, artifact, args.check)
+            if of_zeros is not None:
+                command.warn(of_zeros)
         command.clear()
     check(agreement, args.output)
     write_bytes(Path(args.output), made.data, force=args.force)
