@@ -125,6 +125,7 @@ def opened_questions(
         for number, name in enumerate(names, start=1):
             rows = stack.enter_context(open_rows(name, layout=layout, tell=tell))
             assert isinstance(rows, BundleRows)
+            rows.check_weights()
             if not again:
                 _refuse_several_models(rows)
             opened.append(rows)

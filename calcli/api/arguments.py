@@ -162,6 +162,7 @@ def open_scores(
         units=units,
         class_names=class_names,
     ) as rows:
+        rows.check_weights()
         yield rows
 
 

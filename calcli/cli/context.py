@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from calcli.cli.render import Console, fail, print_json, print_path
-from calcli.errors import CalcliError, DataError, UsageError, WorkersLost
+from calcli.errors import CalcliError, UsageError, WorkersLost
 from calcli.fitting.compatibility import check_fits
 from calcli.importers.open_any_file import open_data
 from calcli.io.artifact import Artifact
@@ -168,16 +168,6 @@ class CommandContext(Console):
             self.fail(problem, problem.exit_code)
         finally:
             self.clear()
-
-
-def check_weights(rows: DataSet) -> None:
-    """Refuse rows whose weights are all 0. Raises DataError."""
-    weights = rows.weights()
-    if weights is not None and not weights.any():
-        raise DataError(
-            f"{rows.name}: all rows that are left have weight 0, expected one above;"
-            " nothing can be shown"
-        )
 
 
 def artifact_target(default: str, output: str | None, *, force: bool) -> str:

@@ -335,7 +335,10 @@ def open_data(
         parts = [
             stack.enter_context(open_rows(name, tell=tell, **how)) for name in names
         ]
-        yield parts[0] if len(parts) == 1 else PooledRows(parts)
+        rows = parts[0] if len(parts) == 1 else PooledRows(parts)
+        if how.get("need_labels", True):  # others are not weighed
+            rows.check_weights()
+        yield rows
 
 
 # ---- expansion of names

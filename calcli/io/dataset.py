@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from calcli.block import Block, Codes, joined
-from calcli.errors import DataError
+from calcli.errors import DataError, InvalidRows
 from calcli.io.artifact import Link
 from calcli.io.locate import Location, columns_in, intersections
 from calcli.io.provenance import NOT_HELD_OUT, in_sample
@@ -36,9 +36,6 @@ from calcli.rows import (
 )
 from calcli.statistics.units import Units
 from calcli.statistics.weights import effective_weights
-
-if TYPE_CHECKING:
-    pass
 
 SLAB_BYTES = 4 << 20  # bytes of a file read at once
 CACHE_BYTES = 32 << 20  # scores up to this size are read once and kept in memory
@@ -254,6 +251,21 @@ class DataSet(Rows):
 
     def weights(self) -> FloatArray | None:
         return self._effective_weights
+
+    @property
+    def has_zero_weights_only(self) -> bool:
+        weights = self.given_weights
+        return weights is not None and not weights.any()
+
+    def check_weights(self) -> None:
+        """Refuse rows none of which counts. Raises InvalidRows."""
+        if not self.has_zero_weights_only:
+            return
+        left = " of the rows that are left" if self.ignored else ""
+        raise InvalidRows(
+            f"{self.name}: weights: all weights{left} are zero, expected at least one"
+            " positive weight; delete them if unused"
+        )
 
     def run(self, start: int, stop: int) -> Block:
         """Read rows start..stop-1 as one block."""

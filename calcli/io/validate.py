@@ -538,7 +538,10 @@ def check_ordered(value: object, where: str) -> bool:
 
 
 def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
-    """Check sample weights: (n,) finite numbers >= 0, not all zero. Returns float64."""
+    """Check sample weights: (n,) finite numbers >= 0. Returns float64.
+
+    All may be 0: in one of several files, of which other rows count.
+    """
     if weights.dtype.kind not in "fiu" or weights.shape != (n,):
         raise InvalidRows(
             f"{where}: weights have type {weights.dtype} and shape {weights.shape},"
@@ -551,10 +554,5 @@ def check_weights(weights: AnyArray, n: int, where: str) -> FloatArray:
         raise InvalidRows(
             f"{where}: row {row} has weight {w[row]}, expected a finite number >= 0;"
             " correct it"
-        )
-    if not w.any():
-        raise InvalidRows(
-            f"{where}: all weights are zero, expected at least one positive weight;"
-            " delete them if unused"
         )
     return w

@@ -287,3 +287,30 @@ def test_a_hundred_files_are_closed_with_their_rows(tmp_path):
         assert rows.n == 100
     del rows
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_shard_may_have_weights_of_zero_only(run, tmp_path):
+    """Rows of weight 0 were taken in one file, a shard of them was refused in its pool."""
+    z, y = truth(300, 3, seed=4)
+    weights = np.random.default_rng(2).exponential(size=300)
+    weights[200:] = 0.0
+    write(tmp_path / "one.h5", z, y, weights=weights)
+    write(tmp_path / "a.h5", z[:200], y[:200], weights=weights[:200])
+    write(tmp_path / "b.h5", z[200:], y[200:], weights=weights[200:])
+    results = {}
+    for name, files in {"one": ["one.h5"], "parts": ["a.h5", "b.h5"]}.items():
+        done = run("evaluate", *files, "--pool", "--json")
+        assert done.code == 0, done.err
+        results[name] = json.loads(done.out)["results"][0]
+        assert run("fit", "-m", "svs", *files, "-o", f"{name}.json").code == 0
+    assert results["parts"]["metrics"] == results["one"]["metrics"]
+    fits = [json.loads(Path(f"{name}.json").read_text()) for name in results]
+    assert fits[0]["params"] == fits[1]["params"]
+    # By itself such a shard can be looked at and calibrated, and says nothing.
+    assert "all weights are 0" in run("inspect", "b.h5").out
+    assert run("apply", "one.json", "b.h5", "-o", "c.h5").code == 0
+    for command in (["evaluate"], ["fit"], ["diagram"], ["compare"]):
+        done = run(*command, "b.h5")
+        assert done.code == 3 and "all weights are zero" in done.err
+    with pytest.raises(DataError, match="all weights are zero"):
+        api.evaluate(z, y, kind="logits", weights=np.zeros(300))

@@ -33,7 +33,7 @@ from typing import Annotated, Literal
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.context import CommandContext
 from calcli.cli.render import print_json, print_made, print_path
 from calcli.diagrams.curve import CurveSettings, Scheme
 from calcli.diagrams.matplotlib_theme import METADATA, THEMES, WIDTHS, Paper, width_of
@@ -352,7 +352,6 @@ def _tables(command: CommandContext, request: Request, artifacts: Artifacts) -> 
         artifacts_of_sets = _matched(args.expanded, artifacts)
     for bundles, matched in zip(args.sets, artifacts_of_sets, strict=True):
         with command.rows(bundles) as rows:
-            check_weights(rows)
             for path, artifact in matched:
                 command.check_fits(artifact, path, rows)
             tables = _row_tables(command, rows, matched)
@@ -421,7 +420,6 @@ def _sweep(command: CommandContext, request: Request, artifacts: Artifacts) -> F
     args: DiagramArgs = command.args
     temperatures = []
     with command.rows(args.sets[0]) as rows:
-        check_weights(rows)
         labels = _labels(args, artifacts)[1:]
         for label, (path, artifact) in zip(labels, artifacts, strict=True):
             command.check_fits(artifact, path, rows)

@@ -311,6 +311,8 @@ def _facts_of_origin(rows: BundleRows) -> dict[str, Any]:
         "corrupted_labels": rows.corrupted_labels,
         "warnings": [],
     }
+    if rows.has_zero_weights_only:
+        facts["warnings"].append("all weights are 0: no row counts")
     if rows.ordered:
         facts["ordered"] = True
     for role in ("unit", "group"):

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 
 from calcli.cli import options as o
-from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.context import CommandContext
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
 from calcli.errors import LimitCrossed, UsageError
 from calcli.evaluation.metric_limits import Outcome, check, limits
@@ -237,7 +237,6 @@ def model_of_rows(
     artifacts : of the candidates but the first, in their order. in_sample : they were
     fitted to these rows, and the candidates are not what they hold.
     """
-    check_weights(rows)
     subject = job.subject(rows)
     model, assessed = gather(subject, candidates, job.plan, job.command.progress)
     warned = [] if in_sample else artifacts

@@ -33,7 +33,7 @@ from calcli.cli.commands.report import (
     cross_fitted_model,
     evaluated_model,
 )
-from calcli.cli.context import CommandContext, check_weights
+from calcli.cli.context import CommandContext
 from calcli.cli.decision_logs.fit import default_name, is_whole_log
 from calcli.cli.decision_logs.run import fit_and_judge_log, print_judged
 from calcli.cli.evaluation_job import EvaluationJob, NamedArtifact
@@ -305,7 +305,7 @@ def _check_test(
         )
     with open_rows(names[0], prefer=(TEST,), **args.opening) as rows:
         check_same_scores(calibration, rows, again=args.again)
-        check_weights(rows)
+        rows.check_weights()
         for column in method(fitting.method).columns_to_fit(fitting.options()):
             rows.carry(column)
         facts_of(rows)  # walks over the rows, which are checked on the way
@@ -316,7 +316,6 @@ def _check_two_parts(fitting: fit.FitArgs, rows: DataSet) -> None:
 
     Raises DataError.
     """
-    check_weights(rows)
     if len(cross_fitting_folds(rows, fitting.seed)) < 2:
         raise DataError(
             f"{rows.name}: cross-fitting needs two different rows, of two units where"
