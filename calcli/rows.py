@@ -286,13 +286,20 @@ class Rows(ABC):
     def first_copies(self) -> IntArray | None:
         """First of the copies of each labelled row inside its unit, (n,) indices.
 
-        None without units, of very many rows, or where no rows were copied.
+        None without units, of very many rows, or where no rows were copied. Rows of two
+        groups are no copies of each other: coarse scores repeat.
         """
         units = self.units()
         if units is None or self.n > MOST_ROWS:
             return None
+        for group in self.group_codes():
+            units = units.divided_by(group)
         keys = np.concatenate(list(self.each(score_keys)))
         return first_copies(keys, self.labels(), units)
+
+    def group_codes(self) -> list[IntArray]:
+        """Number of the group of every row, (n,), one array per column of groups."""
+        return [column.code for column in self.columns.values()]
 
     def counted_index(self) -> IntArray:
         """Indices of the rows that fits and metrics use, ascending.
@@ -460,6 +467,9 @@ class SubsetRows(Rows):
     def units(self) -> Units | None:
         units = self.source.units()
         return None if units is None else units.take(self.index)
+
+    def group_codes(self) -> list[IntArray]:
+        return [code[self.index] for code in self.source.group_codes()]
 
 
 def sample_runs(n: int, count: int) -> list[tuple[int, int]]:

@@ -217,6 +217,13 @@ class DataSet(Rows):
             self.columns = {**self.columns, name: Codes.of(values)}
         return self.columns[name]
 
+    def group_codes(self) -> list[IntArray]:
+        codes = super().group_codes()
+        groups = self.column("group")
+        if groups is not None:
+            codes.append(Codes.of(groups).code)
+        return codes
+
     def _combined(self, name: str) -> AnyArray | None:
         """Intersections of the columns that a name joins; None where one is missing."""
         parts = columns_in(name)

@@ -67,6 +67,10 @@ class Units:
         units = Units.of(self.code[index])
         return None if units.single else units
 
+    def divided_by(self, code: IntArray) -> "Units":
+        """The rows of each unit that have the same number, (n,) from 0, as a unit."""
+        return Units.of(self.code * (int(code.max()) + 1) + code)
+
 
 def numbered(names: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
     """Number unique names, ascending: the names, and the index of each row's, (n,).

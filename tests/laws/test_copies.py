@@ -200,3 +200,47 @@ def test_evaluate_says_that_rows_are_copies(run, tmp_path, monkeypatch):
     done = run("evaluate", "a.npz")
     assert done.code == 0, done.err
     assert "360 of the 720 rows are copies" in " ".join((done.out + done.err).split())
+
+
+def visits(name):
+    """150 patients with one risk of two decimals and one outcome, seen at two sites."""
+    rng = np.random.default_rng(5)
+    risk = np.round(np.clip(rng.beta(0.8, 0.8, 150), 0.01, 0.99), 2)
+    outcome = (rng.random(150) < risk).astype(int)
+    with open(name, "w") as file:
+        print("p0,p1,label,patient,site", file=file)
+        for patient, (p, y) in enumerate(zip(risk, outcome, strict=True)):
+            for site in "AB":
+                print(f"{1 - p:.2f},{p:.2f},{y},{patient},{site}", file=file)
+
+
+def test_equal_rows_of_a_unit_in_two_groups_are_no_copies(run):
+    """The rows at site B were merged into those at A, and B was in no table and no fit."""
+    visits("v.csv")
+    table = ("v.csv", "--unit", "patient", "--group-by", "site")
+    done = run("evaluate", *table, "--json")
+    assert done.code == 0, done.err
+    result = json.loads(done.out)["results"][0]
+    sizes = {line["group"]: line["n"] for line in result["per_group"]}
+    assert result["n"] == 300 and sizes == {"A": 150, "B": 150}
+    by_site = ("fit", "-m", "ts", "--unit", "patient", "--by", "site", "v.csv", "-o")
+    done = run(*by_site, "a.json")
+    assert "there is one group" not in done.err and "copies" not in done.err
+    # Without the column nothing tells them apart.
+    done = run("evaluate", "v.csv", "--unit", "patient")
+    assert "150 of the 300 rows are copies" in done.out + done.err
+
+
+def test_rows_copied_within_their_groups_are_copies(run):
+    visits("v.csv")
+    lines = Path("v.csv").read_text().splitlines()
+    with open("w.csv", "w") as file:
+        print(lines[0], *lines[1:], *lines[1:], sep="\n", file=file)
+    outputs = []
+    for name in ("v.csv", "w.csv"):
+        done = run(
+            "evaluate", name, "--unit", "patient", "--group-by", "site", "--json", "-q"
+        )
+        assert done.code == 0, done.err
+        outputs.append(json.loads(done.out)["results"][0]["metrics"]["nll"])
+    assert outputs[0] == outputs[1]
